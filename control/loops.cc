@@ -379,17 +379,44 @@ bool IsExactMark(const Node& node) {
 
 int LoopOf(const Node& mark) { return static_cast<int>(MarkNumber(mark, "loop")); }
 
-void AgreeAtMarks(Graph& graph) {
+std::vector<int64_t> RunsOf(const Graph& opened) {
+  std::vector<int64_t> of_value(opened.values().size(), 1), of_node;
+  std::map<int, int64_t> around;  // per loop: how often it runs
+  for (const Node& node : opened.nodes()) {
+    int64_t runs = 1;
+    for (ValueId id : node.operands) runs = std::max(runs, of_value[id]);
+    int64_t within = runs;
+    if (EntersBody(node)) {
+      int64_t& loop = around[LoopOf(node)];
+      loop = std::max(loop, runs);
+      within = loop * MarkNumber(node, "length");
+    } else if (IsMark(node)) {
+      runs = within = around[LoopOf(node)];
+    }
+    of_node.push_back(std::max<int64_t>(runs, 1));
+    for (ValueId id : node.results) of_value[id] = std::max<int64_t>(within, 1);
+  }
+  return of_node;
+}
+
+std::vector<std::pair<ValueId, ValueId>> AlikeAtMarks(const Graph& opened) {
+  std::vector<std::pair<ValueId, ValueId>> alike;
   std::map<std::pair<int64_t, int64_t>, ValueId> entered;  // by loop and argument, in the first region
-  for (const Node& node : graph.nodes()) {
+  for (const Node& node : opened.nodes()) {
     if (IsMark(node, Mark::kLeave)) {
-      graph.mutable_value(node.results[0]).layout = graph.value(node.operands[1]).layout;
+      alike.emplace_back(node.operands[1], node.results[0]);
     } else if (EntersBody(node)) {
       const auto [it, is_first] =
           entered.try_emplace({MarkNumber(node, "loop"), MarkNumber(node, "number")}, node.results[0]);
-      if (!is_first) graph.mutable_value(node.results[0]).layout = graph.value(it->second).layout;
+      if (!is_first) alike.emplace_back(it->second, node.results[0]);
     }
   }
+  return alike;
+}
+
+void AgreeAtMarks(Graph& graph) {
+  for (const auto& [from, to] : AlikeAtMarks(graph))
+    graph.mutable_value(to).layout = graph.value(from).layout;
 }
 
 }  // namespace meshwork

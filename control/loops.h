@@ -14,6 +14,7 @@
 // Pure functions, thread-safe.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "meshwork/ir/graph.h"
@@ -56,8 +57,14 @@ bool IsExactMark(const Node& node);
 // The number of the loop that the mark belongs to; marks of one loop live and die together. REQUIRES: IsMark.
 int LoopOf(const Node& mark);
 
-// Gives one layout to values that are one: a carry where it enters and where it leaves its loop, an argument
-// of both branches. REQUIRES: every value has a layout.
+// How often each node of an opened program runs in a step, as far as lengths of loops are known; else once per
+// iteration that is not known.
+std::vector<int64_t> RunsOf(const Graph& opened);
+
+// Pairs of values that are one, and must have one layout: a carry where it enters and where it leaves its loop, an
+// argument of both branches. The first of each pair says how the second lies.
+std::vector<std::pair<ValueId, ValueId>> AlikeAtMarks(const Graph& opened);
+// Gives them one layout. REQUIRES: every value has a layout.
 void AgreeAtMarks(Graph& graph);
 
 }  // namespace meshwork

@@ -34,8 +34,9 @@ constexpr int kLeaves = -1;  // for a reader: an update or an output
 // Writes the program with its relayouts.
 class Inserter {
  public:
+  // `flows`: what values owe follows from how ops run; else `choices` and the layouts of `graph` say it.
   Inserter(const Graph& graph, const Topology& topology, const Replication& replication,
-           std::vector<std::optional<Choice>> choices)
+           std::vector<std::optional<Choice>> choices, bool flows)
       : graph_(graph),
         topology_(topology),
         replication_(replication),
@@ -52,7 +53,7 @@ class Inserter {
     for (const OutputInfo& output : graph.outputs()) readers_[output.value].push_back(kLeaves);
     for (const Argument& argument : graph.arguments())
       forms_[argument.value].push_back(rewriter_.Map(argument.value));
-    flow_.emplace(graph, choices_);
+    if (flows) flow_.emplace(graph, choices_);
   }
 
   InsertedRelayouts Run() {
@@ -90,7 +91,7 @@ class Inserter {
     Node copy = node;
     copy.operands.clear();
     for (size_t i = 0; i < node.operands.size(); ++i) {
-      const Layout need = choice.operands[i].WithPartials(flow_->seen(node.operands[i]));
+      const Layout need = Need(n, i);
       copy.operands.push_back(As(node.operands[i], need, Reader{n}, [&] {
         return fmt::format("{} reads it as {}", Where(node), need.ToString());
       }));
@@ -98,7 +99,7 @@ class Inserter {
     std::vector<ValueInfo> infos;
     for (size_t i = 0; i < node.results.size(); ++i) {
       ValueInfo info = graph_.value(node.results[i]);
-      info.layout = choice.results[i].WithPartials(flow_->owed(node.results[i]));
+      info.layout = Left(n, i);
       infos.push_back(std::move(info));
     }
     Graph& to = rewriter_.to();
@@ -108,17 +109,33 @@ class Inserter {
       const ValueId natural = to.nodes()[index].results[i];
       forms_[id].push_back(natural);
       rewriter_.Set(id, natural);
-      // Where the value is wanted: its layout, with what it still may owe. One that is wanted along an axis
-      // over which it owes a sum stays as it is: no reader takes it so.
-      const PartialSet owed = flow_->seen(id);
-      const Layout& wish = *graph_.value(id).layout;
-      if (std::any_of(owed.begin(), owed.end(),
-                      [&](const Partial& p) { return wish.ShardedAxes().Contains(p.axis); }))
-        continue;
-      const Layout want = wish.WithPartials(owed);
-      if (*to.value(natural).layout != want && !IsReadOtherwise(id, *to.value(natural).layout, want))
-        rewriter_.Set(id, Relay(id, natural, want, Reader{n}, Reason(node, choice, id, want)));
+      const std::optional<Layout> want = Wanted(id);
+      if (want.has_value() && *to.value(natural).layout != *want &&
+          !IsReadOtherwise(id, *to.value(natural).layout, *want))
+        rewriter_.Set(id, Relay(id, natural, *want, Reader{n}, Reason(node, choice, id, *want)));
     }
+  }
+
+  // How node n reads its operand i, and leaves its result i.
+  Layout Need(int n, size_t i) const {
+    const Layout& layout = choices_[n]->operands[i];
+    return flow_.has_value() ? layout.WithPartials(flow_->seen(graph_.nodes()[n].operands[i])) : layout;
+  }
+  Layout Left(int n, size_t i) const {
+    const Layout& layout = choices_[n]->results[i];
+    return flow_.has_value() ? layout.WithPartials(flow_->owed(graph_.nodes()[n].results[i])) : layout;
+  }
+
+  // Where the value is wanted: its layout, with what it still may owe. One that is wanted along an axis over
+  // which it owes a sum stays as it is: no reader takes it so.
+  std::optional<Layout> Wanted(ValueId id) const {
+    const Layout& wish = *graph_.value(id).layout;
+    if (!flow_.has_value()) return wish;
+    const PartialSet owed = flow_->seen(id);
+    if (std::any_of(owed.begin(), owed.end(),
+                    [&](const Partial& p) { return wish.ShardedAxes().Contains(p.axis); }))
+      return std::nullopt;
+    return wish.WithPartials(owed);
   }
 
   // Whether all readers of a value get what they need from what its op yields for less than from the layout
@@ -133,9 +150,10 @@ class Inserter {
       const Node& node = graph_.nodes()[n];
       for (size_t i = 0; i < node.operands.size(); ++i) {
         if (node.operands[i] != id) continue;
-        Layout need = choices_[n]->operands[i].WithPartials(flow_->seen(id));
+        Layout need = Need(n, i);
         if (need == want) return false;
         if (std::find(needs.begin(), needs.end(), need) != needs.end()) continue;
+        if (!Owes(need, natural.partials()) || !Owes(need, want.partials())) return false;
         direct += RelayoutSeconds(natural, need, type, topology_);
         by_want += RelayoutSeconds(want, need, type, topology_);
         needs.push_back(std::move(need));
@@ -224,11 +242,14 @@ class Inserter {
     return elsewhere.has_value() && *elsewhere < seconds ? MoveKept(id, from, need, cause()) : kNoValue;
   }
 
-  bool NothingOwedBefore(ValueId id) const {
-    const Node& node = graph_.nodes()[graph_.value(id).node];
-    return flow_->owed(id).empty() &&
-           std::all_of(node.operands.begin(), node.operands.end(),
-                       [&](ValueId operand) { return flow_->seen(operand).empty(); });
+  bool NothingOwedBefore(ValueId id) {
+    const int n = graph_.value(id).node;
+    const Node& node = graph_.nodes()[n];
+    for (size_t i = 0; i < node.operands.size(); ++i)
+      if (Need(n, i).is_partial()) return false;
+    return std::none_of(node.results.begin(), node.results.end(), [&](ValueId result) {
+      return rewriter_.to().value(forms_[result][0]).layout->is_partial();
+    });
   }
 
   // The op that computes `id` once more, so that its result lies as `need`; `bring(operand, layout)` says of
@@ -336,7 +357,12 @@ InsertedRelayouts InsertRelayouts(const Graph& graph, const Topology& topology,
 InsertedRelayouts InsertRelayouts(const Graph& graph, const Topology& topology,
                                   const Replication& replication,
                                   std::vector<std::optional<Choice>> choices) {
-  return Inserter(graph, topology, replication, std::move(choices)).Run();
+  return Inserter(graph, topology, replication, std::move(choices), /*flows=*/true).Run();
+}
+
+InsertedRelayouts InsertOwing(const Graph& graph, const Topology& topology, const Replication& replication,
+                              std::vector<std::optional<Choice>> choices) {
+  return Inserter(graph, topology, replication, std::move(choices), /*flows=*/false).Run();
 }
 
 }  // namespace meshwork

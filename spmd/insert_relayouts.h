@@ -41,5 +41,8 @@ InsertedRelayouts InsertRelayouts(const Graph& graph, const Topology& topology,
 // As above; ops run as `choices` say (see ChooseCuts).
 InsertedRelayouts InsertRelayouts(const Graph& graph, const Topology& topology,
                                   const Replication& replication, std::vector<std::optional<Choice>> choices);
+// As above; the layouts of `graph` and of `choices` say what values owe, too (layout_space.h).
+InsertedRelayouts InsertOwing(const Graph& graph, const Topology& topology, const Replication& replication,
+                              std::vector<std::optional<Choice>> choices);
 
 }  // namespace meshwork

@@ -47,20 +47,10 @@ double MoveSecondsWithin(int depth, const Graph& graph, ValueId id, const Layout
   return std::min(seconds, ElsewhereSecondsWithin(depth, graph, id, to, topology).value_or(seconds));
 }
 
-}  // namespace
-
-double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology,
-                       bool is_picked) {
-  if (from == to) return 0;
+// With the assumed topology: the bytes that a plan sends, as seconds. `is_picked`: see RelayoutSeconds.
+double SecondsOf(const RelayoutPlan& plan, const Layout& from, const Type& type, bool is_picked) {
   const int64_t size = DTypeSize(type.dtype);
   const int64_t owed_size = is_picked ? size : DTypeSize(CarriedDType(type.dtype, from.partials()));
-  RelayoutOptions options{.topology = topology, .element_bytes = owed_size};
-  if (!topology.is_assumed()) return PlanRelayout(from, to, type.shape, options).value().seconds;
-  // What the greedy order sends: more than the plan that Localize writes, rarely. A cheaper plan of more
-  // collectives is no reason to run an op otherwise, as long as nothing says what a collective costs.
-  options.search = false;
-  options.element_bytes = RelayoutOptions().element_bytes;  // one plan for all types
-  const RelayoutPlan plan = PlanRelayout(from, to, type.shape, options).value();
   int64_t bytes = 0;
   bool owes = from.is_partial();
   for (const RelayoutStep& step : plan.steps) {
@@ -68,6 +58,34 @@ double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, c
     owes = step.result.is_partial();
   }
   return static_cast<double>(bytes) / Topology::kAssumedLink.bandwidth;
+}
+
+// What the greedy order sends: more than the plan that Localize writes, rarely.
+RelayoutPlan GreedyPlan(const Layout& from, const Layout& to, const Type& type) {
+  RelayoutOptions options;  // one plan for all types
+  options.search = false;
+  return PlanRelayout(from, to, type.shape, options).value();
+}
+
+}  // namespace
+
+double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology,
+                       bool is_picked) {
+  if (from == to) return 0;
+  // A cheaper plan of more collectives is no reason to run an op otherwise, as long as nothing says what a
+  // collective costs.
+  if (topology.is_assumed()) return SecondsOf(GreedyPlan(from, to, type), from, type, is_picked);
+  const int64_t size = DTypeSize(is_picked ? type.dtype : CarriedDType(type.dtype, from.partials()));
+  return PlanRelayout(from, to, type.shape, {.topology = topology, .element_bytes = size}).value().seconds;
+}
+
+double LeastSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology) {
+  if (from == to || !topology.is_assumed()) return RelayoutSeconds(from, to, type, topology);
+  const RelayoutPlan greedy = GreedyPlan(from, to, type);
+  const double seconds = SecondsOf(greedy, from, type, /*is_picked=*/false);
+  if (greedy.steps.size() < 2 || seconds == 0) return seconds;
+  return std::min(seconds,
+                  SecondsOf(PlanRelayout(from, to, type.shape).value(), from, type, /*is_picked=*/false));
 }
 
 std::optional<std::vector<Layout>> OperandsElsewhere(const Graph& graph, const Node& node, const Layout& to) {

@@ -23,6 +23,8 @@ inline constexpr double kLess = 1 - 1e-9;
 // latencies do not count. A bf16 value that owes a sum is sent as f32, unless it is picked (OnlyMoves).
 double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology,
                        bool is_picked = false);
+// As above, by the plan that Localize writes, which may be another than the greedy one where that has several steps.
+double LeastSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology);
 
 // The layouts of the operands of `node` if its one result has layout `to`; nothing if it may not run
 // elsewhere.

@@ -11,6 +11,7 @@
 #include "meshwork/mesh/placement.h"
 #include "meshwork/spmd/bucket.h"
 #include "meshwork/spmd/carry_summaries.h"
+#include "meshwork/spmd/choose_layouts.h"
 #include "meshwork/spmd/cut_mesh.h"
 #include "meshwork/spmd/fit_memory.h"
 #include "meshwork/spmd/gather_on_use.h"
@@ -158,6 +159,18 @@ class CompileState {
     return inserted_.graph;
   }
 
+  std::optional<Graph> WithChosenLayouts() {
+    std::optional<ChosenLayouts> chosen =
+        ChooseLayouts(pinned_, propagated_.graph, inserted_, loops_, options_.topology,
+                      Replication(pinned_, options_.replication_budget));
+    if (!chosen.has_value()) return std::nullopt;
+    propagated_.graph = std::move(chosen->propagated);
+    inserted_ = std::move(chosen->inserted);
+    Append(stated_, chosen->decisions);
+    Decide();
+    return inserted_.graph;
+  }
+
   Graph Localized(const Graph& graph) const {
     return Localize(graph, {.relayout_bytes = local_.relayout_bytes,
                             .topology = local_.topology,
@@ -284,6 +297,9 @@ const std::vector<Pass>& AllPasses() {
       {.name = "insert_relayouts", .make = [](C& c, const Graph& graph) -> Made { return c.Placed(graph); }},
       {.name = "share_relayouts",
        .make = [](C& c, const Graph&) -> Made { return c.WithSharedRelayouts(); },
+       .is_optional = true},
+      {.name = "choose_layouts",
+       .make = [](C& c, const Graph&) -> Made { return c.WithChosenLayouts(); },
        .is_optional = true},
       {.name = "close_loops",
        .make = [](C& c, const Graph& graph) -> Made { return c.Closed(graph); },

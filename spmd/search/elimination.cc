@@ -59,6 +59,15 @@ class Buckets {
       });
     }
     std::vector<Group> groups;
+    if (max_joint_ == kNever && !tables.empty()) {
+      Group all;
+      for (int t : tables) all.scope.insert(all.scope.end(), scopes_[t].begin(), scopes_[t].end());
+      std::sort(all.scope.begin(), all.scope.end());
+      all.scope.erase(std::unique(all.scope.begin(), all.scope.end()), all.scope.end());
+      all.tables = std::move(tables);
+      groups.push_back(std::move(all));
+      return groups;
+    }
     for (int t : tables) {
       bool placed = false;
       for (Group& group : groups) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 namespace meshwork {
@@ -187,9 +188,62 @@ class MinOutLoop {
   std::vector<double> folded_;
 };
 
+// Below so many combinations, planning the loops takes longer than running them.
+constexpr size_t kSmall = 1024;
+constexpr size_t kMostVariables = 6;
+
+// As MinOutLoop, for few combinations: all tables are added up, then the least is taken.
+std::optional<CostTable> MinOutOfFew(int variable, std::span<const CostTable* const> tables,
+                                     std::span<const int> states) {
+  std::array<int, kMostVariables> scope;  // the eliminated variable last
+  size_t rank = 0;
+  for (const CostTable* table : tables) {
+    for (int v : table->variables) {
+      if (v == variable || std::find(scope.begin(), scope.begin() + rank, v) != scope.begin() + rank)
+        continue;
+      if (rank + 1 == kMostVariables) return std::nullopt;
+      scope[rank++] = v;
+    }
+  }
+  scope[rank++] = variable;
+  size_t combinations = 1;
+  for (size_t d = 0; d < rank; ++d) combinations *= static_cast<size_t>(states[scope[d]]);
+  if (combinations > kSmall) return std::nullopt;
+  std::array<double, kSmall> sums;
+  std::fill(sums.begin(), sums.begin() + combinations, 0);
+  for (const CostTable* table : tables) {
+    std::array<size_t, kMostVariables> strides{}, at{};
+    size_t stride = 1;
+    for (size_t p = table->variables.size(); p-- > 0;) {
+      const int v = table->variables[p];
+      strides[std::find(scope.begin(), scope.begin() + rank, v) - scope.begin()] = stride;
+      stride *= static_cast<size_t>(states[v]);
+    }
+    const double* in = table->costs.data();
+    const auto inner = static_cast<size_t>(states[variable]);
+    const size_t step = strides[rank - 1];
+    for (size_t i = 0; i < combinations; i += inner) {
+      for (size_t j = 0; j < inner; ++j) sums[i + j] += in[j * step];
+      for (size_t d = rank - 1; d-- > 0;) {
+        in += strides[d];
+        if (++at[d] < static_cast<size_t>(states[scope[d]])) break;
+        in -= strides[d] * at[d];
+        at[d] = 0;
+      }
+    }
+  }
+  const auto inner = static_cast<size_t>(states[variable]);
+  CostTable least{{scope.begin(), scope.begin() + (rank - 1)}, {}};
+  least.costs.reserve(combinations / inner);
+  for (size_t i = 0; i < combinations; i += inner)
+    least.costs.push_back(*std::min_element(sums.begin() + i, sums.begin() + i + inner));
+  return least;
+}
+
 }  // namespace
 
 CostTable MinOut(int variable, std::span<const CostTable* const> tables, std::span<const int> states) {
+  if (std::optional<CostTable> least = MinOutOfFew(variable, tables, states)) return *std::move(least);
   return MinOutLoop(variable, tables, states).Run();
 }
 

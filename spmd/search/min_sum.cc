@@ -1,6 +1,7 @@
 #include "meshwork/spmd/search/min_sum.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "meshwork/base/status.h"
@@ -40,7 +41,29 @@ double MinSum::CostOf(std::span<const int> assignment) const {
   return sum;
 }
 
+namespace {
+
+// A problem whose tables hardly grow when it is eliminated as it is; dropping states first would take longer.
+std::optional<std::vector<int>> EliminateAsItIs(const MinSum& problem, double max_entries) {
+  CostModel model{problem.states(), problem.tables()};
+  size_t entries = 0;
+  for (const CostTable& table : model.tables) entries += table.costs.size();
+  constexpr double kGrowth = 8;
+  const double most = std::min(max_entries, kGrowth * static_cast<double>(entries));
+  const EliminationOrder order = OrderBy(NextVariable::kFewestCombinations, model, most);
+  if (order.entries > most) return std::nullopt;
+  std::vector<int> found = Eliminate(std::move(model), order.order).assignment;
+  return problem.CostOf(found) < kNever ? std::optional(std::move(found)) : std::nullopt;
+}
+
+}  // namespace
+
 MinSumResult Minimize(const MinSum& problem, const MinSumOptions& options) {
+  if (std::optional<std::vector<int>> found =
+          EliminateAsItIs(problem, static_cast<double>(options.max_entries))) {
+    const double cost = problem.CostOf(*found);
+    return {.assignment = *std::move(found), .cost = cost, .lower_bound = cost, .is_optimal = true};
+  }
   MinSumResult result;
   result.assignment = options.start;
   result.assignment.resize(problem.num_variables(), 0);

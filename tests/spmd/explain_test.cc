@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-Graph Parse(std::string_view text) { return ParseGraph(text, "step.mw").value(); }
+Graph ParseStep(std::string_view text) { return ParseGraph(text, "step.mw").value(); }
 
 constexpr std::string_view kStep = R"(mesh [batch=2, model=4]
 func step(%x: f32[64,32] {batch,_}, var %v: f32[32,16] {_,model}, var %adam/m/v: f32[32,16] {_,model}) {
@@ -33,7 +33,7 @@ func step(%x: f32[64,32] {batch,_}, var %v: f32[32,16] {_,model}, var %adam/m/v:
 )";
 
 TEST(ExplainTest, SumsWhatItsCollectivesCost) {
-  const Program program = Compile(Parse(kStep)).value();
+  const Program program = Compile(ParseStep(kStep)).value();
   const Topology topology =
       Topology::Create(program.body.mesh(), {{"batch", {1e9, 1e-5}}, {"model", {1e10, 1e-6}}}).value();
   const Explanation all = Explain(program, topology);
@@ -57,7 +57,7 @@ TEST(ExplainTest, SumsWhatItsCollectivesCost) {
 
 // Where no topology is known, no times are made up.
 TEST(ExplainTest, HasTimesOnlyWhereATopologyIsKnown) {
-  const Explanation all = Explain(Compile(Parse(kStep)).value());
+  const Explanation all = Explain(Compile(ParseStep(kStep)).value());
   EXPECT_THAT(ToText(all), Not(HasSubstr("µs")));
   EXPECT_THAT(ToText(all), HasSubstr("2 collectives, 2048 B on the wire per device:\n"));
   EXPECT_FALSE(ToJson(all).contains("seconds"));
@@ -66,7 +66,7 @@ TEST(ExplainTest, HasTimesOnlyWhereATopologyIsKnown) {
 
 // One device has all rows that are kept, and sends seven; each of the others receives one.
 TEST(ExplainTest, CountsTheBusiestLink) {
-  const Explanation all = Explain(Compile(Parse(R"(mesh [x=8]
+  const Explanation all = Explain(Compile(ParseStep(R"(mesh [x=8]
 func step(%x: f32[64,64] {x,_}, %z: f32[8,64] {_,x}) {
   %y = slice %x start=[0,0] limit=[8,64] : f32[8,64] {x,_}
   %t = relayout %z {_,_}
@@ -91,7 +91,7 @@ func step(%x: f32[64,64] {x,_}, %z: f32[8,64] {_,x}) {
 
 // What is promised of another layout is what compiling with it gives.
 TEST(ExplainTest, CheaperLayoutsCostWhatIsSaid) {
-  const Graph global = Parse(kStep);
+  const Graph global = ParseStep(kStep);
   const Program program = Compile(global).value();
   const StepCost now = CostOf(program.body, {});
   const std::vector<LayoutChange> changes = CheaperLayouts(global, program, {}, 100).changes;
@@ -115,7 +115,7 @@ TEST(ExplainTest, CheaperLayoutsCostWhatIsSaid) {
 }
 
 TEST(ExplainTest, NothingIsCheaperThanNothing) {
-  const Graph global = Parse("mesh [x=2]\nfunc f(%a: f32[4] {x}) {\n  %0 = tanh %a\n  return y=%0\n}\n");
+  const Graph global = ParseStep("mesh [x=2]\nfunc f(%a: f32[4] {x}) {\n  %0 = tanh %a\n  return y=%0\n}\n");
   EXPECT_THAT(CheaperLayouts(global, Compile(global).value()).changes, IsEmpty());
 }
 
@@ -140,7 +140,7 @@ TEST(ExplainTest, EveryProgramIsSearched) {
 
 // Of a large program so many as together are no larger than asked for, the largest values first; it is said.
 TEST(ExplainTest, OfALargeProgramFewerLayoutsAreTried) {
-  const Graph global = Parse(kStep);
+  const Graph global = ParseStep(kStep);
   const Program program = Compile(global).value();
   const LayoutSearch all = CheaperLayouts(global, program, {}, 100);
   EXPECT_EQ(all.tried, all.layouts);
@@ -174,7 +174,7 @@ TEST(ExplainTest, IsShort) {
     at = fmt::format("%u{}", i);
     results += fmt::format("{}r{}=%s{}", i == 0 ? "" : ", ", i, i);
   }
-  const Explanation all = Explain(Compile(Parse(text + "  return " + results + "\n}\n")).value());
+  const Explanation all = Explain(Compile(ParseStep(text + "  return " + results + "\n}\n")).value());
   EXPECT_GT(all.collectives.size(), 30);
   const std::string shown = ToText(all);
   EXPECT_LT(std::count(shown.begin(), shown.end(), '\n'), 60);

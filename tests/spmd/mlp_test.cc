@@ -171,7 +171,7 @@ TEST(MlpTest, ShardedUpdatesTakeAnEighthOfTheLargeState) {
   EXPECT_EQ(LogicalPeakBytes(plain.body), 18100224);
   EXPECT_EQ(LogicalPeakBytes(sharded.body), 5564976);
   EXPECT_EQ(WireOf(plain), 6335084);
-  EXPECT_EQ(WireOf(sharded), 3737188);
+  EXPECT_EQ(WireOf(sharded), 3729788);
 }
 
 TEST(MlpTest, BytesOnTheWireAreThoseOfTheParameters) {

@@ -28,19 +28,25 @@ std::string Refusal(std::string_view arguments, std::string_view body, int64_t b
 
 TEST(ReplicationTest, IsCountedFromOneByteBeyondTheBudget) {
   constexpr std::string_view kSort = "%0, %s = sort %a dim=0 return %0";
-  EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}", kSort, 128), "");
-  EXPECT_NE(Refusal("%a: f32[8,4] {x,_}", kSort, 127), "");
+  EXPECT_EQ(Refusal("%a: f32[32] {x}", kSort, 128), "");
+  EXPECT_NE(Refusal("%a: f32[32] {x}", kSort, 127), "");
 }
 
 TEST(ReplicationTest, IsOfValuesThatLieWholeOnEveryDevice) {
-  EXPECT_NE(Refusal("%a: f32[8,4] {x,_}", "%0, %s = sort %a dim=0 return %0"), "");
-  EXPECT_NE(Refusal("%a: f32[8,4] {(x,y),_}", "%0, %s = sort %a dim=0 return %0"), "");
+  EXPECT_NE(Refusal("%a: f32[8] {x}", "%0, %s = sort %a dim=0 return %0"), "");
+  EXPECT_NE(Refusal("%a: f32[8] {(x,y)}", "%0, %s = sort %a dim=0 return %0"), "");
+  // Where there are columns, these are sorted in blocks.
+  EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}", "%0, %s = sort %a dim=0 return %0"), "");
   // Along x it is gathered, along y it stays.
   EXPECT_EQ(Refusal("%a: f32[8,4] {x,y}", "%0, %s = sort %a dim=0 return %0"), "");
   // Blocks are exchanged.
   EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}, %b: f32[8,4] {_,x}", "%0 = add %a, %b return %0"), "");
   // Only indices are sent, but the large matrix is then whole on every device.
-  EXPECT_NE(Refusal("%i: i32[8] {x}", "%o = one_hot %i depth=64 %0, %s = sort %o dim=0 return %0", 1024), "");
+  EXPECT_NE(Refusal("%i: i32[8] {x}",
+                    "%o = one_hot %i depth=64 %f = reshape %o shape=[512] "
+                    "%0, %s = sort %f dim=0 return %0",
+                    1024),
+            "");
   // A sum is no gather.
   EXPECT_EQ(Refusal("%a: f32[8,4] {_,x}, %b: f32[4,8] {x,_}", "%0 = matmul %a, %b return %0"), "");
 }
@@ -150,7 +156,7 @@ TEST(ReplicationTest, GradientsOfWhatMayBeGatheredCompile) {
 // Trying other layouts is bounded, however many there are.
 TEST(ReplicationTest, LooksForAWayOutAmongManyLayouts) {
   const Graph graph = ParseGraph(R"(mesh [a=2, b=2, c=2, d=2]
-func f(%x: f32[16,16,16,16] {(a,b,c,d),_,_,_}) {
+func f(%x: f32[16,1,1,1] {(a,b,c,d),_,_,_}) {
   %0, %s = sort %x dim=0
   return %0
 })")

@@ -1,0 +1,360 @@
+#include "meshwork/spmd/choose_layouts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "fmt/format.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/plan/explain.h"
+#include "meshwork/spmd/bucket.h"
+#include "meshwork/spmd/layout_space.h"
+#include "meshwork/spmd/localize.h"
+#include "meshwork/spmd/move_seconds.h"
+#include "meshwork/spmd/search/min_sum.h"
+#include "meshwork/spmd/simplify.h"
+
+namespace meshwork {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kRefused = 1e3;  // seconds of a gather that is refused: more than any step takes
+constexpr double kImplied = 1;    // of one that the layouts imply
+// An op of more operations per element that it reads or writes runs on no fewer devices than before.
+constexpr double kHeavy = 8;
+constexpr size_t kMostStates = 160;  // of one value
+constexpr int64_t kMostEntries = 20'000'000;
+
+// How a value is held: in a layout, and in one more that is made of it; by their numbers.
+struct Held {
+  int form;
+  int other = -1;
+
+  bool operator==(const Held&) const = default;
+};
+
+class Chooser {
+ public:
+  Chooser(const Graph& pinned, const Graph& propagated, const InsertedRelayouts& now,
+          const Topology& topology, const Replication& replication)
+      : pinned_(pinned),
+        propagated_(propagated),
+        topology_(topology),
+        replication_(replication),
+        space_(pinned, propagated, now.choices),
+        held_(pinned.values().size()),
+        readers_(pinned.values().size()),
+        runs_(RunsOf(pinned)) {}
+
+  std::optional<ChosenLayouts> Run() {
+    for (int n = 0; n < NumNodes(); ++n) {
+      const Node& node = pinned_.nodes()[n];
+      for (size_t i = 0; i < node.operands.size(); ++i) readers_[node.operands[i]].push_back({n, i});
+    }
+    for (ValueId id = 0; id < static_cast<ValueId>(held_.size()); ++id) {
+      MakeStates(id);
+      of_value_.push_back(AddVariable(HeldBy(id).size()));
+      if (pinned_.value(id).node < 0) AddSecondForms(id);
+    }
+    for (int n = 0; n < NumNodes(); ++n) AddNode(n);
+    for (const VariableUpdate& update : pinned_.updates())
+      AddUpdate(update.value, pinned_.arguments()[update.argument].value);
+    for (const auto& [a, b] : AlikeAtMarks(pinned_)) AddAlike(a, b);
+    const std::vector<int> as_now(static_cast<size_t>(problem_.num_variables()), 0);
+    const MinSumResult found = Minimize(problem_, {.max_entries = kMostEntries, .start = as_now});
+    if (!std::isfinite(found.cost) || found.cost >= problem_.CostOf(as_now) * kLess) return std::nullopt;
+    return Realized(found.assignment);
+  }
+
+ private:
+  // One of a problem; -1 where there is nothing to choose.
+  struct Variable {
+    int index = -1;
+  };
+
+  int NumNodes() const { return static_cast<int>(pinned_.nodes().size()); }
+  Variable AddVariable(size_t states) {
+    return states > 1 ? Variable{problem_.AddVariable(static_cast<int>(states))} : Variable{};
+  }
+  // costs: [states of a, states of b].
+  void AddTable(Variable a, Variable b, std::vector<double> costs) {
+    std::vector<int> variables;
+    if (a.index >= 0) variables.push_back(a.index);
+    if (b.index >= 0) variables.push_back(b.index);
+    if (std::all_of(costs.begin(), costs.end(), [&](double cost) { return cost == 0; })) return;
+    problem_.AddTable(std::move(variables), std::move(costs));
+  }
+
+  const std::vector<Held>& HeldBy(ValueId id) const { return kinds_of_held_[held_[id]]; }
+
+  // Every layout, alone or with another one that several ops could read.
+  void MakeStates(ValueId id) {
+    std::vector<Held> states = StatesOf(id);
+    const auto found = std::find(kinds_of_held_.begin(), kinds_of_held_.end(), states);
+    held_[id] = static_cast<int>(found - kinds_of_held_.begin());
+    if (found == kinds_of_held_.end()) kinds_of_held_.push_back(std::move(states));
+  }
+
+  std::vector<Held> StatesOf(ValueId id) {
+    LayoutTable& table = space_.TableOf(id);
+    const std::vector<int>& layouts = space_.layouts(id);
+    std::vector<Held> states;
+    for (int layout : layouts) states.push_back({layout});
+    const bool is_result = pinned_.value(id).node >= 0;
+    // What is pinned may also be read as its op leaves it.
+    const size_t needed = is_result && layouts.size() == 1 ? 1 : 2;
+    if (readers_[id].size() < needed || space_.IsKept(id) || pinned_.value(id).type.rank() == 0)
+      return states;
+    std::vector<size_t> count(table.size(), 0);
+    for (const auto& [n, i] : readers_[id])
+      for (int layout : space_.modes(n).wanted_by_any[i]) ++count[layout];
+    for (int form : layouts) {
+      for (size_t l = 0; l < count.size() && states.size() < kMostStates; ++l) {
+        const int other = static_cast<int>(l);
+        if (other == form || count[l] < needed) continue;
+        if (table.is_partial(other) ? table.is_partial(form) || !is_result
+                                    : table.Seconds(form, other, topology_) == 0)
+          continue;
+        states.push_back({form, other});
+      }
+    }
+    return states;
+  }
+
+  // ---- Tables.
+
+  // What a value is moved for: an op, and the axes that cut its letters then; or an update.
+  struct Mover {
+    std::span<const ValueId> results;  // of the op, or the variable
+    int node = -1;
+    AxisSet axes = {};
+  };
+
+  double MoveCost(ValueId id, int from, int to, const Mover& mover) {
+    if (from == to) return 0;
+    LayoutTable& table = space_.TableOf(id);
+    const double seconds = table.Seconds(from, to, topology_);
+    if (seconds == kNever || seconds == 0 || !table.sharded(to).empty() || table.sharded(from).empty() ||
+        !replication_.Refuses(id, mover.results, table.layout(from), table.layout(to)))
+      return seconds;
+    // The layouts imply the gather if the axes then cut another letter.
+    const bool is_implied = table.sharded(from).Minus(mover.axes).empty() &&
+                            replication_.IsImplied(id, mover.node, table.layout(from));
+    return seconds + (is_implied ? kImplied : kRefused);
+  }
+
+  double ReadCost(ValueId id, const Held& held, int to, const Mover& mover) {
+    const double direct = MoveCost(id, held.form, to, mover);
+    if (held.other < 0 || direct == 0) return direct;
+    return std::min(direct, MoveCost(id, held.other, to, mover));
+  }
+
+  // An op leaves its result in `left`; it is held so.
+  double LeaveCost(ValueId id, int left, const Held& held, const Mover& mover) {
+    const double seconds = MoveCost(id, left, held.form, mover);
+    if (held.other < 0 || held.other == left) return seconds;
+    return seconds +
+           std::min(MoveCost(id, held.form, held.other, mover), MoveCost(id, left, held.other, mover));
+  }
+
+  // Of an argument; what an op leaves is in LeaveCost.
+  void AddSecondForms(ValueId id) {
+    if (readers_[id].empty()) return;
+    const int reader = readers_[id][0].first;
+    std::vector<double> costs;
+    for (const Held& held : HeldBy(id))
+      costs.push_back(held.other < 0
+                          ? 0
+                          : MoveCost(id, held.form, held.other, {pinned_.nodes()[reader].results, reader}));
+    AddTable(of_value_[id], {}, std::move(costs));
+  }
+
+  // Of an op that gives the whole value on every device, though the value was laid out in blocks: as of the gather
+  // that is spared.
+  double WholeCost(ValueId id, int left, int before, const Node& node) {
+    LayoutTable& table = space_.TableOf(id);
+    const int lies = space_.layouts(id)[0];
+    if (left == before || table.is_partial(left) || !table.sharded(left).empty() ||
+        table.sharded(lies).empty())
+      return 0;
+    return replication_.Refuses(id, node.results, table.layout(lies), table.layout(left)) ? kRefused : 0;
+  }
+
+  void AddNode(int n) {
+    const Node& node = pinned_.nodes()[n];
+    const Variable variable = AddVariable(space_.modes(n).count);
+    of_node_.push_back(variable);
+    AddArithmetic(n, variable);
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      const ValueId id = node.operands[i];
+      AddTable(of_value_[id], variable, Known(n, i, id, [&] { return ReadCosts(n, i, id); }));
+    }
+    for (size_t r = 0; r < node.results.size(); ++r) {
+      const ValueId id = node.results[r];
+      AddTable(variable, of_value_[id],
+               Known(n, node.operands.size() + r, id, [&] { return LeaveCosts(n, r, id); }));
+    }
+  }
+
+  // costs: of the op's tensor `i`, as made before for an op that is alike.
+  template <typename Make>
+  std::vector<double> Known(int n, size_t i, ValueId id, Make&& make) {
+    if (replication_.MayRefuse(id)) return make();
+    auto [known, is_new] = known_.try_emplace({space_.modes_id(n), static_cast<int>(i), held_[id], runs_[n]});
+    if (is_new) known->second = make();
+    return known->second;
+  }
+
+  // [states of the value, modes]. What enters a body is moved before the loop.
+  std::vector<double> ReadCosts(int n, size_t i, ValueId id) {
+    const OpModes& modes = space_.modes(n);
+    std::vector<double> costs;
+    for (const Held& held : HeldBy(id))
+      for (size_t m = 0; m < modes.count; ++m)
+        costs.push_back(
+            static_cast<double>(runs_[n]) *
+            ReadCost(id, held, modes.WantedBy(m)[i], {pinned_.nodes()[n].results, n, modes.axes[m]}));
+    return costs;
+  }
+
+  // [modes, states of the value].
+  std::vector<double> LeaveCosts(int n, size_t r, ValueId id) {
+    const Node& node = pinned_.nodes()[n];
+    const OpModes& modes = space_.modes(n);
+    const bool is_exact = IsExactMark(node);
+    std::vector<double> costs;
+    for (size_t m = 0; m < modes.count; ++m) {
+      const int left = modes.LeftBy(m)[r];
+      const double whole = WholeCost(id, left, modes.LeftBy(0)[r], node);
+      for (const Held& held : HeldBy(id))
+        costs.push_back(is_exact && held.form != left
+                            ? kNever
+                            : static_cast<double>(runs_[n]) *
+                                  (LeaveCost(id, left, held, {node.results, n}) + whole));
+    }
+    return costs;
+  }
+
+  void AddArithmetic(int n, Variable variable) {
+    const Node& node = pinned_.nodes()[n];
+    if (node.row->name == "relayout" || variable.index < 0) return;
+    const double flops = FlopsOf(pinned_, node);
+    double elements = 0;
+    for (ValueId id : node.operands) elements += static_cast<double>(pinned_.value(id).type.num_elements());
+    for (ValueId id : node.results) elements += static_cast<double>(pinned_.value(id).type.num_elements());
+    const bool is_heavy = node.row->is_product || flops > kHeavy * elements;
+    const double seconds = static_cast<double>(runs_[n]) * flops / topology_.flops();
+    const std::vector<AxisSet>& axes = space_.modes(n).axes;
+    auto shards = [&](size_t m) { return pinned_.mesh().GroupSize(axes[m].ToList()); };
+    std::vector<double> costs;
+    for (size_t m = 0; m < axes.size(); ++m)
+      costs.push_back(is_heavy && shards(m) < shards(0) ? kNever : seconds / static_cast<double>(shards(m)));
+    AddTable(variable, {}, std::move(costs));
+  }
+
+  void AddUpdate(ValueId value, ValueId variable) {
+    if (value == variable) return;
+    std::vector<double> costs;
+    for (const Held& held : HeldBy(value))
+      for (const Held& kept : HeldBy(variable))
+        costs.push_back(ReadCost(value, held, kept.form, {{&variable, 1}}));
+    AddTable(of_value_[value], of_value_[variable], std::move(costs));
+  }
+
+  void AddAlike(ValueId a, ValueId b) {
+    if (a == b) return;
+    std::vector<double> costs;
+    for (const Held& x : HeldBy(a))
+      for (const Held& y : HeldBy(b)) costs.push_back(x.form == y.form ? 0 : kNever);
+    AddTable(of_value_[a], of_value_[b], std::move(costs));
+  }
+
+  // ---- The program.
+
+  size_t StateOf(const std::vector<int>& assignment, Variable variable) const {
+    return variable.index < 0 ? 0 : static_cast<size_t>(assignment[variable.index]);
+  }
+
+  ChosenLayouts Realized(const std::vector<int>& assignment) {
+    ChosenLayouts chosen{.propagated = propagated_, .inserted = {.graph = Graph(pinned_.mesh())}};
+    for (ValueId id = 0; id < static_cast<ValueId>(held_.size()); ++id) {
+      const Layout& layout = space_.TableOf(id).layout(HeldBy(id)[StateOf(assignment, of_value_[id])].form);
+      ValueInfo& info = chosen.propagated.mutable_value(id);
+      if (*info.layout == layout) continue;
+      const std::string name = info.name.empty() ? fmt::format("value {}", id) : "%" + info.name;
+      chosen.decisions.push_back(fmt::format("{} = {} instead of {}: the step sends less", name,
+                                             layout.ToString(), info.layout->ToString()));
+      info.layout = layout;
+    }
+    std::vector<std::optional<Choice>> choices;
+    for (int n = 0; n < NumNodes(); ++n) {
+      choices.emplace_back();
+      if (pinned_.nodes()[n].row->name != "relayout")
+        choices.back() = space_.ChoiceOf(n, StateOf(assignment, of_node_[n]));
+    }
+    chosen.inserted = InsertOwing(chosen.propagated, topology_, replication_, std::move(choices));
+    return chosen;
+  }
+
+  const Graph& pinned_;
+  const Graph& propagated_;
+  const Topology& topology_;
+  const Replication& replication_;
+  LayoutSpace space_;
+  std::vector<std::vector<Held>> kinds_of_held_;  // states that values have
+  std::vector<int> held_;                         // per value: which of them
+  std::vector<absl::InlinedVector<std::pair<int, size_t>, 2>>
+      readers_;                      // per value: nodes, and which operand it is
+  const std::vector<int64_t> runs_;  // per node
+  // Costs by what they depend on: the ways to run the op, its tensor, the states of the value, how often it runs.
+  std::map<std::tuple<int, int, int, int64_t>, std::vector<double>> known_;
+  std::vector<Variable> of_value_, of_node_;
+  MinSum problem_;
+};
+
+Graph LocalOf(const InsertedRelayouts& inserted, const std::vector<OpenedLoop>& loops,
+              const Topology& topology) {
+  return Localize(loops.empty() ? inserted.graph : CloseLoops(inserted.graph, loops), {.topology = topology});
+}
+
+// Whether `a` sends less than `b`; if that takes more collectives, half of the bytes at most.
+bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std::vector<OpenedLoop>& loops,
+               const Topology& topology) {
+  if (a.refused.size() != b.refused.size()) return a.refused.size() < b.refused.size();
+  const Graph local_a = LocalOf(a, loops, topology), local_b = LocalOf(b, loops, topology);
+  const StepCost cost_a = CostOf(local_a, topology), cost_b = CostOf(local_b, topology);
+  if (!topology.is_assumed()) return cost_a.seconds < cost_b.seconds * kLess;
+  if (cost_a.bytes >= cost_b.bytes) return false;
+  if (cost_a.collectives <= cost_b.collectives || 2 * cost_a.bytes <= cost_b.bytes) return true;
+  auto joined = [&](const Graph& local) {
+    const Graph small = DropDeadCode(ShareSubexpressions(local));
+    return CostOf(WithRegions(small, [](const Graph& body) { return BucketReductions(body); }), topology);
+  };
+  return joined(local_a).collectives <= joined(local_b).collectives;
+}
+
+}  // namespace
+
+std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& propagated,
+                                           const InsertedRelayouts& now, const std::vector<OpenedLoop>& loops,
+                                           const Topology& topology, const Replication& replication) {
+  // Of a weight that must not be gathered the user is asked, rather than given a dearer program.
+  if (std::any_of(now.refused.begin(), now.refused.end(),
+                  [&](const RefusedGather& gather) { return replication.IsBoundWeight(gather.value); }))
+    return std::nullopt;
+  // A manual region says itself how its values lie.
+  if (std::any_of(loops.begin(), loops.end(), [](const OpenedLoop& loop) { return IsManual(loop.node); }))
+    return std::nullopt;
+  // What moves nothing costs least.
+  if (now.moved.empty() && now.refused.empty()) return std::nullopt;
+  std::optional<ChosenLayouts> chosen = Chooser(pinned, propagated, now, topology, replication).Run();
+  if (!chosen.has_value() || !SendsLess(chosen->inserted, now, loops, topology)) return std::nullopt;
+  return chosen;
+}
+
+}  // namespace meshwork

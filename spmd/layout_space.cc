@@ -1,0 +1,268 @@
+#include "meshwork/spmd/layout_space.h"
+
+#include <algorithm>
+#include <span>
+#include <unordered_map>
+
+#include "meshwork/ir/row.h"
+#include "meshwork/layout/reshape.h"
+#include "meshwork/spmd/gather_on_use.h"
+#include "meshwork/spmd/strided.h"
+
+namespace meshwork {
+namespace {
+
+// Bounds on what is looked at: on meshes of many axes there are more combinations than differ in cost.
+constexpr size_t kMostCuts = 6;      // of one dim
+constexpr size_t kMostLayouts = 32;  // of one value, those apart that owe a sum
+constexpr int kMostRounds = 8;       // in which cuts flow through the program and back
+
+// f(value, dim, letter) for every dim of the node's tensors that has a letter.
+template <typename F>
+void ForDims(const Node& node, const Rule& rule, F&& f) {
+  auto visit = [&](const std::vector<LetterList>& lists, std::span<const ValueId> values) {
+    for (size_t i = 0; i < lists.size(); ++i)
+      for (size_t d = 0; d < lists[i].size(); ++d)
+        if (lists[i][d] != kNoLetter) f(values[i], static_cast<int>(d), lists[i][d]);
+  };
+  visit(rule.operands, node.operands);
+  visit(rule.results, node.results);
+}
+
+bool IsRelayout(const Node& node) { return node.row->name == "relayout"; }
+
+template <typename List, typename T>
+bool Contains(const List& list, const T& item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
+}  // namespace
+
+LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
+                         const std::vector<std::optional<Choice>>& choices)
+    : pinned_(pinned),
+      choices_(choices),
+      cuts_(pinned.values().size()),
+      kept_(KeptValues(pinned)),
+      may_owe_(pinned.values().size(), true) {
+  for (ValueId id = 0; id < static_cast<ValueId>(cuts_.size()); ++id) {
+    const ValueInfo& info = pinned.value(id);
+    const auto found = std::find_if(tables_.begin(), tables_.end(),
+                                    [&](const LayoutTable& table) { return table.type() == info.type; });
+    table_.push_back(static_cast<size_t>(found - tables_.begin()));
+    if (found == tables_.end()) tables_.emplace_back(pinned.mesh(), pool_, info.type);
+    lies_.push_back(TableOf(id).IdOf(*propagated.value(id).layout));
+    may_owe_[id] = info.node >= 0 && !info.layout.has_value() && !kept_[id];
+    for (CutId cut : TableOf(id).cuts(lies_[id])) {
+      const int d = static_cast<int>(cuts_[id].size());
+      cuts_[id].push_back({cut});
+      if (cut != kWhole && !IsLocked(id, d)) cuts_[id].back().push_back(kWhole);
+    }
+  }
+  for (const VariableUpdate& update : pinned.updates()) may_owe_[update.value] = false;
+  for (const OutputInfo& output : pinned.outputs()) may_owe_[output.value] = false;
+  FindKinds();
+  Spread();
+  FindDomains();
+  for (int n = 0; n < static_cast<int>(kind_.size()); ++n) FindModes(n);
+}
+
+void LayoutSpace::FindKinds() {
+  std::unordered_map<const OpRow*, std::vector<int>> of_row;
+  for (int n = 0; n < static_cast<int>(pinned_.nodes().size()); ++n) {
+    const Node& node = pinned_.nodes()[n];
+    auto is_alike = [&](int kind) {
+      const Node& other = pinned_.nodes()[kinds_[kind].first];
+      auto same_tables = [&](std::span<const ValueId> a, std::span<const ValueId> b) {
+        return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                          [&](ValueId x, ValueId y) { return table_[x] == table_[y]; });
+      };
+      return node.regions.empty() && same_tables(node.operands, other.operands) &&
+             same_tables(node.results, other.results) && node.attrs == other.attrs;
+    };
+    std::vector<int>& kinds = of_row[node.row];
+    const auto found = std::find_if(kinds.begin(), kinds.end(), is_alike);
+    if (found != kinds.end()) {
+      kind_.push_back(*found);
+      continue;
+    }
+    kind_.push_back(static_cast<int>(kinds_.size()));
+    kinds.push_back(kind_.back());
+    kinds_.push_back({RuleOf(pinned_, node), n});
+  }
+}
+
+bool LayoutSpace::IsLocked(ValueId id, int dim) const {
+  const ValueInfo& info = pinned_.value(id);
+  if (info.node >= 0 && IsRelayout(pinned_.nodes()[info.node]) &&
+      pinned_.nodes()[info.node].attrs.Get<LayoutPin>("layout").mode(dim) != DimMode::kOpen)
+    return true;
+  return info.layout.has_value() && LayoutPin{*info.layout, info.modes}.mode(dim) == DimMode::kLocked;
+}
+
+bool LayoutSpace::MayCut(const Node& node, const Letter& letter, CutId cut) const {
+  return MayBeCut(pinned_.mesh(), *node.row, letter, pool_.cut(cut));
+}
+
+// ---- Which cuts can reach a dim.
+
+bool LayoutSpace::AddCut(ValueId id, int dim, CutId cut) {
+  Candidates& cuts = cuts_[id][dim];
+  if (cuts.size() >= kMostCuts || Contains(cuts, cut) || kept_[id] || IsLocked(id, dim)) return false;
+  cuts.push_back(cut);
+  return true;
+}
+
+void LayoutSpace::Spread() {
+  auto visit = [&](int n) {
+    const Node& node = pinned_.nodes()[n];
+    if (IsRelayout(node)) return SpreadRelayout(node);
+    const bool changed = node.row->name == "reshape" && SpreadReshape(node);
+    return SpreadAt(n) || changed;
+  };
+  const int count = static_cast<int>(kind_.size());
+  bool changed = true;
+  for (int round = 0; changed && round < kMostRounds; ++round) {
+    changed = false;
+    for (int n = 0; n < count; ++n) changed |= visit(n);
+    for (int n = count; n-- > 0;) changed |= visit(n);
+  }
+}
+
+std::vector<LayoutSpace::Candidates> LayoutSpace::OffersTo(int n) const {
+  const Node& node = pinned_.nodes()[n];
+  const Rule& rule = RuleAt(n);
+  std::vector<Candidates> offers(rule.letters.size());
+  auto offer = [&](size_t l, CutId cut) {
+    if (!Contains(offers[l], cut) && MayCut(node, rule.letters[l], cut)) offers[l].push_back(cut);
+  };
+  ForDims(node, rule, [&](ValueId id, int d, int l) {
+    for (CutId cut : cuts_[id][d]) {
+      if (cut == kWhole) continue;
+      offer(static_cast<size_t>(l), cut);
+      if (!rule.letters[l].whole || pool_.is_strided(cut)) continue;
+      // What cuts a dim that must be whole may cut another letter instead, an all-to-all away.
+      for (size_t other = 0; other < rule.letters.size(); ++other)
+        if (!rule.letters[other].reduced &&
+            rule.letters[other].size >= pinned_.mesh().GroupSize(pool_.cut(cut)[0].axes))
+          offer(other, cut);
+    }
+  });
+  return offers;
+}
+
+bool LayoutSpace::SpreadAt(int n) {
+  const std::vector<Candidates> offers = OffersTo(n);
+  bool changed = false;
+  ForDims(pinned_.nodes()[n], RuleAt(n), [&](ValueId id, int d, int l) {
+    for (CutId cut : offers[l]) changed |= AddCut(id, d, cut);
+  });
+  return changed;
+}
+
+// Dims that a reshape merges or splits, as far as no element then moves. One dim of a group is cut at a time.
+bool LayoutSpace::SpreadReshape(const Node& node) {
+  const Shape& from = pinned_.value(node.operands[0]).type.shape;
+  const Shape& to = pinned_.value(node.results[0]).type.shape;
+  if (NumElements(from) == 0) return false;
+  bool changed = false;
+  auto follow = [&](ValueId source, const Shape& sizes, int begin, int end, ValueId target,
+                    const Shape& target_sizes, int to_begin, int to_end) {
+    for (int at = begin; at < end; ++at) {
+      const Candidates candidates = cuts_[source][at];
+      for (CutId cut : candidates) {
+        if (cut == kWhole) continue;
+        FactorList factors;
+        for (int d = begin; d < end; ++d) {
+          if (d != at) {
+            factors.push_back({sizes[d], {}});
+            continue;
+          }
+          factors.insert(factors.end(), pool_.cut(cut).begin(), pool_.cut(cut).end());
+          if (!pool_.is_strided(cut)) factors.back().size = sizes[d];
+        }
+        const auto dims = ReshapeFactors(
+            pinned_.mesh(), factors,
+            std::span(target_sizes.begin() + to_begin, static_cast<size_t>(to_end - to_begin)));
+        if (!dims.has_value()) continue;
+        const Layout layout = Layout::Strided(pinned_.mesh(), *dims);
+        for (int d = to_begin; d < to_end; ++d)
+          changed |= AddCut(target, d, pool_.IdOf(layout.Factors(d - to_begin, 1)));
+      }
+    }
+  };
+  for (const ReshapeGroup& group : ReshapeGroups(from, to)) {
+    if (group.is_single()) continue;
+    follow(node.operands[0], from, group.from, group.from_end, node.results[0], to, group.to, group.to_end);
+    follow(node.results[0], to, group.to, group.to_end, node.operands[0], from, group.from, group.from_end);
+  }
+  return changed;
+}
+
+bool LayoutSpace::SpreadRelayout(const Node& node) {
+  const ValueId from = node.operands[0], to = node.results[0];
+  bool changed = false;
+  for (size_t d = 0; d < cuts_[from].size(); ++d) {
+    const int dim = static_cast<int>(d);
+    for (CutId cut : Candidates(cuts_[from][d])) changed |= AddCut(to, dim, cut);
+    for (CutId cut : Candidates(cuts_[to][d])) changed |= AddCut(from, dim, cut);
+  }
+  return changed;
+}
+
+void LayoutSpace::FindDomains() {
+  of_table_.resize(tables_.size());
+  for (ValueId id = 0; id < static_cast<ValueId>(cuts_.size()); ++id) {
+    Domain domain{table_[id], cuts_[id], {lies_[id]}, kept_[id], may_owe_[id]};
+    for (Candidates& candidates : domain.cuts) std::sort(candidates.begin() + 1, candidates.end());
+    // Known by its candidates, until its layouts are made.
+    const auto& known = of_table_[domain.table];
+    const auto found = std::find_if(known.begin(), known.end(), [&](int d) {
+      return domains_[d].layouts[0] == lies_[id] && domains_[d].is_kept == domain.is_kept &&
+             domains_[d].may_owe == domain.may_owe && domains_[d].cuts == domain.cuts;
+    });
+    if (found != known.end()) {
+      domain_.push_back(*found);
+      continue;
+    }
+    MakeLayouts(id, domain);
+    domain_.push_back(DomainOf(std::move(domain)));
+  }
+}
+
+int LayoutSpace::DomainOf(Domain domain) {
+  std::vector<int>& known = of_table_[domain.table];
+  const auto found = std::find_if(known.begin(), known.end(), [&](int d) { return domains_[d] == domain; });
+  if (found != known.end()) return *found;
+  known.push_back(static_cast<int>(domains_.size()));
+  domains_.push_back(std::move(domain));
+  return known.back();
+}
+
+void LayoutSpace::MakeLayouts(ValueId id, Domain& domain) {
+  if (domain.is_kept) return;
+  std::vector<int>& all = domain.layouts;
+  const std::vector<Candidates>& candidates = domain.cuts;
+  const Shape& shape = pinned_.value(id).type.shape;
+  LayoutTable& table = TableOf(id);
+  CutIds cuts(candidates.size(), kWhole);
+  auto choose = [&](auto& self, size_t d, AxisSet taken) -> void {
+    if (all.size() >= kMostLayouts) return;
+    if (d == cuts.size()) {
+      if (cuts == table.cuts(all[0])) return;
+      const int layout = table.IdOf(cuts);
+      const bool is_strided =
+          std::any_of(cuts.begin(), cuts.end(), [&](CutId c) { return pool_.is_strided(c); });
+      if (!is_strided || table.layout(layout).Fits(shape).ok()) all.push_back(layout);
+      return;
+    }
+    for (CutId cut : candidates[d]) {
+      if (taken.Intersects(pool_.axes(cut))) continue;
+      cuts[d] = cut;
+      self(self, d + 1, taken.Union(pool_.axes(cut)));
+    }
+  };
+  choose(choose, 0, AxisSet());
+}
+
+}  // namespace meshwork

@@ -1,0 +1,129 @@
+// LayoutSpace lists the layouts that each value of a program could have, and the ways in which each op could
+// run on them: what the planner chooses from (choose_layouts.h).
+//
+//   %h = matmul %x, %w      %x: {x,_}, pinned      %x: {x,_}     %h: {x,_} {_,x} {_,_} {_,_ | sum:x}
+//   %b = add %h, %g         %g: {x}, pinned        add runs on {x,_} with %g whole, on {_,x}, …
+//
+// Axes flow along the letters of the ops' rules, from pinned dims to all others that have the letter, as in
+// Propagate, but every cut that reaches a dim stays a candidate. A way to run an op says how each letter is cut,
+// and which operands owe a sum that the op passes on. The layout that Propagate has found, and the way in which
+// the op runs then, come first.
+//
+// Time and memory are near-linear in the program: what is looked at per op is bounded, and ops that are alike, as
+// those of repeated layers are, are looked at once. Not thread-safe.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "meshwork/ir/graph.h"
+#include "meshwork/spmd/choose_cuts.h"
+#include "meshwork/spmd/layout_table.h"
+
+namespace meshwork {
+
+// The ways to run one op: a row per way, of layouts by their numbers in the tables of operands and results.
+struct OpModes {
+  size_t count = 0;
+  size_t operands = 0, results = 0;             // of the op
+  std::vector<int> wanted;                      // [count, operands]
+  std::vector<int> left;                        // [count, results], with what is owed
+  std::vector<AxisSet> axes;                    // that cut a letter
+  std::vector<CutIds> cuts;                     // per letter of the op's rule
+  std::vector<std::vector<int>> wanted_by_any;  // per operand, each layout once
+
+  const int* WantedBy(size_t mode) const { return wanted.data() + mode * operands; }
+  const int* LeftBy(size_t mode) const { return left.data() + mode * results; }
+};
+
+class LayoutSpace {
+ public:
+  // `pinned`: the user's program, its loops opened; `propagated`: Propagate's result for it; `choices`: how each
+  // op runs there, nothing for relayouts. All must outlive this.
+  LayoutSpace(const Graph& pinned, const Graph& propagated,
+              const std::vector<std::optional<Choice>>& choices);
+
+  LayoutTable& TableOf(ValueId id) { return tables_[table_[id]]; }
+  // The layouts in which a value could be made, by their numbers in its table; one if it is pinned, or kept to be
+  // gathered on use (gather_on_use.h). Those that owe a sum are left by its op, and come last.
+  const std::vector<int>& layouts(ValueId id) const { return domains_[domain_[id]].layouts; }
+  bool IsKept(ValueId id) const { return kept_[id]; }
+  // The ways to run an op; of a relayout, one for each layout of its result.
+  const OpModes& modes(int node) const { return modes_[modes_of_[node]]; }
+  // A number that ops share which run in the same ways.
+  int modes_id(int node) const { return modes_of_[node]; }
+  // As ChooseCuts gives it, but that layouts say what is owed, too.
+  Choice ChoiceOf(int node, size_t mode);
+
+ private:
+  using Candidates = absl::InlinedVector<CutId, 4>;
+
+  // What values have in common that could lie alike.
+  struct Domain {
+    size_t table;
+    std::vector<Candidates> cuts;  // per dim
+    std::vector<int> layouts;
+    bool is_kept, may_owe;
+
+    bool operator==(const Domain&) const = default;
+  };
+  // Ops that are alike, but for the domains of their tensors.
+  struct OpKind {
+    Rule rule;
+    int first;                    // a node of it
+    std::vector<int> modes = {};  // numbers of the ways to run such ops
+  };
+  struct Modes : OpModes {
+    int first;  // a node that runs so
+    absl::InlinedVector<int, 4> operand_domains, result_domains,
+        left_domains;  // of results before, and with owed ones
+  };
+
+  bool IsLocked(ValueId id, int dim) const;
+  bool MayCut(const Node& node, const Letter& letter, CutId cut) const;
+  const Rule& RuleAt(int n) const { return kinds_[kind_[n]].rule; }
+  void FindKinds();
+  void Spread();
+  // Per letter of the op's rule: how it could be cut, whole apart.
+  std::vector<Candidates> OffersTo(int n) const;
+  bool SpreadAt(int n);
+  bool SpreadReshape(const Node& node);
+  bool SpreadRelayout(const Node& node);
+  bool AddCut(ValueId id, int dim, CutId cut);
+  void FindDomains();
+  int DomainOf(Domain domain);
+  void MakeLayouts(ValueId id, Domain& domain);
+  void FindModes(int n);
+  bool RunsAs(int n, const Modes& modes) const;
+  void MakeModes(int n, Modes& modes);
+  void MakeReshapeModes(int n, Modes& modes);
+  void MakeRelayoutModes(int n, Modes& modes);
+  void AddMode(int n, const CutIds& cuts, Modes& modes);
+  void AddOwing(int n, Modes& modes);
+  void AddOwing(int n, size_t base, const std::vector<int>& owed, Modes& modes);
+  static void Push(OpModes& modes, const std::vector<int>& wanted, const std::vector<int>& left,
+                   const CutIds& cuts, AxisSet axes);
+  int PlacedAt(ValueId id, const LetterList& letters, const CutIds& cuts, int owed);
+  bool MayBeOwed(const Node& node) const;
+  void KeepOwed(int n, Modes& modes);
+
+  const Graph& pinned_;
+  const std::vector<std::optional<Choice>>& choices_;
+  CutPool pool_;
+  std::deque<LayoutTable> tables_;             // per type
+  std::vector<size_t> table_;                  // per value
+  std::vector<std::vector<Candidates>> cuts_;  // per value and dim
+  std::vector<int> lies_;                      // per value: its propagated layout
+  std::vector<bool> kept_;                     // per value
+  std::vector<bool> may_owe_;                  // per value: no argument, not pinned, and within the program
+  std::deque<OpKind> kinds_;
+  std::vector<int> kind_;  // per node
+  std::deque<Domain> domains_;
+  std::vector<std::vector<int>> of_table_;  // per table: its domains
+  std::vector<int> domain_;                 // per value
+  std::deque<Modes> modes_;
+  std::vector<int> modes_of_;  // per node
+};
+
+}  // namespace meshwork

@@ -1,0 +1,60 @@
+#include "meshwork/spmd/layout_table.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "meshwork/spmd/move_seconds.h"
+
+namespace meshwork {
+
+CutId CutPool::IdOf(const Cut& cut) {
+  const auto found = std::find(cuts_.begin(), cuts_.end(), cut);
+  if (found != cuts_.end()) return static_cast<CutId>(found - cuts_.begin());
+  cuts_.push_back(cut);
+  axes_.push_back(AxesOf(cut));
+  return static_cast<CutId>(cuts_.size() - 1);
+}
+
+int CutPool::OwedId(const PartialSet& owed) {
+  const auto found = std::find(owed_.begin(), owed_.end(), owed);
+  if (found == owed_.end()) return static_cast<int>((owed_.push_back(owed), owed_.size() - 1));
+  return static_cast<int>(found - owed_.begin());
+}
+
+int LayoutTable::IdOf(const CutIds& cuts, int owed) {
+  for (size_t i = 0; i < keys_.size(); ++i)
+    if (keys_[i].owed == owed && keys_[i].cuts == cuts) return static_cast<int>(i);
+  AxisSet sharded;
+  for (CutId cut : cuts) sharded = sharded.Union(pool_.axes(cut));
+  keys_.push_back({cuts, owed, sharded});
+  layouts_.emplace_back();
+  is_made_.push_back(false);
+  seconds_.emplace_back();
+  return static_cast<int>(keys_.size()) - 1;
+}
+
+int LayoutTable::IdOf(const Layout& layout) {
+  CutIds cuts;
+  for (int d = 0; d < layout.rank(); ++d) cuts.push_back(pool_.IdOf(layout.Factors(d, 1)));
+  return IdOf(cuts, pool_.OwedId(layout.partials()));
+}
+
+const Layout& LayoutTable::layout(int id) {
+  if (is_made_[id]) return layouts_[id];
+  std::vector<FactorList> dims;
+  for (CutId cut : keys_[id].cuts) dims.push_back(pool_.cut(cut));
+  layouts_[id] = Layout::Strided(mesh_, dims, pool_.owed(keys_[id].owed));
+  is_made_[id] = true;
+  return layouts_[id];
+}
+
+double LayoutTable::Seconds(int from, int to, const Topology& topology) {
+  if (from == to) return 0;
+  if (is_partial(to)) return std::numeric_limits<double>::infinity();
+  std::vector<double>& row = seconds_[from];
+  if (row.size() < keys_.size()) row.resize(keys_.size(), -1);
+  if (row[to] < 0) row[to] = LeastSeconds(layout(from), layout(to), type_, topology);
+  return row[to];
+}
+
+}  // namespace meshwork

@@ -1,0 +1,189 @@
+// Compile against all layouts of small programs, tried one by one: without LayoutSpace and MinSum.
+//
+// A combination of layouts is a program in which every open value is pinned, or left as it is where it may owe a sum.
+// It is compiled without the passes that search: only what the pins ask for is inserted. So brute force knows every
+// layout of even blocks, but only those ways to run the ops on them that ChooseCuts finds, and those sums passed on that
+// PartialFlow passes on; Compile may send less.
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+#include "meshwork/control/loops.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/plan/explain.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/spmd/gather_on_use.h"
+#include "meshwork/spmd/passes.h"
+#include "support/golden.h"
+#include "support/long_tests.h"
+#include "support/small_drawer.h"
+
+namespace meshwork {
+namespace {
+
+// What a step sends, and the time of it, with arithmetic, that the compiler counts with for the assumed topology.
+struct StepSends {
+  int64_t bytes = 0, collectives = 0;
+  double seconds = 0;
+};
+
+StepSends SentIn(const Graph& local) {
+  const StepCost cost = CostOf(local, {});
+  return {cost.bytes, cost.collectives,
+          static_cast<double>(cost.bytes) / Topology::kAssumedLink.bandwidth +
+              static_cast<double>(cost.collectives) * Topology::kAssumedLink.latency +
+              CountFlops(local) / Topology::kAssumedFlops};
+}
+
+// Fewer bytes in less time.
+bool SendsLess(const StepSends& a, const StepSends& b) {
+  return a.bytes < b.bytes && a.seconds < b.seconds * (1 - 1e-9);
+}
+
+// Operations of each product of a local program, on one device.
+std::vector<double> ProductsOf(const Graph& local) {
+  std::vector<double> flops;
+  for (const Node& node : local.nodes())
+    if (node.row->is_product) flops.push_back(FlopsOf(local, node));
+  return flops;
+}
+
+// ChooseLayouts runs no product on fewer devices than before it. Programs that compute a product on fewer devices do not
+// count: those in which one of the products, in their order, has more operations per device than in `before`, or in
+// which there are more products.
+bool ComputesMore(const std::vector<double>& flops, const std::vector<double>& before) {
+  if (flops.size() > before.size()) return true;
+  for (size_t i = 0; i < flops.size(); ++i)
+    if (flops[i] > before[i]) return true;
+  return false;
+}
+
+struct BruteForce {
+  int64_t tried = 0;
+  std::optional<StepSends> least_bytes,
+      less;  // of fewest bytes; of fewest seconds of those that SendsLess than Compile
+  std::string least_program, less_program;  // their texts
+};
+
+const PassControl kOnlyPins = {.left_out = {"choose_layouts", "share_relayouts", "keep_weights",
+                                            "regroup_sums", "cut_mesh", "carry_summaries"}};
+
+// `graph`, with its outputs pinned as `local`, made from it, has them.
+Graph WithOutputsOf(const Graph& local, Graph graph) {
+  for (size_t i = 0; i < graph.outputs().size(); ++i)
+    graph.mutable_value(graph.outputs()[i].value).layout = local.value(local.outputs()[i].value).layout;
+  return graph;
+}
+
+BruteForce TryAll(const Graph& graph, const StepSends& compiled) {
+  const std::vector<double> before =
+      ProductsOf(RunPasses(graph, {}, {.left_out = {"choose_layouts"}}).program.body);
+  const std::vector<OpenValue> open = OpenLayouts(graph);
+  BruteForce all;
+  Graph pinned = graph;
+  std::vector<size_t> at(open.size(), 0);
+  for (bool more = true; more;) {
+    for (size_t i = 0; i < open.size(); ++i) pinned.mutable_value(open[i].id).layout = open[i].pins[at[i]];
+    const Passed passed = RunPasses(pinned, {}, kOnlyPins);
+    const StepSends sent = SentIn(passed.program.body);
+    ++all.tried;
+    if (passed.status.ok() && !ComputesMore(ProductsOf(passed.program.body), before)) {
+      if (!all.least_bytes.has_value() || sent.bytes < all.least_bytes->bytes) {
+        all.least_bytes = sent;
+        all.least_program = PrintGraph(pinned);
+      }
+      if (SendsLess(sent, compiled) && (!all.less.has_value() || sent.seconds < all.less->seconds)) {
+        all.less = sent;
+        all.less_program = PrintGraph(pinned);
+      }
+    }
+    more = false;
+    for (size_t i = 0; i < open.size() && !more; ++i) {
+      more = ++at[i] < open[i].pins.size();
+      if (!more) at[i] = 0;
+    }
+  }
+  return all;
+}
+
+// What became of the programs that were compared.
+struct Counts {
+  int64_t compared = 0, equal = 0, fewer = 0;  // bytes, against the fewest of brute force
+  int64_t more = 0;   // fewer bytes were found, for more collectives or arithmetic than they are worth
+  int64_t worse = 0;  // fewer bytes were found in less time
+};
+
+// Outputs stay where Compile puts them: to leave one in blocks that no one asks for would send less.
+void Compare(const Graph& graph, const std::string& name, int64_t most, Counts& counts) {
+  const absl::StatusOr<Program> program = Compile(graph, {.cut_mesh = false});
+  ASSERT_TRUE(program.ok()) << name << ": " << program.status() << "\n" << PrintGraph(graph);
+  const StepSends sent = SentIn(program->body);
+  const Passed before = RunPasses(graph, {.cut_mesh = false}, {.left_out = {"choose_layouts"}});
+  if (before.status.ok()) {
+    EXPECT_LE(sent.bytes, SentIn(before.program.body).bytes) << name << "\n" << PrintGraph(graph);
+  }
+  const Graph asked = WithOutputsOf(program->body, graph);
+  if (Combinations(OpenLayouts(asked), most) > most) return;
+  const BruteForce all = TryAll(asked, sent);
+  if (!all.least_bytes.has_value()) return;
+  ++counts.compared;
+  const int64_t least = all.least_bytes->bytes;
+  counts.equal += least == sent.bytes ? 1 : 0;
+  counts.fewer += least > sent.bytes ? 1 : 0;
+  if (least >= sent.bytes) return;
+  ++(all.less.has_value() ? counts.worse : counts.more);
+  if (!LongTests() || !all.less.has_value()) return;
+  fmt::print("{}: {} B in {} collectives, but {} B in {} for\n{}", name, sent.bytes, sent.collectives,
+             all.less->bytes, all.less->collectives, all.less_program);
+}
+
+void PrintCounts(const Counts& counts) {
+  fmt::print(
+      "{} programs: {} of the fewest bytes, {} of fewer; fewer bytes were found for {} in more time, for {} in less\n",
+      counts.compared, counts.equal, counts.fewer, counts.more, counts.worse);
+}
+
+TEST(BruteForceTest, SmallProgramsSendHardlyMoreThanInAnyLayouts) {
+  const uint64_t programs = LongTests() ? 2000 : 150;
+  const int64_t most = LongTests() ? 1000 : 200;
+  Counts counts;
+  for (uint64_t seed = 0; seed < programs; ++seed)
+    Compare(SmallDrawer(seed, most).Draw(), fmt::format("seed {}", seed), most, counts);
+  PrintCounts(counts);
+  EXPECT_GE(counts.compared * 100, static_cast<int64_t>(programs) * 98);
+  EXPECT_LE(counts.worse * 100, counts.compared * 3);
+  EXPECT_LE((counts.worse + counts.more) * 100, counts.compared * 10);
+  EXPECT_GE(counts.fewer * 100, counts.compared * 4);  // sums that are passed on
+}
+
+// The programs of the design's table, what lies between arguments and outputs left open.
+TEST(BruteForceTest, CasesSendNoMoreThanInAnyLayouts) {
+  Counts counts;
+  for (const std::string& file : GoldenFiles("spmd/cases")) {
+    const std::string golden = ReadGolden(file);
+    Graph graph = ParseGraph(golden.substr(0, golden.find("----\n"))).value();
+    // What is gathered on use is held only for one op.
+    if (HasLoops(graph) || GathersOnUse(graph)) continue;
+    std::vector<bool> is_output(graph.values().size(), false);
+    for (const OutputInfo& output : graph.outputs()) is_output[output.value] = true;
+    for (size_t id = 0; id < is_output.size(); ++id) {
+      ValueInfo& info = graph.mutable_value(static_cast<ValueId>(id));
+      if (info.node < 0 || is_output[id]) continue;
+      info.layout.reset();
+      info.modes.clear();
+    }
+    Compare(graph, file, LongTests() ? 20'000 : 200, counts);
+  }
+  PrintCounts(counts);
+  EXPECT_GE(counts.compared, 10);
+  EXPECT_EQ(counts.worse, 0);
+}
+
+}  // namespace
+}  // namespace meshwork

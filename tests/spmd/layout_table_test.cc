@@ -1,0 +1,83 @@
+// Numbers of layouts, and what it costs to move a value from one to another.
+#include "meshwork/spmd/layout_table.h"
+
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "meshwork/spmd/move_seconds.h"
+
+namespace meshwork {
+namespace {
+
+const Mesh& TableMesh() {
+  static const auto* const mesh = new Mesh(Mesh::Parse("x=2,y=4").value());
+  return *mesh;
+}
+Layout Of(std::string_view text) { return Layout::Parse(TableMesh(), text).value(); }
+
+const std::vector<Layout>& SomeLayouts() {
+  static const auto* const layouts = new std::vector<Layout>{Of("{_, _}"),         Of("{x, _}"),
+                                                             Of("{_, x}"),         Of("{x, y}"),
+                                                             Of("{(y,x), _}"),     Of("{4@y*8@x, _}"),
+                                                             Of("{_, _ | sum:x}"), Of("{y, _ | sum:x}"),
+                                                             Of("{(x,y), _}"),     Of("{_, _ | max:(x,y)}")};
+  return *layouts;
+}
+
+TEST(LayoutTableTest, NumbersStayAndMeanTheirLayouts) {
+  CutPool pool;
+  LayoutTable table(TableMesh(), pool, {F32, {32, 64}});
+  std::vector<int> ids;
+  for (const Layout& layout : SomeLayouts()) ids.push_back(table.IdOf(layout));
+  EXPECT_EQ(table.size(), SomeLayouts().size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const Layout& layout = SomeLayouts()[i];
+    EXPECT_EQ(ids[i], static_cast<int>(i));
+    EXPECT_EQ(table.IdOf(layout), ids[i]);
+    EXPECT_EQ(table.IdOf(CutIds(table.cuts(ids[i])), table.owed(ids[i])), ids[i]);
+    EXPECT_EQ(table.layout(ids[i]), layout) << layout.ToString();
+    EXPECT_EQ(table.is_partial(ids[i]), layout.is_partial()) << layout.ToString();
+    EXPECT_EQ(table.sharded(ids[i]), layout.ShardedAxes()) << layout.ToString();
+  }
+  EXPECT_EQ(table.size(), SomeLayouts().size());
+}
+
+TEST(LayoutTableTest, TablesOfOnePoolShareCuts) {
+  CutPool pool;
+  LayoutTable a(TableMesh(), pool, {F32, {32, 64}}), b(TableMesh(), pool, {F32, {64}});
+  const CutId x = a.cuts(a.IdOf(Of("{x, _}")))[0];
+  EXPECT_NE(x, kWhole);
+  EXPECT_EQ(b.cuts(b.IdOf(Of("{x}")))[0], x);
+  EXPECT_EQ(a.cuts(a.IdOf(Of("{_, x}"))), (CutIds{kWhole, x}));
+  EXPECT_FALSE(pool.is_strided(x));
+  EXPECT_TRUE(pool.is_strided(a.cuts(a.IdOf(Of("{4@y*8@x, _}")))[0]));
+}
+
+TEST(LayoutTableTest, SecondsAreThoseOfTheLeastPlan) {
+  const Topology described = Topology::Create(TableMesh(), {{"x", {1e9, 1e-5}}, {"y", {1e10, 1e-6}}}).value();
+  for (const Topology& topology : {Topology(), described}) {
+    for (const Type& type : {Type{F32, {32, 64}}, Type{BF16, {32, 64}}}) {
+      CutPool pool;
+      LayoutTable table(TableMesh(), pool, type);
+      for (const Layout& from : SomeLayouts()) {
+        for (const Layout& to : SomeLayouts()) {
+          const double seconds = table.Seconds(table.IdOf(from), table.IdOf(to), topology);
+          if (from == to) {
+            EXPECT_EQ(seconds, 0);
+          } else if (to.is_partial()) {
+            EXPECT_TRUE(std::isinf(seconds)) << to.ToString();
+          } else {
+            EXPECT_EQ(seconds, LeastSeconds(from, to, type, topology))
+                << from.ToString() << " to " << to.ToString();
+            EXPECT_LE(seconds, RelayoutSeconds(from, to, type, topology));
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace meshwork
