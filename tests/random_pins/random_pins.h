@@ -1,0 +1,123 @@
+// Steps of transformer layers whose arguments lie anyhow, with what JAX sends for each.
+//
+//   for (const RandomPins& step : LoadRandomPins()) RunPasses(BuildStep(step), …)
+//
+// The steps are drawn and JAX's bytes are counted by random_pins.py beside this file, which also says what the entries
+// of random_pins.json are; its loss_of is the same step. The sizes are so small that no pin leaves a device without a
+// block, and none has short blocks.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "fmt/format.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/train/initializers.h"
+#include "meshwork/ops/ops.h"
+#include "support/golden.h"
+
+namespace meshwork {
+
+struct RandomPins {
+  int64_t seed = 0;
+  std::string mesh;
+  int64_t sequences = 0, tokens = 0, units = 0, hidden = 0, layers = 0;
+  bool is_gated = false;
+  int64_t classes = 0;            // 0: the loss is the mean squared error
+  std::vector<std::string> pins;  // of the arguments in order, "x,_,_"
+  int64_t jax_bytes = 0;          // on the wire, per device and step
+  double jax_flops = 0;           // of products, per device and step
+};
+
+inline std::vector<RandomPins> LoadRandomPins() {
+  std::vector<RandomPins> steps;
+  for (const nlohmann::json& entry : nlohmann::json::parse(ReadGolden("random_pins/random_pins.json"))) {
+    const nlohmann::json& sizes = entry.at("sizes");
+    steps.push_back({.seed = entry.at("seed"),
+                     .mesh = entry.at("mesh"),
+                     .sequences = sizes.at(0),
+                     .tokens = sizes.at(1),
+                     .units = sizes.at(2),
+                     .hidden = sizes.at(3),
+                     .layers = sizes.at(4),
+                     .is_gated = entry.at("gated"),
+                     .classes = entry.at("classes"),
+                     .pins = absl::StrSplit(entry.at("pins").get<std::string>(), ';'),
+                     .jax_bytes = entry.at("jax"),
+                     .jax_flops = entry.at("flops")});
+  }
+  return steps;
+}
+
+// Builds the step of some pins.
+class RandomPinsBuilder {
+ public:
+  explicit RandomPinsBuilder(const RandomPins& step) : step_(step), graph_(Mesh::Parse(step.mesh).value()) {}
+
+  Graph Build() && {
+    const int64_t s = step_.sequences, t = step_.tokens;
+    Value x = graph_.Input("x", F32, {s, t, step_.units}, NextPin());
+    const Value target =
+        graph_.Input("t", F32, {s, t, step_.classes == 0 ? step_.units : step_.classes}, NextPin());
+    for (int64_t layer = 0; layer < step_.layers; ++layer) x = Layer(x, layer);
+    Value loss;
+    if (step_.classes == 0) {
+      loss = ReduceMean(Square(x - target));
+    } else {
+      loss = SoftmaxCrossEntropy(MatMul(x, Weight("head", {step_.units, step_.classes})), target);
+    }
+    const std::vector<Variable> weights = graph_.variables();
+    const std::vector<Value> gradients = Gradients(loss, weights);
+    for (size_t i = 0; i < weights.size(); ++i)
+      graph_.Update(weights[i], weights[i] - gradients[i] * 0.01);
+    graph_.Output("loss", loss);
+    return std::move(graph_);
+  }
+
+ private:
+  static constexpr int64_t kHeads = 8;
+
+  LayoutSpec NextPin() {
+    return SpecOf(LayoutPin::Parse(graph_.mesh(), "{" + step_.pins.at(next_pin_++) + "}").value());
+  }
+  Value Weight(const std::string& name, const Shape& shape) {
+    return graph_.Var(name, Zeros(shape), NextPin());
+  }
+
+  Value Layer(const Value& x, int64_t layer) {
+    const int64_t units = step_.units, hidden = step_.hidden;
+    auto weight = [&](std::string_view name, const Shape& shape) {
+      return Weight(fmt::format("{}{}", name, layer), shape);
+    };
+    const Value a = RmsNorm(x, weight("g", {units}));
+    auto by_heads = [&](std::string_view name) {
+      const Value flat = MatMul(a, weight(name, {units, units}));
+      return Reshape(flat, {step_.sequences, step_.tokens, kHeads, units / kHeads});
+    };
+    const Value q = by_heads("wq"), k = by_heads("wk"), v = by_heads("wv");
+    const Value seen = Reshape(Attention(q, k, v, {.causal = true}), {step_.sequences, step_.tokens, units});
+    const Value z = x + MatMul(seen, weight("wo", {units, units}));
+    const Value b = RmsNorm(z, weight("G", {units}));
+    Value h;
+    if (step_.is_gated) {
+      h = Silu(MatMul(b, weight("wg", {units, hidden})));
+      h = h * MatMul(b, weight("wu", {units, hidden}));
+    } else {
+      h = Silu(MatMul(b, weight("wu", {units, hidden})));
+    }
+    return z + MatMul(h, weight("wd", {hidden, units}));
+  }
+
+  const RandomPins& step_;
+  Graph graph_;
+  size_t next_pin_ = 0;
+};
+
+inline Graph BuildStep(const RandomPins& step) { return RandomPinsBuilder(step).Build(); }
+
+}  // namespace meshwork
