@@ -5,18 +5,26 @@
 // The steps are drawn and JAX's bytes are counted by random_pins.py beside this file, which also says what the entries
 // of random_pins.json are; its loss_of is the same step. The sizes are so small that no pin leaves a device without a
 // block, and none has short blocks.
+//
+// JAX runs some products on fewer devices than they could run on, which sends less and computes more. So two programs are also
+// compared by the seconds that the assumed topology states for bytes and products; latencies do not count.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_split.h"
 #include "fmt/format.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/graph.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/mesh/topology.h"
 #include "meshwork/train/initializers.h"
 #include "meshwork/ops/ops.h"
 #include "support/golden.h"
@@ -117,6 +125,17 @@ class RandomPinsBuilder {
   Graph graph_;
   size_t next_pin_ = 0;
 };
+
+// Of products, attention included, on one device.
+inline double ProductFlops(const Graph& local) {
+  double flops = 0;
+  for (const Node& node : local.nodes())
+    if (node.row->is_product) flops += FlopsOf(local, node);
+  return flops;
+}
+inline double AssumedSeconds(int64_t bytes, double flops) {
+  return static_cast<double>(bytes) / Topology::kAssumedLink.bandwidth + flops / Topology::kAssumedFlops;
+}
 
 inline Graph BuildStep(const RandomPins& step) { return RandomPinsBuilder(step).Build(); }
 

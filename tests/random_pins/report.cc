@@ -9,7 +9,6 @@
 
 #include "fmt/format.h"
 #include "meshwork/ir/program.h"
-#include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/plan/explain.h"
 #include "meshwork/spmd/compile.h"
@@ -21,14 +20,6 @@ namespace {
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// Of products and of attention, as JAX's are counted.
-double ProductFlops(const Graph& local) {
-  double flops = 0;
-  for (const Node& node : local.nodes())
-    if (node.row->is_product || node.row->name.substr(0, 9) == "attention") flops += FlopsOf(local, node);
-  return flops;
 }
 
 int Main(int argc, char** argv) {
