@@ -25,8 +25,8 @@
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/mesh/topology.h"
-#include "meshwork/train/initializers.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/train/initializers.h"
 #include "support/golden.h"
 
 namespace meshwork {
@@ -81,8 +81,7 @@ class RandomPinsBuilder {
     }
     const std::vector<Variable> weights = graph_.variables();
     const std::vector<Value> gradients = Gradients(loss, weights);
-    for (size_t i = 0; i < weights.size(); ++i)
-      graph_.Update(weights[i], weights[i] - gradients[i] * 0.01);
+    for (size_t i = 0; i < weights.size(); ++i) graph_.Update(weights[i], weights[i] - gradients[i] * 0.01);
     graph_.Output("loss", loss);
     return std::move(graph_);
   }

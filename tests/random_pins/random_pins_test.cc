@@ -34,10 +34,12 @@ TEST(RandomPinsTest, SendLittleMoreThanJaxOrTakeLessTime) {
     const RandomPins& step = steps[i];
     const Graph graph = BuildStep(step);
     const absl::StatusOr<Program> program = Compile(graph, {.verify = false});
-    ASSERT_TRUE(program.ok()) << "seed " << step.seed << ": " << program.status() << "\n" << PrintGraph(graph);
+    ASSERT_TRUE(program.ok()) << "seed " << step.seed << ": " << program.status() << "\n"
+                              << PrintGraph(graph);
     const int64_t bytes = CostOf(program->body, {}).bytes;
     if (static_cast<double>(bytes) <= kMostRatio * static_cast<double>(step.jax_bytes)) continue;
-    EXPECT_LT(AssumedSeconds(bytes, ProductFlops(program->body)), AssumedSeconds(step.jax_bytes, step.jax_flops))
+    EXPECT_LT(AssumedSeconds(bytes, ProductFlops(program->body)),
+              AssumedSeconds(step.jax_bytes, step.jax_flops))
         << "seed " << step.seed << ": " << bytes << " bytes, JAX " << step.jax_bytes << "\n"
         << PrintGraph(graph);
   }

@@ -39,11 +39,14 @@ int Main(int argc, char** argv) {
     const double t2 = Now();
     const Passed budget = RunPasses(graph, {.verify = false}, {});
     const int64_t ours = CostOf(with.program.body, {}).bytes, plain = CostOf(without.program.body, {}).bytes;
-    fmt::print("seed {} mesh {} jax {} ours {} ratio {:.4f} plain {} plain_ratio {:.4f} s {:.2f} {:.2f} status {} {} default {}\n",
-               step.seed, step.mesh, step.jax_bytes, ours, double(ours) / double(step.jax_bytes), plain,
-               double(plain) / double(step.jax_bytes), t1 - t0, t2 - t1, with.status.ok() ? "ok" : with.status.ToString(),
-               without.status.ok() ? "ok" : without.status.ToString(),
-               budget.status.ok() ? fmt::format("ok {}", CostOf(budget.program.body, {}).bytes) : budget.status.ToString());
+    fmt::print(
+        "seed {} mesh {} jax {} ours {} ratio {:.4f} plain {} plain_ratio {:.4f} s {:.2f} {:.2f} status {} {} default {}\n",
+        step.seed, step.mesh, step.jax_bytes, ours, double(ours) / double(step.jax_bytes), plain,
+        double(plain) / double(step.jax_bytes), t1 - t0, t2 - t1,
+        with.status.ok() ? "ok" : with.status.ToString(),
+        without.status.ok() ? "ok" : without.status.ToString(),
+        budget.status.ok() ? fmt::format("ok {}", CostOf(budget.program.body, {}).bytes)
+                           : budget.status.ToString());
     fmt::print("flops {} jax {:.4g} ours {:.4g} plain {:.4g}\n", step.seed, step.jax_flops,
                ProductFlops(with.program.body), ProductFlops(without.program.body));
     std::fflush(stdout);
