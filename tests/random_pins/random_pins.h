@@ -10,7 +10,6 @@
 // compared by the seconds that the assumed topology states for bytes and products; latencies do not count.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -125,7 +124,7 @@ class RandomPinsBuilder {
   size_t next_pin_ = 0;
 };
 
-// Of products, attention included, on one device.
+// Of products, attention included, on one device. Causal attention computes half of the scores; JAX's, here, all.
 inline double ProductFlops(const Graph& local) {
   double flops = 0;
   for (const Node& node : local.nodes())

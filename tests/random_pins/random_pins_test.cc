@@ -30,7 +30,8 @@ TEST(RandomPinsTest, AreOfEveryMeshLossAndMlp) {
 // JAX compiles them all, so none may be refused.
 TEST(RandomPinsTest, SendLittleMoreThanJaxOrTakeLessTime) {
   const std::vector<RandomPins> steps = LoadRandomPins();
-  for (size_t i = 0; i < steps.size(); i += static_cast<size_t>(EverySo(8))) {
+  // Without choose_layouts, steps 39 and 399 fail.
+  for (size_t i = LongTests() ? 0 : 7; i < steps.size(); i += static_cast<size_t>(EverySo(8))) {
     const RandomPins& step = steps[i];
     const Graph graph = BuildStep(step);
     const absl::StatusOr<Program> program = Compile(graph, {.verify = false});
