@@ -29,6 +29,8 @@ constexpr double kImplied = 1;    // of one that the layouts imply
 constexpr double kHeavy = 8;
 constexpr size_t kMostStates = 160;  // of one value
 constexpr int64_t kMostEntries = 20'000'000;
+// Entries of all tables: a program with more, on a mesh of several axes, is left as it is.
+constexpr size_t kMostTableEntries = 4'000'000;
 
 // How a value is held: in a layout, and in one more that is made of it; by their numbers.
 struct Held {
@@ -59,9 +61,10 @@ class Chooser {
     for (ValueId id = 0; id < static_cast<ValueId>(held_.size()); ++id) {
       MakeStates(id);
       of_value_.push_back(AddVariable(HeldBy(id).size()));
-      if (pinned_.value(id).node < 0) AddSecondForms(id);
+      if (pinned_.value(id).node < 0) AddArgument(id);
     }
-    for (int n = 0; n < NumNodes(); ++n) AddNode(n);
+    for (int n = 0; n < NumNodes() && entries_ <= kMostTableEntries; ++n) AddNode(n);
+    if (entries_ > kMostTableEntries) return std::nullopt;
     for (const VariableUpdate& update : pinned_.updates())
       AddUpdate(update.value, pinned_.arguments()[update.argument].value);
     for (const auto& [a, b] : AlikeAtMarks(pinned_)) AddAlike(a, b);
@@ -87,6 +90,7 @@ class Chooser {
     if (a.index >= 0) variables.push_back(a.index);
     if (b.index >= 0) variables.push_back(b.index);
     if (std::all_of(costs.begin(), costs.end(), [&](double cost) { return cost == 0; })) return;
+    entries_ += costs.size();
     problem_.AddTable(std::move(variables), std::move(costs));
   }
 
@@ -133,13 +137,15 @@ class Chooser {
     std::span<const ValueId> results;  // of the op, or the variable
     int node = -1;
     AxisSet axes = {};
+    bool is_asked = false;  // by the user: a relayout
   };
 
   double MoveCost(ValueId id, int from, int to, const Mover& mover) {
     if (from == to) return 0;
     LayoutTable& table = space_.TableOf(id);
     const double seconds = table.Seconds(from, to, topology_);
-    if (seconds == kNever || seconds == 0 || !table.sharded(to).empty() || table.sharded(from).empty() ||
+    if (seconds == kNever || seconds == 0 || mover.is_asked || !table.sharded(to).empty() ||
+        table.sharded(from).empty() ||
         !replication_.Refuses(id, mover.results, table.layout(from), table.layout(to)))
       return seconds;
     // The layouts imply the gather if the axes then cut another letter.
@@ -162,15 +168,22 @@ class Chooser {
            std::min(MoveCost(id, held.form, held.other, mover), MoveCost(id, left, held.other, mover));
   }
 
-  // Of an argument; what an op leaves is in LeaveCost.
-  void AddSecondForms(ValueId id) {
-    if (readers_[id].empty()) return;
-    const int reader = readers_[id][0].first;
+  // Of an argument: to make its second form, and to have the whole of it on every device though it lay in blocks, as
+  // of the gather that is spared. What an op leaves is in LeaveCosts.
+  void AddArgument(ValueId id) {
+    LayoutTable& table = space_.TableOf(id);
+    const int lies = space_.layouts(id)[0];
+    const int reader = readers_[id].empty() ? -1 : readers_[id][0].first;
+    const std::span<const ValueId> results =
+        reader < 0 ? std::span<const ValueId>() : std::span<const ValueId>(pinned_.nodes()[reader].results);
     std::vector<double> costs;
-    for (const Held& held : HeldBy(id))
-      costs.push_back(held.other < 0
-                          ? 0
-                          : MoveCost(id, held.form, held.other, {pinned_.nodes()[reader].results, reader}));
+    for (const Held& held : HeldBy(id)) {
+      double cost = held.other < 0 ? 0 : MoveCost(id, held.form, held.other, {results, reader});
+      if (table.sharded(held.form).empty() && !table.sharded(lies).empty() &&
+          replication_.Refuses(id, {}, table.layout(lies), table.layout(held.form)))
+        cost += kRefused;
+      costs.push_back(cost);
+    }
     AddTable(of_value_[id], {}, std::move(costs));
   }
 
@@ -213,12 +226,13 @@ class Chooser {
   // [states of the value, modes]. What enters a body is moved before the loop.
   std::vector<double> ReadCosts(int n, size_t i, ValueId id) {
     const OpModes& modes = space_.modes(n);
+    const bool is_asked = pinned_.nodes()[n].row->name == "relayout";
     std::vector<double> costs;
     for (const Held& held : HeldBy(id))
       for (size_t m = 0; m < modes.count; ++m)
-        costs.push_back(
-            static_cast<double>(runs_[n]) *
-            ReadCost(id, held, modes.WantedBy(m)[i], {pinned_.nodes()[n].results, n, modes.axes[m]}));
+        costs.push_back(static_cast<double>(runs_[n]) *
+                        ReadCost(id, held, modes.WantedBy(m)[i],
+                                 {pinned_.nodes()[n].results, n, modes.axes[m], is_asked}));
     return costs;
   }
 
@@ -315,6 +329,7 @@ class Chooser {
   std::map<std::tuple<int, int, int, int64_t>, std::vector<double>> known_;
   std::vector<Variable> of_value_, of_node_;
   MinSum problem_;
+  size_t entries_ = 0;  // of its tables
 };
 
 Graph LocalOf(const InsertedRelayouts& inserted, const std::vector<OpenedLoop>& loops,
@@ -325,7 +340,9 @@ Graph LocalOf(const InsertedRelayouts& inserted, const std::vector<OpenedLoop>& 
 // Whether `a` sends less than `b`; if that takes more collectives, half of the bytes at most.
 bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std::vector<OpenedLoop>& loops,
                const Topology& topology) {
-  if (a.refused.size() != b.refused.size()) return a.refused.size() < b.refused.size();
+  // What is refused in any case is told of the program that there is.
+  if (!a.refused.empty()) return false;
+  if (!b.refused.empty()) return true;
   const Graph local_a = LocalOf(a, loops, topology), local_b = LocalOf(b, loops, topology);
   const StepCost cost_a = CostOf(local_a, topology), cost_b = CostOf(local_b, topology);
   if (!topology.is_assumed()) return cost_a.seconds < cost_b.seconds * kLess;
@@ -350,6 +367,10 @@ std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& pro
   // A manual region says itself how its values lie.
   if (std::any_of(loops.begin(), loops.end(), [](const OpenedLoop& loop) { return IsManual(loop.node); }))
     return std::nullopt;
+  // A dim that a relayout takes as it is follows the operand, which no table says.
+  for (const Node& node : pinned.nodes())
+    if (node.row->name == "relayout" && node.attrs.Get<LayoutPin>("layout").Has(DimMode::kMatch))
+      return std::nullopt;
   // What moves nothing costs least.
   if (now.moved.empty() && now.refused.empty()) return std::nullopt;
   std::optional<ChosenLayouts> chosen = Chooser(pinned, propagated, now, topology, replication).Run();

@@ -11,8 +11,9 @@ namespace meshwork {
 namespace {
 
 // Bounds on what is looked at, as in layout_space.cc.
-constexpr size_t kMostOwed = 4;    // layouts of one value that owe a sum
-constexpr size_t kMostModes = 96;  // of one op, and as many on operands that owe a sum
+constexpr size_t kMostOwed = 4;       // layouts of one value that owe a sum
+constexpr size_t kMostOperands = 16;  // of an op that is asked whether one of them may owe
+constexpr size_t kMostModes = 96;     // of one op, and as many on operands that owe a sum
 
 template <typename List, typename T>
 bool IsIn(const List& list, const T& item) {
@@ -187,6 +188,7 @@ void LayoutSpace::AddOwing(int n, Modes& modes) {
     for (int layout : layouts(id))
       if (const int owed = TableOf(id).owed(layout); owed != 0 && !IsIn(sets, owed)) sets.push_back(owed);
   const size_t base = modes.count, count = node.operands.size();
+  if (count > kMostOperands) return;
   for (int set : sets) {
     for (size_t m = 0; m < base; ++m) {
       if (count > 1) AddOwing(n, m, std::vector<int>(count, set), modes);

@@ -32,7 +32,7 @@ CudaBackend::CudaBackend(std::shared_ptr<const CudaContext> context, std::shared
                          const CudaBackendOptions& options)
     : context_(std::move(context)),
       memory_(std::move(memory)),
-      groups_(std::make_unique<GpuGroups>(options)) {}
+      groups_(std::make_shared<GpuGroups>(options)) {}
 CudaBackend::~CudaBackend() = default;
 
 absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(int ordinal,
@@ -73,7 +73,6 @@ absl::StatusOr<std::unique_ptr<PreparedStep>> CudaBackend::Prepare(StepPlan plan
 
 #else
 
-class GpuGroups {};
 CudaBackend::~CudaBackend() = default;
 
 absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(int, const CudaBackendOptions&) {

@@ -141,7 +141,7 @@ TEST(ProgramErrors, Replication) {
                     [&] {
                       return compile(
                           "mesh [x=8]\n"
-                          "func f(%x: f32[1024,1024] {x,_}) {\n"
+                          "func f(%x: f32[1048576] {x}) {\n"
                           "  %0 = exp %x\n"
                           "  %1, %2 = sort %0 dim=0\n"
                           "  return y=%1 }");
@@ -157,7 +157,7 @@ TEST(ProgramErrors, Replication) {
                     [&] {
                       return compile(
                           "mesh [x=8]\n"
-                          "func f(%x: f32[1024,1024] {x,_}, %z: f32[2048,1024] {x,_}) {\n"
+                          "func f(%x: f32[1048576] {x}, %z: f32[2097152] {x}) {\n"
                           "  %0, %2 = sort %x dim=0\n"
                           "  %1, %3 = sort %z dim=0\n"
                           "  return a=%0, b=%1 }");

@@ -437,7 +437,7 @@ TEST(SessionDomainsTest, DevicesAreRefusedByAll) {
     SessionOptions options = OnTransport(&end);
     if (end.domain() == 1) options.devices = "gpu";
     const absl::Status status = Session::Create(Network("batch=4,model=2"), options).status();
-    EXPECT_THAT(MessageOf(status), HasSubstr("Devices: \"gpu\" is none of cpu, cuda and cuda:N"));
+    EXPECT_THAT(MessageOf(status), HasSubstr("Devices: \"gpu\" is none of cpu, cuda, cuda:N and cuda:N-M"));
     // The transport is as it was.
     EXPECT_TRUE(Session::Create(Network("batch=4,model=2"), OnTransport(&end)).ok());
   });

@@ -159,8 +159,8 @@ TEST(SessionTest, DumpSeesTheProgramAfterEveryPass) {
   };
   Session session = Session::Create(Classifier("batch=2", 6), options).value();
   EXPECT_THAT(passes, ElementsAre("fold_sizes", "share_subexpressions", "drop_dead_code", "regroup_sums",
-                                  "propagate", "insert_relayouts", "localize", "share_subexpressions_local",
-                                  "drop_dead_code_local", "bucket_reductions"));
+                                  "propagate", "insert_relayouts", "choose_layouts", "localize",
+                                  "share_subexpressions_local", "drop_dead_code_local", "bucket_reductions"));
   std::vector<std::string> timed;
   for (const PassTiming& timing : session.program().passes) timed.push_back(timing.pass);
   EXPECT_THAT(timed, IsSupersetOf(passes)) << "a pass that changes nothing takes time, too";
@@ -170,7 +170,7 @@ TEST(SessionTest, DumpSeesTheProgramAfterEveryPass) {
   // Programs for other batch sizes and for evaluation are not dumped.
   ASSERT_TRUE(session.Run(Examples(5)).ok());
   ASSERT_TRUE(session.Evaluate(Examples(6)).ok());
-  EXPECT_EQ(passes.size(), 10u);
+  EXPECT_EQ(passes.size(), 11u);
 }
 
 TEST(SessionTest, ExplainsEveryCollective) {
