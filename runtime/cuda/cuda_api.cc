@@ -109,6 +109,10 @@ absl::Status LoadCublas(const LibraryLoader& loader, CudaApi& api) {
 }
 
 absl::Status LoadNccl(const LibraryLoader& loader, CudaApi& api) {
+  const char* const wanted = std::getenv("MESHWORK_NCCL");
+  if (wanted != nullptr && std::string_view(wanted) == "off")
+    return absl::FailedPreconditionError(
+        "CUDA: the environment says MESHWORK_NCCL=off, so data between GPUs goes through the process.");
   std::vector<std::string> files = {"libnccl.so.2"};
   if (const std::string folder = MESHWORK_CUDA_LIBRARY_DIR; !folder.empty())
     files.push_back(folder + "/libnccl.so.2");
@@ -194,10 +198,6 @@ absl::StatusOr<CudaApi> LoadCudaApi(const LibraryLoader& loader) {
 absl::StatusOr<const CudaApi*> LoadCudaApi() {
   static const auto* const api = [] {
     auto* const loaded = new absl::StatusOr<CudaApi>(LoadCudaApi(SystemLoader()));
-    const char* const nccl = std::getenv("MESHWORK_NCCL");
-    if (loaded->ok() && nccl != nullptr && std::string_view(nccl) == "off")
-      (*loaded)->nccl_status = absl::FailedPreconditionError(
-          "CUDA: the environment says MESHWORK_NCCL=off, so data between GPUs goes through the process.");
     if (loaded->ok())
       (*loaded)->code_folder = CodeFolder([](const std::string& name) -> std::optional<std::string> {
         const char* const value = std::getenv(name.c_str());

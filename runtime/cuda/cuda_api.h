@@ -154,14 +154,13 @@ std::string CudaVersionToString(int version);
 std::string CublasVersionToString(int version);
 
 // Opens the driver, NVRTC, cuBLASLt and NCCL, and calls cuInit. Of NVRTC and cuBLASLt it takes the newest that fits this
-// driver; a machine without has a table all the same, in which nvrtc_status, cublas_status or nccl_status says so. Libraries
-// stay open. Errors (FAILED_PRECONDITION): no
-// driver; one that is too old, or lacks a function; cuInit fails, as where there is no GPU.
+// driver; a machine without has a table all the same, in which nvrtc_status, cublas_status or nccl_status says so, as where the
+// environment says MESHWORK_NCCL=off. Libraries stay open. Errors (FAILED_PRECONDITION): no driver; one that is too old, or
+// lacks a function; cuInit fails, as where there is no GPU.
 absl::StatusOr<CudaApi> LoadCudaApi(const LibraryLoader& loader);
 
 // The table of this process: loaded by the first call, whose error all calls return. It alone keeps compiled code, in the
-// CodeFolder of this process's environment (runtime/cuda/code_cache.h). With MESHWORK_NCCL=off there it has no NCCL.
-// Thread-safe.
+// CodeFolder of this process's environment (runtime/cuda/code_cache.h). Thread-safe.
 absl::StatusOr<const CudaApi*> LoadCudaApi();
 
 }  // namespace meshwork

@@ -6,6 +6,7 @@
 
 #ifdef MESHWORK_HAVE_CUDA
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <string>
@@ -16,9 +17,11 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/cpu/cross_device_ops.h"
+#include "meshwork/runtime/cuda/nccl_group.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/spmd/compile.h"
+#include "support/counted_end.h"
 #endif
 
 namespace meshwork {
@@ -54,6 +57,12 @@ TEST(CudaErrors, Machines) {
     const absl::StatusOr<CudaApi> api = LoadCudaApi(cuda.loader());
     return api.ok() ? ListGpus(*api).status() : api.status();
   };
+  auto without_nccl = [] {
+    setenv("MESHWORK_NCCL", "off", /*overwrite=*/1);
+    absl::Status status = Load({});
+    unsetenv("MESHWORK_NCCL");
+    return status;
+  };
   auto none_counted = [] {
     const SimulatedCuda cuda({.gpus = {}});
     return ListGpus(cuda.api());
@@ -78,6 +87,7 @@ TEST(CudaErrors, Machines) {
                                     MISTAKE(Load({.nccl_version = 21703})),
                                     MISTAKE(Load({}, "ncclGetVersion")),
                                     MISTAKE(Load({}, "ncclSend")),
+                                    MISTAKE(without_nccl()),
                                     MISTAKE(fails("cuInit", CUDA_ERROR_UNKNOWN)),
                                     MISTAKE(fails("cuDeviceGetCount", CUDA_ERROR_UNKNOWN)),
                                     MISTAKE(fails("cuDevicePrimaryCtxRetain", CUDA_ERROR_DEVICE_UNAVAILABLE)),
@@ -334,6 +344,15 @@ absl::Status OfDomains(size_t count, const InDomain& play) {
   return statuses.back();
 }
 
+// The end of a domain that says less of its GPU.
+class OlderEnd : public CountedEnd {
+ public:
+  using CountedEnd::CountedEnd;
+  absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
+    return CountedEnd::AllGather(what, what == "the GPUs" ? R"(+{"where":"GPU 0"})" : text);
+  }
+};
+
 // GPUs that do not fit together, and NCCL where it cannot be used, or fails.
 TEST(CudaErrors, Gpus) {
   using Way = CudaBackendOptions::Way;
@@ -343,21 +362,21 @@ TEST(CudaErrors, Gpus) {
                           "sum.mw")
                           .value();
   const Program program = Compile(graph, {.num_domains = 2}).value();
-  const auto prepare = [&](const SimulatedCuda& cuda, int gpu, Way way, Transport& end) -> absl::Status {
-    MESHWORK_ASSIGN_OR_RETURN(const auto context, CudaContext::Create(cuda.api(), gpu));
+  const auto prepare = [&](const CudaApi& api, int gpu, Way way, Transport& end) -> absl::Status {
+    MESHWORK_ASSIGN_OR_RETURN(const auto context, CudaContext::Create(api, gpu));
     MESHWORK_ASSIGN_OR_RETURN(const auto backend, CudaBackend::Create(context, {.way = way}));
     std::map<std::string, DTensor> state;
     return Executor::Create(program, *backend, {.transport = &end}, &state).status();
   };
+  FunctionCompiler compiler({{"move_4", [](const SimulatedLaunch&) { return absl::OkStatus(); }}});
   const auto on = [&](const SimulatedCudaOptions& options, std::vector<int> gpus,
                       std::vector<Way> ways = {Way::kNccl, Way::kNccl}, const char* failing = "") {
-    FunctionCompiler compiler({{"move_4", [](const SimulatedLaunch&) { return absl::OkStatus(); }}});
     SimulatedCudaOptions with_compiler = options;
     with_compiler.compiler = &compiler;
     SimulatedCuda cuda(with_compiler);
     cuda.FailCall(failing, *failing == '\0' ? 0 : 1);
     const absl::Status status =
-        OfDomains(2, [&](size_t d, Transport& end) { return prepare(cuda, gpus[d], ways[d], end); });
+        OfDomains(2, [&](size_t d, Transport& end) { return prepare(cuda.api(), gpus[d], ways[d], end); });
     // Whichever domain comes to the call first.
     std::string message(MessageOf(status));
     if (const size_t at = message.find("domain 1 on GPU 1"); at != std::string::npos)
@@ -368,10 +387,26 @@ TEST(CudaErrors, Gpus) {
   const auto beside_cpu = [&] {
     SimulatedCuda cuda;
     return OfDomains(2, [&](size_t d, Transport& end) -> absl::Status {
-      if (d == 0) return prepare(cuda, 0, Way::kAuto, end);
+      if (d == 0) return prepare(cuda.api(), 0, Way::kAuto, end);
       CpuBackend backend(1);
       std::map<std::string, DTensor> state;
       return Executor::Create(program, backend, {.transport = &end}, &state).status();
+    });
+  };
+  const auto of_versions = [&](const std::vector<int>& versions) {
+    SimulatedCuda cuda({.gpus = {{}, {}}, .compiler = &compiler});
+    return OfDomains(2, [&](size_t d, Transport& end) {
+      CudaApi api = cuda.api();
+      api.nccl_version = versions[d];
+      return prepare(api, static_cast<int>(d), Way::kNccl, end);
+    });
+  };
+  // Domain 0 is of another version of meshwork, and does not say what this one does.
+  const auto beside_another_version = [&] {
+    SimulatedCuda cuda({.gpus = {{}, {}}, .compiler = &compiler});
+    return OfDomains(2, [&](size_t d, Transport& end) {
+      OlderEnd older(end);
+      return prepare(cuda.api(), static_cast<int>(d), Way::kAuto, d == 0 ? older : end);
     });
   };
   ExpectErrors("cuda_gpus", {
@@ -382,11 +417,13 @@ TEST(CudaErrors, Gpus) {
                                 MISTAKE(on(two, {0, 1}, {Way::kNccl, Way::kHost})),
                                 MISTAKE(on(two, {0, 1}, {Way::kNccl, Way::kNccl}, "ncclGetUniqueId")),
                                 MISTAKE(on(two, {0, 1}, {Way::kNccl, Way::kNccl}, "ncclCommInitRankConfig")),
+                                MISTAKE(of_versions({22809, 22703})),
                                 MISTAKE(beside_cpu()),
+                                MISTAKE(beside_another_version()),
                             });
 }
 
-// What NCCL says within a step.
+// What NCCL says within a step, and before.
 TEST(CudaErrors, Nccl) {
   using Way = CudaBackendOptions::Way;
   const Graph graph =
@@ -421,11 +458,30 @@ TEST(CudaErrors, Nccl) {
     }).IgnoreError();
     return first;
   };
+  // Domain 0 of so many joins; no other comes.
+  const auto alone =
+      [](int64_t count,
+         const std::function<absl::Status(NcclGroup&, const CudaStream&)>& use) -> absl::Status {
+    SimulatedCuda cuda;
+    const auto ends = MakeLoopback(count);
+    const auto context = CudaContext::Create(cuda.api(), 0).value();
+    const auto stream = CudaStream::Create(context).value();
+    MESHWORK_ASSIGN_OR_RETURN(
+        const auto group, NcclGroup::Join(context, *ends[0], {},
+                                          {.join_deadline = std::chrono::milliseconds(20), .farewell = {}}));
+    return use(*group, *stream);
+  };
+  const auto exchange_after_abort = [](NcclGroup& group, const CudaStream& stream) {
+    group.Abort();
+    return group.Exchange("all_gather (gather.mw:2)", {}, {}, stream);
+  };
   ExpectErrors("cuda_nccl", {
                                 MISTAKE(step("ncclGroupStart", false)),
                                 MISTAKE(step("ncclGroupEnd", false)),
                                 MISTAKE(step("", true)),
                                 MISTAKE(step("", false)),
+                                MISTAKE(alone(2, nullptr)),
+                                MISTAKE(alone(1, exchange_after_abort)),
                             });
 }
 

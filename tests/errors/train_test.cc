@@ -171,6 +171,13 @@ TEST(TrainErrors, Devices) {
     for (std::thread& thread : threads) thread.join();
     return statuses[0];
   };
+  // No machine has that GPU; why depends on the machine.
+  auto without_gpu = [&] {
+    std::string said(MessageOf(of_domains({"cuda:999", "cuda:999"})));
+    const std::string why(MessageOf(MakeBackend({.devices = "cuda:999"}).status()));
+    if (const size_t at = said.find(why); at != std::string::npos) said.replace(at, why.size(), "<why>");
+    return absl::InvalidArgumentError(said);
+  };
   // Within a cluster of two processes.
   auto of_a_cluster = [] {
     const std::string file = testing::TempDir() + "meshwork-errors-cluster.json";
@@ -194,6 +201,7 @@ TEST(TrainErrors, Devices) {
                               MISTAKE(Session::Create(Classifier("batch=2"), {.devices = "cuda:0,cuda:1"})),
                               MISTAKE(of_domains({"cpu", "cuda:0"})),
                               MISTAKE(of_domains({"cpu", "gpu"})),
+                              MISTAKE(without_gpu()),
                               MISTAKE(of_a_cluster()),
                           });
 }
