@@ -300,7 +300,8 @@ const std::vector<Pass>& AllPasses() {
        .is_optional = true},
       {.name = "choose_layouts",
        .make = [](C& c, const Graph&) -> Made { return c.WithChosenLayouts(); },
-       .applies = [](const C& c) { return !c.has_memory_budget(); },  // it does not weigh memory
+       // It does not weigh memory, and what it finds depends on how the mesh is cut at domains.
+       .applies = [](const C& c) { return !c.has_memory_budget() && !c.options().deterministic; },
        .is_optional = true},
       {.name = "close_loops",
        .make = [](C& c, const Graph& graph) -> Made { return c.Closed(graph); },

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <variant>
 
 namespace meshwork {
@@ -26,6 +27,21 @@ int64_t NodesOf(const CudaLevel& level) {
   return count;
 }
 
+// Whether an exchange begins in one section and is waited for in another, one of them a graph: a graph must wait for all
+// that it begins.
+bool CrossesGraphs(const CudaLevel& root, const std::vector<CudaSection>& sections) {
+  std::map<int, size_t> begun;  // per operation: its section
+  for (size_t s = 0; s < sections.size(); ++s) {
+    for (size_t i = sections[s].begin; i < sections[s].end; ++i) {
+      const auto* const remote = std::get_if<RemoteLaunch>(&root.actions[i]);
+      if (remote == nullptr || remote->step->kind == RemoteStep::Kind::kRun) continue;
+      const size_t from = begun.try_emplace(remote->step->operation, s).first->second;
+      if (from != s && (sections[from].is_graph || sections[s].is_graph)) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::vector<CudaSection> CutIntoSections(const CudaLevel& root, bool may_be_graph, bool remotes_read_host) {
@@ -39,6 +55,7 @@ std::vector<CudaSection> CutIntoSections(const CudaLevel& root, bool may_be_grap
   }
   if (sections.empty() || (may_be_graph && !sections.back().is_graph))
     sections.push_back({size, size, may_be_graph});
+  if (CrossesGraphs(root, sections)) return CutIntoSections(root, /*may_be_graph=*/false, remotes_read_host);
   return sections;
 }
 

@@ -19,7 +19,8 @@ struct CudaSection {
 };
 
 // Of a step's root, in order; at least one. The last one may be a graph of no actions, for what the step puts behind them.
-// `may_be_graph`: false makes none of them a graph; so do very many launches. `remotes_read_host`: as in LevelOptions.
+// `may_be_graph`: false makes none of them a graph; so do very many launches, and an exchange that is under way where the
+// process does something. `remotes_read_host`: as in LevelOptions.
 std::vector<CudaSection> CutIntoSections(const CudaLevel& root, bool may_be_graph, bool remotes_read_host);
 
 }  // namespace meshwork
