@@ -57,8 +57,8 @@ bool IsExactMark(const Node& node);
 // The number of the loop that the mark belongs to; marks of one loop live and die together. REQUIRES: IsMark.
 int LoopOf(const Node& mark);
 
-// How often each node of an opened program runs in a step, as far as lengths of loops are known; else once per
-// iteration that is not known.
+// How often each node of an opened program runs in a step, as far as its operands tell: a loop whose length is not known
+// counts once, and so does what depends on constants alone.
 std::vector<int64_t> RunsOf(const Graph& opened);
 
 // Pairs of values that are one, and must have one layout: a carry where it enters and where it leaves its loop, an

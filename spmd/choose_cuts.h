@@ -23,7 +23,7 @@ namespace meshwork {
 struct Choice {
   Rule rule;
   LetterCuts cuts;
-  PartialSet reduced;  // what its reduced letters leave owed
+  PartialSet reduced;  // what its reduced letters leave owed; of LayoutSpace's, with what operands owe
   std::vector<Layout> operands, results;
 
   AxisSet sharded() const;  // the axes of its operands and results

@@ -16,6 +16,7 @@
 #include "meshwork/spmd/layout_space.h"
 #include "meshwork/spmd/localize.h"
 #include "meshwork/spmd/move_seconds.h"
+#include "meshwork/spmd/propagate.h"
 #include "meshwork/spmd/search/min_sum.h"
 #include "meshwork/spmd/simplify.h"
 
@@ -96,7 +97,7 @@ class Chooser {
 
   const std::vector<Held>& HeldBy(ValueId id) const { return kinds_of_held_[held_[id]]; }
 
-  // Every layout, alone or with another one that several ops could read.
+  // Every layout, alone or with another one that several ops could read; of a pinned result, that one could.
   void MakeStates(ValueId id) {
     std::vector<Held> states = StatesOf(id);
     const auto found = std::find(kinds_of_held_.begin(), kinds_of_held_.end(), states);
@@ -300,9 +301,9 @@ class Chooser {
       const Layout& layout = space_.TableOf(id).layout(HeldBy(id)[StateOf(assignment, of_value_[id])].form);
       ValueInfo& info = chosen.propagated.mutable_value(id);
       if (*info.layout == layout) continue;
-      const std::string name = info.name.empty() ? fmt::format("value {}", id) : "%" + info.name;
-      chosen.decisions.push_back(fmt::format("{} = {} instead of {}: the step sends less", name,
-                                             layout.ToString(), info.layout->ToString()));
+      chosen.decisions.push_back(fmt::format("{} = {} instead of {}: the step sends less",
+                                             NameOf(pinned_, id), layout.ToString(),
+                                             info.layout->ToString()));
       info.layout = layout;
     }
     std::vector<std::optional<Choice>> choices;
@@ -337,7 +338,8 @@ Graph LocalOf(const InsertedRelayouts& inserted, const std::vector<OpenedLoop>& 
   return Localize(loops.empty() ? inserted.graph : CloseLoops(inserted.graph, loops), {.topology = topology});
 }
 
-// Whether `a` sends less than `b`; if that takes more collectives, half of the bytes at most.
+// Whether `a` gathers nothing that is refused, and `b` does, or `a` sends less; if that takes more collectives, half of
+// the bytes at most.
 bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std::vector<OpenedLoop>& loops,
                const Topology& topology) {
   // What is refused in any case is told of the program that there is.

@@ -80,11 +80,6 @@ bool Pin(Graph& graph, const Wish& wish) {
   return true;
 }
 
-std::string NameOf(const Graph& graph, ValueId id) {
-  const std::string& name = graph.value(id).name;
-  return name.empty() ? fmt::format("value {}", id) : "%" + name;
-}
-
 }  // namespace
 
 std::vector<std::string> KeepWeights(Graph& pinned, PropagateResult& result, const Topology& topology,

@@ -31,11 +31,6 @@ void ForDims(const Node& node, const Rule& rule, F&& f) {
 
 bool IsRelayout(const Node& node) { return node.row->name == "relayout"; }
 
-template <typename List, typename T>
-bool Contains(const List& list, const T& item) {
-  return std::find(list.begin(), list.end(), item) != list.end();
-}
-
 }  // namespace
 
 LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,

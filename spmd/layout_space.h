@@ -9,10 +9,11 @@
 // and which operands owe a sum that the op passes on. The layout that Propagate has found, and the way in which
 // the op runs then, come first.
 //
-// Time and memory are near-linear in the program: what is looked at per op is bounded, and ops that are alike, as
-// those of repeated layers are, are looked at once. Not thread-safe.
+// Time and memory are near-linear in the program, for few types of values: what is looked at per op is bounded, and
+// ops that are alike, as those of repeated layers are, are looked at once. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <vector>
@@ -45,8 +46,8 @@ class LayoutSpace {
               const std::vector<std::optional<Choice>>& choices);
 
   LayoutTable& TableOf(ValueId id) { return tables_[table_[id]]; }
-  // The layouts in which a value could be made, by their numbers in its table; one if it is pinned, or kept to be
-  // gathered on use (gather_on_use.h). Those that owe a sum are left by its op, and come last.
+  // The layouts in which a value could be made, by their numbers in its table; one if all its dims are
+  // pinned, or if it is kept to be gathered on use (gather_on_use.h). Those that owe a sum are left by its op, and come last.
   const std::vector<int>& layouts(ValueId id) const { return domains_[domain_[id]].layouts; }
   bool IsKept(ValueId id) const { return kept_[id]; }
   // The ways to run an op; of a relayout, one for each layout of its result.
@@ -80,6 +81,11 @@ class LayoutSpace {
         left_domains;  // of results before, and with owed ones
   };
 
+  template <typename List, typename T>
+  static bool Contains(const List& list, const T& item) {
+    return std::find(list.begin(), list.end(), item) != list.end();
+  }
+  LetterCuts CutsOf(const CutIds& ids) const;
   bool IsLocked(ValueId id, int dim) const;
   bool MayCut(const Node& node, const Letter& letter, CutId cut) const;
   const Rule& RuleAt(int n) const { return kinds_[kind_[n]].rule; }

@@ -12,13 +12,8 @@ namespace {
 
 // Bounds on what is looked at, as in layout_space.cc.
 constexpr size_t kMostOwed = 4;       // layouts of one value that owe a sum
-constexpr size_t kMostOperands = 16;  // of an op that is asked whether one of them may owe
+constexpr size_t kMostOperands = 16;  // of an op that is asked what it passes on
 constexpr size_t kMostModes = 96;     // of one op, and as many on operands that owe a sum
-
-template <typename List, typename T>
-bool IsIn(const List& list, const T& item) {
-  return std::find(list.begin(), list.end(), item) != list.end();
-}
 
 }  // namespace
 
@@ -44,7 +39,7 @@ void LayoutSpace::FindModes(int n) {
     modes.wanted_by_any.resize(modes.operands);
     for (size_t m = 0; m < modes.count; ++m)
       for (size_t i = 0; i < modes.operands; ++i)
-        if (std::vector<int>& any = modes.wanted_by_any[i]; !IsIn(any, modes.WantedBy(m)[i]))
+        if (std::vector<int>& any = modes.wanted_by_any[i]; !Contains(any, modes.WantedBy(m)[i]))
           any.push_back(modes.WantedBy(m)[i]);
     KeepOwed(n, modes);
   }
@@ -103,14 +98,13 @@ void LayoutSpace::MakeRelayoutModes(int n, Modes& modes) {
 void LayoutSpace::AddMode(int n, const CutIds& cuts, Modes& modes) {
   const Node& node = pinned_.nodes()[n];
   const Rule& rule = RuleAt(n);
-  PartialSet reduced;
   AxisSet sharded;
+  bool reduces = false;
   for (size_t l = 0; l < cuts.size(); ++l) {
     sharded = sharded.Union(pool_.axes(cuts[l]));
-    if (!rule.letters[l].reduced) continue;
-    for (int axis : pool_.axes(cuts[l]).ToList()) reduced = UnionOf(reduced, {{axis, rule.reduce}});
+    reduces |= rule.letters[l].reduced && cuts[l] != kWhole;
   }
-  const int owed = pool_.OwedId(reduced);
+  const int owed = reduces ? pool_.OwedId(ReducedBy(rule, CutsOf(cuts))) : 0;
   std::vector<int> wanted, left;
   for (size_t i = 0; i < node.operands.size(); ++i)
     wanted.push_back(PlacedAt(node.operands[i], rule.operands[i], cuts, 0));
@@ -154,18 +148,10 @@ void LayoutSpace::MakeModes(int n, Modes& modes) {
   if (node.row->name == "reshape") MakeReshapeModes(n, modes);
   const std::vector<Candidates> offers = OffersTo(n);
   CutIds cuts(rule.letters.size(), kWhole);
-  auto may_exchange = [&] {
-    bool is_exchanged = false, is_strided = false;
-    for (size_t l = 0; l < cuts.size(); ++l) {
-      is_exchanged |= rule.letters[l].windowed && cuts[l] != kWhole;
-      is_strided |= pool_.is_strided(cuts[l]);
-    }
-    return !is_exchanged || !is_strided;
-  };
   auto choose = [&](auto& self, size_t l, AxisSet taken) -> void {
     if (modes.count >= kMostModes) return;
     if (l == cuts.size()) {
-      if (may_exchange()) AddMode(n, cuts, modes);
+      if (rule.windows.empty() || AreExchangeable(rule, CutsOf(cuts))) AddMode(n, cuts, modes);
       return;
     }
     for (CutId cut : offers[l]) {
@@ -186,7 +172,7 @@ void LayoutSpace::AddOwing(int n, Modes& modes) {
   std::vector<int> sets;
   for (ValueId id : node.operands)
     for (int layout : layouts(id))
-      if (const int owed = TableOf(id).owed(layout); owed != 0 && !IsIn(sets, owed)) sets.push_back(owed);
+      if (const int owed = TableOf(id).owed(layout); owed != 0 && !Contains(sets, owed)) sets.push_back(owed);
   const size_t base = modes.count, count = node.operands.size();
   if (count > kMostOperands) return;
   for (int set : sets) {
@@ -236,7 +222,7 @@ void LayoutSpace::KeepOwed(int n, Modes& modes) {
     size_t count = 0;
     for (size_t m = 0; domain.may_owe && m < modes.count && count < kMostOwed; ++m) {
       const int layout = modes.LeftBy(m)[r];
-      if (!TableOf(id).is_partial(layout) || IsIn(domain.layouts, layout)) continue;
+      if (!TableOf(id).is_partial(layout) || Contains(domain.layouts, layout)) continue;
       domain.layouts.push_back(layout);
       ++count;
     }
@@ -244,10 +230,15 @@ void LayoutSpace::KeepOwed(int n, Modes& modes) {
   }
 }
 
+LetterCuts LayoutSpace::CutsOf(const CutIds& ids) const {
+  LetterCuts cuts;
+  for (CutId id : ids) cuts.push_back(pool_.cut(id));
+  return cuts;
+}
+
 Choice LayoutSpace::ChoiceOf(int n, size_t mode) {
   const Node& node = pinned_.nodes()[n];
-  Choice choice{.rule = RuleAt(n)};
-  for (CutId cut : modes(n).cuts[mode]) choice.cuts.push_back(pool_.cut(cut));
+  Choice choice{.rule = RuleAt(n), .cuts = CutsOf(modes(n).cuts[mode])};
   for (size_t i = 0; i < node.operands.size(); ++i)
     choice.operands.push_back(TableOf(node.operands[i]).layout(modes(n).WantedBy(mode)[i]));
   for (size_t i = 0; i < node.results.size(); ++i)

@@ -28,7 +28,6 @@ int LayoutTable::IdOf(const CutIds& cuts, int owed) {
   for (CutId cut : cuts) sharded = sharded.Union(pool_.axes(cut));
   keys_.push_back({cuts, owed, sharded});
   layouts_.emplace_back();
-  is_made_.push_back(false);
   seconds_.emplace_back();
   return static_cast<int>(keys_.size()) - 1;
 }
@@ -40,12 +39,11 @@ int LayoutTable::IdOf(const Layout& layout) {
 }
 
 const Layout& LayoutTable::layout(int id) {
-  if (is_made_[id]) return layouts_[id];
+  std::optional<Layout>& layout = layouts_[id];
+  if (layout.has_value()) return *layout;
   std::vector<FactorList> dims;
   for (CutId cut : keys_[id].cuts) dims.push_back(pool_.cut(cut));
-  layouts_[id] = Layout::Strided(mesh_, dims, pool_.owed(keys_[id].owed));
-  is_made_[id] = true;
-  return layouts_[id];
+  return layout.emplace(Layout::Strided(mesh_, dims, pool_.owed(keys_[id].owed)));
 }
 
 double LayoutTable::Seconds(int from, int to, const Topology& topology) {

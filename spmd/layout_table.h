@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -78,9 +79,8 @@ class LayoutTable {
   CutPool& pool_;
   const Type type_;
   std::vector<Key> keys_;
-  std::deque<Layout> layouts_;  // as far as they are made; see is_made_
-  std::vector<bool> is_made_;
-  std::vector<std::vector<double>> seconds_;  // per layout, as far as a row is used; -1: not known yet
+  std::deque<std::optional<Layout>> layouts_;  // as far as they are asked for
+  std::vector<std::vector<double>> seconds_;   // per layout, as far as a row is used; -1: not known yet
 };
 
 }  // namespace meshwork

@@ -208,10 +208,7 @@ class Propagator {
     return layout.substr(1, layout.size() - 2);
   }
 
-  std::string NameOf(ValueId id) const {
-    const std::string& name = graph_.value(id).name;
-    return name.empty() ? fmt::format("value {}", id) : "%" + name;
-  }
+  std::string NameOf(ValueId id) const { return meshwork::NameOf(graph_, id); }
 
   AxisSet TakenBy(ValueId value) const {
     AxisSet taken;
@@ -403,5 +400,10 @@ class Propagator {
 }  // namespace
 
 PropagateResult Propagate(const Graph& graph) { return Propagator(graph).Run(); }
+
+std::string NameOf(const Graph& graph, ValueId id) {
+  const std::string& name = graph.value(id).name;
+  return name.empty() ? fmt::format("value {}", id) : "%" + name;
+}
 
 }  // namespace meshwork

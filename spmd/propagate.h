@@ -39,4 +39,7 @@ struct PropagateResult {
 
 PropagateResult Propagate(const Graph& graph);
 
+// As decisions name a value: "%x", or "value 3" where it has no name.
+std::string NameOf(const Graph& graph, ValueId id);
+
 }  // namespace meshwork

@@ -74,7 +74,7 @@ class CudaBackend : public Backend {
 
   [[maybe_unused]] const std::shared_ptr<const CudaContext> context_;  // a build without CUDA has none
   const std::shared_ptr<Memory> memory_;
-  std::shared_ptr<GpuGroups> groups_;
+  std::shared_ptr<GpuGroups> groups_;  // shared, as a build without CUDA does not know the type
 };
 
 }  // namespace meshwork

@@ -44,7 +44,7 @@ double MinSum::CostOf(std::span<const int> assignment) const {
 namespace {
 
 // A problem whose tables hardly grow when it is eliminated as it is; dropping states first would take longer.
-std::optional<std::vector<int>> EliminateAsItIs(const MinSum& problem, double max_entries) {
+std::optional<MinSumResult> EliminateAsItIs(const MinSum& problem, double max_entries) {
   CostModel model{problem.states(), problem.tables()};
   size_t entries = 0;
   for (const CostTable& table : model.tables) entries += table.costs.size();
@@ -53,17 +53,16 @@ std::optional<std::vector<int>> EliminateAsItIs(const MinSum& problem, double ma
   const EliminationOrder order = OrderBy(NextVariable::kFewestCombinations, model, most);
   if (order.entries > most) return std::nullopt;
   std::vector<int> found = Eliminate(std::move(model), order.order).assignment;
-  return problem.CostOf(found) < kNever ? std::optional(std::move(found)) : std::nullopt;
+  const double cost = problem.CostOf(found);
+  if (cost == kNever) return std::nullopt;
+  return MinSumResult{std::move(found), cost, /*lower_bound=*/cost, /*is_optimal=*/true};
 }
 
 }  // namespace
 
 MinSumResult Minimize(const MinSum& problem, const MinSumOptions& options) {
-  if (std::optional<std::vector<int>> found =
-          EliminateAsItIs(problem, static_cast<double>(options.max_entries))) {
-    const double cost = problem.CostOf(*found);
-    return {.assignment = *std::move(found), .cost = cost, .lower_bound = cost, .is_optimal = true};
-  }
+  if (std::optional<MinSumResult> found = EliminateAsItIs(problem, static_cast<double>(options.max_entries)))
+    return *std::move(found);
   MinSumResult result;
   result.assignment = options.start;
   result.assignment.resize(problem.num_variables(), 0);

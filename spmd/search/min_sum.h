@@ -9,7 +9,7 @@
 // This is the weighted constraint satisfaction problem, or the most probable states of a factor graph. It is NP-hard in
 // general. Problems of small width, as chains and trees of small tables are, are solved exactly in time linear in their
 // number of variables, by bucket elimination (Dechter, "Bucket elimination: a unifying framework for reasoning", Artificial
-// Intelligence 113, 1999). States that another one always beats are dropped before (Goldstein,
+// Intelligence 113, 1999). States that another one always beats are dropped before, if that may pay (Goldstein,
 // "Efficient rotamer elimination applied to protein side-chains", Biophysical Journal 66, 1994).
 // Where elimination would take too many entries, the result is an assignment and a bound of how far it may be from the
 // optimum: by local search of exact steps, sequential message passing (Kolmogorov, PAMI 28, 2006, and PAMI 37, 2015) and
