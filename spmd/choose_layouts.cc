@@ -1,7 +1,6 @@
 #include "meshwork/spmd/choose_layouts.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -71,7 +70,8 @@ class Chooser {
     for (const auto& [a, b] : AlikeAtMarks(pinned_)) AddAlike(a, b);
     const std::vector<int> as_now(static_cast<size_t>(problem_.num_variables()), 0);
     const MinSumResult found = Minimize(problem_, {.max_entries = kMostEntries, .start = as_now});
-    if (!std::isfinite(found.cost) || found.cost >= problem_.CostOf(as_now) * kLess) return std::nullopt;
+    // A gather that is refused is not to be had by gathering what comes before it.
+    if (found.cost >= std::min(kRefused, problem_.CostOf(as_now) * kLess)) return std::nullopt;
     return Realized(found.assignment);
   }
 

@@ -51,6 +51,14 @@ TEST(ReplicationTest, IsOfValuesThatLieWholeOnEveryDevice) {
   EXPECT_EQ(Refusal("%a: f32[8,4] {_,x}, %b: f32[4,8] {x,_}", "%0 = matmul %a, %b return %0"), "");
 }
 
+// Recurrences along a pinned dim want it whole; elementwise ops between them could run whole, too, on fewer gathers.
+TEST(ReplicationTest, WhatComesBeforeIsNotGatheredInstead) {
+  EXPECT_NE(Refusal("%a: f32[8] {x}",
+                    "%t = tanh %a %r = linear_recurrence %t, %a dim=0 : f32[8] {x} "
+                    "%u = tanh %r %s = linear_recurrence %u, %r dim=0 : f32[8] {x} return %s"),
+            "");
+}
+
 // What a message offers is what compiles, written as it says.
 TEST(ReplicationTest, TheWayOutThatIsNamedIsOne) {
   constexpr std::string_view kSort = "%0, %s = sort %a dim=0 : f32[8] {x}, i32[8] return %0";
