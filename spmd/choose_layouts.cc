@@ -12,6 +12,8 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/plan/explain.h"
 #include "meshwork/spmd/bucket.h"
+#include "meshwork/spmd/fold_repeats.h"
+#include "meshwork/spmd/gather_on_use.h"
 #include "meshwork/spmd/layout_space.h"
 #include "meshwork/spmd/localize.h"
 #include "meshwork/spmd/move_seconds.h"
@@ -29,6 +31,7 @@ constexpr double kImplied = 1;    // of one that the layouts imply
 constexpr double kHeavy = 8;
 constexpr size_t kMostStates = 160;  // of one value
 constexpr int64_t kMostEntries = 20'000'000;
+constexpr int kRounds = 2;  // what lies up to so many ops away tells ops apart
 // Entries of all tables: a program with more, on a mesh of several axes, is left as it is.
 constexpr size_t kMostTableEntries = 4'000'000;
 
@@ -48,26 +51,34 @@ class Chooser {
         propagated_(propagated),
         topology_(topology),
         replication_(replication),
-        space_(pinned, propagated, now.choices),
+        fold_(FoldOf(pinned, propagated, now.choices, replication)),
+        nodes_(propagated, fold_),
+        space_(pinned, propagated, now.choices, fold_, nodes_),
         held_(pinned.values().size()),
         readers_(pinned.values().size()),
-        runs_(RunsOf(pinned)) {}
+        of_value_(pinned.values().size()) {}
 
   std::optional<ChosenLayouts> Run() {
-    for (int n = 0; n < NumNodes(); ++n) {
+    const std::vector<int64_t> runs = RunsOf(pinned_);
+    for (int n = 0; n < nodes_.size(); ++n) weight_.push_back(static_cast<double>(runs[fold_.first[n]]));
+    for (int n = 0; n < static_cast<int>(pinned_.nodes().size()); ++n) {
       const Node& node = pinned_.nodes()[n];
-      for (size_t i = 0; i < node.operands.size(); ++i) readers_[node.operands[i]].push_back({n, i});
+      for (size_t i = 0; i < node.operands.size(); ++i)
+        if (const ValueId id = node.operands[i]; fold_.value_of[id] == id)
+          readers_[id].push_back({fold_.class_of[n], i});
     }
     for (ValueId id = 0; id < static_cast<ValueId>(held_.size()); ++id) {
+      if (fold_.value_of[id] != id) continue;
       MakeStates(id);
-      of_value_.push_back(AddVariable(HeldBy(id).size()));
+      of_value_[id] = AddVariable(HeldBy(id).size());
       if (pinned_.value(id).node < 0) AddArgument(id);
     }
-    for (int n = 0; n < NumNodes() && entries_ <= kMostTableEntries; ++n) AddNode(n);
+    for (int n = 0; n < nodes_.size() && entries_ <= kMostTableEntries; ++n) AddNode(n);
     if (entries_ > kMostTableEntries) return std::nullopt;
     for (const VariableUpdate& update : pinned_.updates())
-      AddUpdate(update.value, pinned_.arguments()[update.argument].value);
-    for (const auto& [a, b] : AlikeAtMarks(pinned_)) AddAlike(a, b);
+      if (fold_.value_of[update.value] == update.value)
+        AddUpdate(update.value, fold_.value_of[pinned_.arguments()[update.argument].value]);
+    for (const auto& [a, b] : AlikeAtMarks(pinned_)) AddAlike(fold_.value_of[a], fold_.value_of[b]);
     const std::vector<int> as_now(static_cast<size_t>(problem_.num_variables()), 0);
     const MinSumResult found = Minimize(problem_, {.max_entries = kMostEntries, .start = as_now});
     // A gather that is refused is not to be had by gathering what comes before it.
@@ -81,7 +92,30 @@ class Chooser {
     int index = -1;
   };
 
-  int NumNodes() const { return static_cast<int>(pinned_.nodes().size()); }
+  // Of layers that repeat only the first and the last are looked at.
+  static Fold FoldOf(const Graph& pinned, const Graph& propagated,
+                     const std::vector<std::optional<Choice>>& choices, const Replication& replication) {
+    const std::vector<bool> kept = KeptValues(pinned);
+    std::vector<uint64_t> value_marks, node_marks;
+    for (ValueId id = 0; id < static_cast<ValueId>(kept.size()); ++id) {
+      const ValueInfo& info = pinned.value(id);
+      uint64_t mark = (info.layout.has_value() ? 1 : 0) | (kept[id] ? 2 : 0);
+      if (replication.MayRefuse(id)) mark |= replication.IsBoundWeight(id) ? 4 : 8;
+      for (DimMode mode : info.modes) mark = MixedHash(mark, static_cast<uint64_t>(mode));
+      value_marks.push_back(mark);
+    }
+    const std::vector<int64_t> runs = RunsOf(pinned);
+    for (size_t n = 0; n < choices.size(); ++n) {
+      uint64_t mark = static_cast<uint64_t>(runs[n]);
+      if (choices[n].has_value()) {
+        for (const std::vector<Layout>* layouts : {&choices[n]->operands, &choices[n]->results})
+          for (const Layout& layout : *layouts) mark = MixedHash(mark, HashOf(layout));
+      }
+      node_marks.push_back(mark);
+    }
+    return SkipRepeats(propagated, FoldAlike(propagated, kRounds, value_marks, node_marks));
+  }
+
   Variable AddVariable(size_t states) {
     return states > 1 ? Variable{problem_.AddVariable(static_cast<int>(states))} : Variable{};
   }
@@ -136,7 +170,7 @@ class Chooser {
   // What a value is moved for: an op, and the axes that cut its letters then; or an update.
   struct Mover {
     std::span<const ValueId> results;  // of the op, or the variable
-    int node = -1;
+    const Node* node = nullptr;
     AxisSet axes = {};
     bool is_asked = false;  // by the user: a relayout
   };
@@ -150,8 +184,8 @@ class Chooser {
         !replication_.Refuses(id, mover.results, table.layout(from), table.layout(to)))
       return seconds;
     // The layouts imply the gather if the axes then cut another letter.
-    const bool is_implied = table.sharded(from).Minus(mover.axes).empty() &&
-                            replication_.IsImplied(id, mover.node, table.layout(from));
+    const bool is_implied = table.sharded(from).Minus(mover.axes).empty() && mover.node != nullptr &&
+                            replication_.IsImplied(id, *mover.node, table.layout(from));
     return seconds + (is_implied ? kImplied : kRefused);
   }
 
@@ -174,9 +208,9 @@ class Chooser {
   void AddArgument(ValueId id) {
     LayoutTable& table = space_.TableOf(id);
     const int lies = space_.layouts(id)[0];
-    const int reader = readers_[id].empty() ? -1 : readers_[id][0].first;
+    const Node* reader = readers_[id].empty() ? nullptr : &nodes_[readers_[id][0].first];
     const std::span<const ValueId> results =
-        reader < 0 ? std::span<const ValueId>() : std::span<const ValueId>(pinned_.nodes()[reader].results);
+        reader == nullptr ? std::span<const ValueId>() : std::span<const ValueId>(reader->results);
     std::vector<double> costs;
     for (const Held& held : HeldBy(id)) {
       double cost = held.other < 0 ? 0 : MoveCost(id, held.form, held.other, {results, reader});
@@ -200,7 +234,7 @@ class Chooser {
   }
 
   void AddNode(int n) {
-    const Node& node = pinned_.nodes()[n];
+    const Node& node = nodes_[n];
     const Variable variable = AddVariable(space_.modes(n).count);
     of_node_.push_back(variable);
     AddArithmetic(n, variable);
@@ -219,7 +253,8 @@ class Chooser {
   template <typename Make>
   std::vector<double> Known(int n, size_t i, ValueId id, Make&& make) {
     if (replication_.MayRefuse(id)) return make();
-    auto [known, is_new] = known_.try_emplace({space_.modes_id(n), static_cast<int>(i), held_[id], runs_[n]});
+    auto [known, is_new] =
+        known_.try_emplace({space_.modes_id(n), static_cast<int>(i), held_[id], weight_[n]});
     if (is_new) known->second = make();
     return known->second;
   }
@@ -227,19 +262,18 @@ class Chooser {
   // [states of the value, modes]. What enters a body is moved before the loop.
   std::vector<double> ReadCosts(int n, size_t i, ValueId id) {
     const OpModes& modes = space_.modes(n);
-    const bool is_asked = pinned_.nodes()[n].row->name == "relayout";
+    const bool is_asked = nodes_[n].row->name == "relayout";
     std::vector<double> costs;
     for (const Held& held : HeldBy(id))
       for (size_t m = 0; m < modes.count; ++m)
-        costs.push_back(static_cast<double>(runs_[n]) *
-                        ReadCost(id, held, modes.WantedBy(m)[i],
-                                 {pinned_.nodes()[n].results, n, modes.axes[m], is_asked}));
+        costs.push_back(weight_[n] * ReadCost(id, held, modes.WantedBy(m)[i],
+                                              {nodes_[n].results, &nodes_[n], modes.axes[m], is_asked}));
     return costs;
   }
 
   // [modes, states of the value].
   std::vector<double> LeaveCosts(int n, size_t r, ValueId id) {
-    const Node& node = pinned_.nodes()[n];
+    const Node& node = nodes_[n];
     const OpModes& modes = space_.modes(n);
     const bool is_exact = IsExactMark(node);
     std::vector<double> costs;
@@ -249,21 +283,20 @@ class Chooser {
       for (const Held& held : HeldBy(id))
         costs.push_back(is_exact && held.form != left
                             ? kNever
-                            : static_cast<double>(runs_[n]) *
-                                  (LeaveCost(id, left, held, {node.results, n}) + whole));
+                            : weight_[n] * (LeaveCost(id, left, held, {node.results, &node}) + whole));
     }
     return costs;
   }
 
   void AddArithmetic(int n, Variable variable) {
-    const Node& node = pinned_.nodes()[n];
+    const Node& node = nodes_[n];
     if (node.row->name == "relayout" || variable.index < 0) return;
     const double flops = FlopsOf(pinned_, node);
     double elements = 0;
     for (ValueId id : node.operands) elements += static_cast<double>(pinned_.value(id).type.num_elements());
     for (ValueId id : node.results) elements += static_cast<double>(pinned_.value(id).type.num_elements());
     const bool is_heavy = node.row->is_product || flops > kHeavy * elements;
-    const double seconds = static_cast<double>(runs_[n]) * flops / topology_.flops();
+    const double seconds = weight_[n] * flops / topology_.flops();
     const std::vector<AxisSet>& axes = space_.modes(n).axes;
     auto shards = [&](size_t m) { return pinned_.mesh().GroupSize(axes[m].ToList()); };
     std::vector<double> costs;
@@ -298,7 +331,9 @@ class Chooser {
   ChosenLayouts Realized(const std::vector<int>& assignment) {
     ChosenLayouts chosen{.propagated = propagated_, .inserted = {.graph = Graph(pinned_.mesh())}};
     for (ValueId id = 0; id < static_cast<ValueId>(held_.size()); ++id) {
-      const Layout& layout = space_.TableOf(id).layout(HeldBy(id)[StateOf(assignment, of_value_[id])].form);
+      const ValueId alike = fold_.value_of[id];
+      const Layout& layout =
+          space_.TableOf(alike).layout(HeldBy(alike)[StateOf(assignment, of_value_[alike])].form);
       ValueInfo& info = chosen.propagated.mutable_value(id);
       if (*info.layout == layout) continue;
       chosen.decisions.push_back(fmt::format("{} = {} instead of {}: the step sends less",
@@ -306,12 +341,13 @@ class Chooser {
                                              info.layout->ToString()));
       info.layout = layout;
     }
-    std::vector<std::optional<Choice>> choices;
-    for (int n = 0; n < NumNodes(); ++n) {
-      choices.emplace_back();
-      if (pinned_.nodes()[n].row->name != "relayout")
-        choices.back() = space_.ChoiceOf(n, StateOf(assignment, of_node_[n]));
+    std::vector<std::optional<Choice>> of_class, choices;
+    for (int n = 0; n < nodes_.size(); ++n) {
+      of_class.emplace_back();
+      if (nodes_[n].row->name != "relayout")
+        of_class.back() = space_.ChoiceOf(n, StateOf(assignment, of_node_[n]));
     }
+    for (int n : fold_.class_of) choices.push_back(of_class[n]);
     chosen.inserted = InsertOwing(chosen.propagated, topology_, replication_, std::move(choices));
     return chosen;
   }
@@ -320,14 +356,16 @@ class Chooser {
   const Graph& propagated_;
   const Topology& topology_;
   const Replication& replication_;
+  const Fold fold_;
+  const FoldedNodes nodes_;
   LayoutSpace space_;
   std::vector<std::vector<Held>> kinds_of_held_;  // states that values have
   std::vector<int> held_;                         // per value: which of them
   std::vector<absl::InlinedVector<std::pair<int, size_t>, 2>>
-      readers_;                      // per value: nodes, and which operand it is
-  const std::vector<int64_t> runs_;  // per node
+      readers_;                 // per value: nodes, and which operand it is
+  std::vector<double> weight_;  // per class of nodes: how often one of them runs
   // Costs by what they depend on: the ways to run the op, its tensor, the states of the value, how often it runs.
-  std::map<std::tuple<int, int, int, int64_t>, std::vector<double>> known_;
+  std::map<std::tuple<int, int, int, double>, std::vector<double>> known_;
   std::vector<Variable> of_value_, of_node_;
   MinSum problem_;
   size_t entries_ = 0;  // of its tables

@@ -34,19 +34,26 @@ bool IsRelayout(const Node& node) { return node.row->name == "relayout"; }
 }  // namespace
 
 LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
-                         const std::vector<std::optional<Choice>>& choices)
+                         const std::vector<std::optional<Choice>>& choices, const Fold& fold,
+                         const FoldedNodes& nodes)
     : pinned_(pinned),
       choices_(choices),
+      fold_(fold),
+      nodes_(nodes),
+      table_(pinned.values().size(), 0),
       cuts_(pinned.values().size()),
+      lies_(pinned.values().size(), 0),
       kept_(KeptValues(pinned)),
-      may_owe_(pinned.values().size(), true) {
+      may_owe_(pinned.values().size(), false),
+      domain_(pinned.values().size(), -1) {
   for (ValueId id = 0; id < static_cast<ValueId>(cuts_.size()); ++id) {
+    if (fold.value_of[id] != id) continue;
     const ValueInfo& info = pinned.value(id);
     const auto found = std::find_if(tables_.begin(), tables_.end(),
                                     [&](const LayoutTable& table) { return table.type() == info.type; });
-    table_.push_back(static_cast<size_t>(found - tables_.begin()));
+    table_[id] = static_cast<size_t>(found - tables_.begin());
     if (found == tables_.end()) tables_.emplace_back(pinned.mesh(), pool_, info.type);
-    lies_.push_back(TableOf(id).IdOf(*propagated.value(id).layout));
+    lies_[id] = TableOf(id).IdOf(*propagated.value(id).layout);
     may_owe_[id] = info.node >= 0 && !info.layout.has_value() && !kept_[id];
     for (CutId cut : TableOf(id).cuts(lies_[id])) {
       const int d = static_cast<int>(cuts_[id].size());
@@ -59,15 +66,15 @@ LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
   FindKinds();
   Spread();
   FindDomains();
-  for (int n = 0; n < static_cast<int>(kind_.size()); ++n) FindModes(n);
+  for (int n = 0; n < nodes_.size(); ++n) FindModes(n);
 }
 
 void LayoutSpace::FindKinds() {
   std::unordered_map<const OpRow*, std::vector<int>> of_row;
-  for (int n = 0; n < static_cast<int>(pinned_.nodes().size()); ++n) {
-    const Node& node = pinned_.nodes()[n];
+  for (int n = 0; n < nodes_.size(); ++n) {
+    const Node& node = nodes_[n];
     auto is_alike = [&](int kind) {
-      const Node& other = pinned_.nodes()[kinds_[kind].first];
+      const Node& other = nodes_[kinds_[kind].first];
       auto same_tables = [&](std::span<const ValueId> a, std::span<const ValueId> b) {
         return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                           [&](ValueId x, ValueId y) { return table_[x] == table_[y]; });
@@ -110,12 +117,12 @@ bool LayoutSpace::AddCut(ValueId id, int dim, CutId cut) {
 
 void LayoutSpace::Spread() {
   auto visit = [&](int n) {
-    const Node& node = pinned_.nodes()[n];
+    const Node& node = nodes_[n];
     if (IsRelayout(node)) return SpreadRelayout(node);
     const bool changed = node.row->name == "reshape" && SpreadReshape(node);
     return SpreadAt(n) || changed;
   };
-  const int count = static_cast<int>(kind_.size());
+  const int count = nodes_.size();
   bool changed = true;
   for (int round = 0; changed && round < kMostRounds; ++round) {
     changed = false;
@@ -125,7 +132,7 @@ void LayoutSpace::Spread() {
 }
 
 std::vector<LayoutSpace::Candidates> LayoutSpace::OffersTo(int n) const {
-  const Node& node = pinned_.nodes()[n];
+  const Node& node = nodes_[n];
   const Rule& rule = RuleAt(n);
   std::vector<Candidates> offers(rule.letters.size());
   auto offer = [&](size_t l, CutId cut) {
@@ -149,7 +156,7 @@ std::vector<LayoutSpace::Candidates> LayoutSpace::OffersTo(int n) const {
 bool LayoutSpace::SpreadAt(int n) {
   const std::vector<Candidates> offers = OffersTo(n);
   bool changed = false;
-  ForDims(pinned_.nodes()[n], RuleAt(n), [&](ValueId id, int d, int l) {
+  ForDims(nodes_[n], RuleAt(n), [&](ValueId id, int d, int l) {
     for (CutId cut : offers[l]) changed |= AddCut(id, d, cut);
   });
   return changed;
@@ -208,6 +215,7 @@ bool LayoutSpace::SpreadRelayout(const Node& node) {
 void LayoutSpace::FindDomains() {
   of_table_.resize(tables_.size());
   for (ValueId id = 0; id < static_cast<ValueId>(cuts_.size()); ++id) {
+    if (fold_.value_of[id] != id) continue;
     Domain domain{table_[id], cuts_[id], {lies_[id]}, kept_[id], may_owe_[id]};
     for (Candidates& candidates : domain.cuts) std::sort(candidates.begin() + 1, candidates.end());
     // Known by its candidates, until its layouts are made.
@@ -217,11 +225,11 @@ void LayoutSpace::FindDomains() {
              domains_[d].may_owe == domain.may_owe && domains_[d].cuts == domain.cuts;
     });
     if (found != known.end()) {
-      domain_.push_back(*found);
+      domain_[id] = *found;
       continue;
     }
     MakeLayouts(id, domain);
-    domain_.push_back(DomainOf(std::move(domain)));
+    domain_[id] = DomainOf(std::move(domain));
   }
 }
 

@@ -20,6 +20,7 @@
 
 #include "meshwork/ir/graph.h"
 #include "meshwork/spmd/choose_cuts.h"
+#include "meshwork/spmd/fold_repeats.h"
 #include "meshwork/spmd/layout_table.h"
 
 namespace meshwork {
@@ -41,9 +42,10 @@ struct OpModes {
 class LayoutSpace {
  public:
   // `pinned`: the user's program, its loops opened; `propagated`: Propagate's result for it; `choices`: how each
-  // op runs there, nothing for relayouts. All must outlive this.
-  LayoutSpace(const Graph& pinned, const Graph& propagated,
-              const std::vector<std::optional<Choice>>& choices);
+  // op runs there, nothing for relayouts; `fold`: of `propagated`, such that what is alike is pinned alike, and `nodes`
+  // its nodes. All must outlive this. Of values only the first of each class are known, and nodes are classes.
+  LayoutSpace(const Graph& pinned, const Graph& propagated, const std::vector<std::optional<Choice>>& choices,
+              const Fold& fold, const FoldedNodes& nodes);
 
   LayoutTable& TableOf(ValueId id) { return tables_[table_[id]]; }
   // The layouts in which a value could be made, by their numbers in its table; one if all its dims are
@@ -89,6 +91,7 @@ class LayoutSpace {
   bool IsLocked(ValueId id, int dim) const;
   bool MayCut(const Node& node, const Letter& letter, CutId cut) const;
   const Rule& RuleAt(int n) const { return kinds_[kind_[n]].rule; }
+  const std::optional<Choice>& ChoiceNow(int n) const { return choices_[fold_.first[n]]; }
   void FindKinds();
   void Spread();
   // Per letter of the op's rule: how it could be cut, whole apart.
@@ -115,7 +118,9 @@ class LayoutSpace {
   void KeepOwed(int n, Modes& modes);
 
   const Graph& pinned_;
-  const std::vector<std::optional<Choice>>& choices_;
+  const std::vector<std::optional<Choice>>& choices_;  // per node of `pinned`
+  const Fold& fold_;
+  const FoldedNodes& nodes_;
   CutPool pool_;
   std::deque<LayoutTable> tables_;             // per type
   std::vector<size_t> table_;                  // per value

@@ -18,7 +18,7 @@ constexpr size_t kMostModes = 96;     // of one op, and as many on operands that
 }  // namespace
 
 void LayoutSpace::FindModes(int n) {
-  const Node& node = pinned_.nodes()[n];
+  const Node& node = nodes_[n];
   OpKind& kind = kinds_[kind_[n]];
   const bool is_shared = !MayBeOwed(node);  // what may wait is asked of each op
   const auto found =
@@ -56,7 +56,7 @@ bool LayoutSpace::MayBeOwed(const Node& node) const {
 
 // Whether the op runs in the same ways, and now in the same.
 bool LayoutSpace::RunsAs(int n, const Modes& modes) const {
-  const Node &node = pinned_.nodes()[n], &other = pinned_.nodes()[modes.first];
+  const Node &node = nodes_[n], &other = nodes_[modes.first];
   for (size_t i = 0; i < node.operands.size(); ++i)
     if (domain_[node.operands[i]] != modes.operand_domains[i]) return false;
   for (size_t i = 0; i < node.results.size(); ++i)
@@ -65,7 +65,7 @@ bool LayoutSpace::RunsAs(int n, const Modes& modes) const {
   for (size_t i = 0; i < node.operands.size(); ++i)
     for (size_t j = 0; j < i; ++j)
       if ((node.operands[i] == node.operands[j]) != (other.operands[i] == other.operands[j])) return false;
-  const std::optional<Choice>&a = choices_[n], &b = choices_[modes.first];
+  const std::optional<Choice>&a = ChoiceNow(n), &b = ChoiceNow(modes.first);
   return !a.has_value() ||
          (a->operands == b->operands && a->results == b->results && a->reduced == b->reduced);
 }
@@ -91,12 +91,13 @@ int LayoutSpace::PlacedAt(ValueId id, const LetterList& letters, const CutIds& c
 }
 
 void LayoutSpace::MakeRelayoutModes(int n, Modes& modes) {
-  const ValueId result = pinned_.nodes()[n].results[0];
-  for (int layout : layouts(result)) Push(modes, {layout}, {layout}, {}, AxisSet());
+  const ValueId result = nodes_[n].results[0];
+  for (int layout : layouts(result))
+    if (!TableOf(result).is_partial(layout)) Push(modes, {layout}, {layout}, {}, AxisSet());
 }
 
 void LayoutSpace::AddMode(int n, const CutIds& cuts, Modes& modes) {
-  const Node& node = pinned_.nodes()[n];
+  const Node& node = nodes_[n];
   const Rule& rule = RuleAt(n);
   AxisSet sharded;
   bool reduces = false;
@@ -115,7 +116,7 @@ void LayoutSpace::AddMode(int n, const CutIds& cuts, Modes& modes) {
 
 // Where no element moves: as the operand could lie, and as the result could.
 void LayoutSpace::MakeReshapeModes(int n, Modes& modes) {
-  const ValueId operand = pinned_.nodes()[n].operands[0], result = pinned_.nodes()[n].results[0];
+  const ValueId operand = nodes_[n].operands[0], result = nodes_[n].results[0];
   const Shape &from = pinned_.value(operand).type.shape, &to = pinned_.value(result).type.shape;
   const CutIds none(RuleAt(n).letters.size(), kWhole);
   auto add = [&](int wanted, int left) {
@@ -126,16 +127,18 @@ void LayoutSpace::MakeReshapeModes(int n, Modes& modes) {
     if (auto other = Reshaped(TableOf(operand).layout(layout), from, to))
       add(layout, TableOf(result).IdOf(*other));
   }
-  for (int layout : layouts(result))
+  for (int layout : layouts(result)) {
+    if (TableOf(result).is_partial(layout)) continue;
     if (auto other = Reshaped(TableOf(result).layout(layout), to, from))
       add(TableOf(operand).IdOf(*other), layout);
+  }
 }
 
 void LayoutSpace::MakeModes(int n, Modes& modes) {
-  const Node& node = pinned_.nodes()[n];
+  const Node& node = nodes_[n];
   const Rule& rule = RuleAt(n);
-  if (choices_[n].has_value()) {
-    const Choice& choice = *choices_[n];
+  if (ChoiceNow(n).has_value()) {
+    const Choice& choice = *ChoiceNow(n);
     std::vector<int> wanted, left;
     CutIds cuts;
     for (size_t i = 0; i < node.operands.size(); ++i)
@@ -168,7 +171,7 @@ void LayoutSpace::MakeModes(int n, Modes& modes) {
 
 // The ways to run an op on operands that owe something, which it passes on.
 void LayoutSpace::AddOwing(int n, Modes& modes) {
-  const Node& node = pinned_.nodes()[n];
+  const Node& node = nodes_[n];
   std::vector<int> sets;
   for (ValueId id : node.operands)
     for (int layout : layouts(id))
@@ -190,7 +193,7 @@ void LayoutSpace::AddOwing(int n, Modes& modes) {
 }
 
 void LayoutSpace::AddOwing(int n, size_t base, const std::vector<int>& owed, Modes& modes) {
-  const Node& node = pinned_.nodes()[n];
+  const Node& node = nodes_[n];
   if (modes.count >= 2 * kMostModes) return;
   const AxisSet axes = modes.axes[base];
   absl::InlinedVector<PartialSet, 4> sets;
@@ -215,7 +218,7 @@ void LayoutSpace::AddOwing(int n, size_t base, const std::vector<int>& owed, Mod
 
 // What ways to run an op leave owed, its results may owe.
 void LayoutSpace::KeepOwed(int n, Modes& modes) {
-  const Node& node = pinned_.nodes()[n];
+  const Node& node = nodes_[n];
   for (size_t r = 0; r < node.results.size(); ++r) {
     const ValueId id = node.results[r];
     Domain domain = domains_[domain_[id]];
@@ -237,7 +240,7 @@ LetterCuts LayoutSpace::CutsOf(const CutIds& ids) const {
 }
 
 Choice LayoutSpace::ChoiceOf(int n, size_t mode) {
-  const Node& node = pinned_.nodes()[n];
+  const Node& node = nodes_[n];
   Choice choice{.rule = RuleAt(n), .cuts = CutsOf(modes(n).cuts[mode])};
   for (size_t i = 0; i < node.operands.size(); ++i)
     choice.operands.push_back(TableOf(node.operands[i]).layout(modes(n).WantedBy(mode)[i]));

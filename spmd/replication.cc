@@ -417,8 +417,11 @@ bool Replication::MayBeGathered(ValueId value) const {
 }
 
 bool Replication::IsImplied(ValueId value, int node, const Layout& from) const {
-  if (pinned_ == nullptr || node < 0 || is_weight_[value]) return false;
-  const Node& reader = pinned_->nodes()[node];
+  return pinned_ != nullptr && node >= 0 && IsImplied(value, pinned_->nodes()[node], from);
+}
+
+bool Replication::IsImplied(ValueId value, const Node& reader, const Layout& from) const {
+  if (pinned_ == nullptr || is_weight_[value]) return false;
   if (reader.row->name == "relayout") return false;
   const Rule rule = RuleOf(*pinned_, reader);
   for (size_t i = 0; i < reader.operands.size(); ++i) {

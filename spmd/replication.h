@@ -43,6 +43,7 @@ class Replication {
   // Whether the layouts imply a refused gather, which is then done if there is no other way: `node`, which
   // needs the value, could run on the value as it is cut, were it not for the axes of its other letters.
   bool IsImplied(ValueId value, int node, const Layout& from) const;
+  bool IsImplied(ValueId value, const Node& reader, const Layout& from) const;
   // Whether `value` is a weight – a variable, or made from variables and scalars alone – beyond the budget
   // that nobody allows to be gathered. REQUIRES: this was made from a program.
   bool IsBoundWeight(ValueId value) const { return is_weight_[value] && !MayBeGathered(value); }

@@ -28,7 +28,9 @@ struct SpaceOf {
       : pinned(std::move(graph)),
         propagated(Propagate(pinned).graph),
         choices(InsertRelayouts(propagated, {}, Replication()).choices),
-        space(pinned, propagated, choices) {}
+        fold(Unfolded(propagated)),
+        nodes(propagated, fold),
+        space(pinned, propagated, choices, fold, nodes) {}
   explicit SpaceOf(std::string_view text) : SpaceOf(ParseGraph(text).value()) {}
 
   ValueId IdOf(std::string_view name) const {
@@ -61,6 +63,8 @@ struct SpaceOf {
 
   Graph pinned, propagated;
   std::vector<std::optional<Choice>> choices;
+  Fold fold;
+  FoldedNodes nodes;
   LayoutSpace space;
 };
 

@@ -1,0 +1,186 @@
+// What repeats in a program, found in the order of its nodes.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "meshwork/spmd/fold_repeats.h"
+
+namespace meshwork {
+namespace {
+
+constexpr int kMostPeriods = 8;  // that are tried
+constexpr int kLeastTimes = 4;   // that something repeats, to leave some out
+
+// Nodes [begin, end) in which each is like the one `period` before, from begin + period on.
+struct Repeats {
+  int begin, end, period;
+  int times() const { return (end - begin) / period; }
+  int length() const { return end - begin; }
+};
+
+class RunFinder {
+ public:
+  explicit RunFinder(const std::vector<int>& class_of)
+      : class_of_(class_of), size_(static_cast<int>(class_of.size())), taken_(class_of.size(), false) {}
+
+  // In the order of the program; none of a few times where others are of many.
+  std::vector<Repeats> Find() {
+    std::vector<Repeats> runs;
+    const std::vector<int> periods = Periods();
+    for (int period : periods) AddRuns(period, periods, runs);
+    const auto longest = std::max_element(
+        runs.begin(), runs.end(), [](const Repeats& a, const Repeats& b) { return a.length() < b.length(); });
+    if (longest == runs.end()) return runs;
+    // Layers at the ends may count to one run and not to another.
+    const int least = longest->times() - 2;
+    std::erase_if(runs, [&](const Repeats& run) { return run.times() < least; });
+    std::sort(runs.begin(), runs.end(), [](const Repeats& a, const Repeats& b) { return a.begin < b.begin; });
+    return runs;
+  }
+
+ private:
+  // How far nodes lie behind the last that is like them, the most frequent first.
+  std::vector<int> Periods() const {
+    std::vector<int> last(class_of_.size(), -1);
+    std::map<int, int> count;
+    for (int n = 0; n < size_; ++n) {
+      int& before = last[class_of_[n]];
+      if (before >= 0) ++count[n - before];
+      before = n;
+    }
+    std::vector<std::pair<int, int>> by_count;
+    for (const auto& [period, times] : count) by_count.emplace_back(-times, period);
+    std::sort(by_count.begin(), by_count.end());
+    std::vector<int> periods;
+    for (const auto& [times, period] : by_count)
+      if (static_cast<int>(periods.size()) < kMostPeriods) periods.push_back(period);
+    return periods;
+  }
+
+  bool HasPeriod(int begin, int end, int period) const {
+    return std::equal(class_of_.begin() + begin + period, class_of_.begin() + end, class_of_.begin() + begin);
+  }
+
+  void AddRuns(int period, const std::vector<int>& periods, std::vector<Repeats>& runs) {
+    int begin = 0;
+    auto end_at = [&](int end) {
+      Repeats run{begin, end, period};
+      if (run.times() >= kLeastTimes) {
+        // What has a period has its multiples, too.
+        for (int shorter : periods)
+          if (shorter < run.period && HasPeriod(begin, end, shorter)) run.period = shorter;
+        runs.push_back(run);
+        std::fill(taken_.begin() + begin, taken_.begin() + end, true);
+      }
+    };
+    for (int n = 0; n < size_; ++n) {
+      if (taken_[n]) {
+        end_at(n);
+        begin = n + 1;
+      } else if (n >= begin + period && class_of_[n] != class_of_[n - period]) {
+        end_at(n);
+        begin = n - period + 1;
+        while (begin <= n && taken_[begin]) ++begin;
+      }
+    }
+    end_at(size_);
+  }
+
+  const std::vector<int>& class_of_;
+  const int size_;
+  std::vector<bool> taken_;  // per node: it is in a run
+};
+
+class Skipper {
+ public:
+  Skipper(const Graph& graph, const Fold& alike)
+      : graph_(graph), runs_(RunFinder(alike.class_of).Find()), stands_for_(graph.nodes().size(), -1) {}
+
+  Fold Run() {
+    int times = 0;
+    for (const Repeats& run : runs_) times = times == 0 ? run.times() : std::min(times, run.times());
+    // One stays before those that are left out, and one behind.
+    const int skipped = times - 2;
+    if (skipped <= 0) return Unfolded(graph_);
+    FindHomes();
+    for (const Repeats& run : runs_) Skip(run, skipped);
+    return Made();
+  }
+
+ private:
+  // Where a value is made, or an argument is first read.
+  void FindHomes() {
+    for (const ValueInfo& info : graph_.values()) home_.push_back(info.node);
+    for (int n = 0; n < static_cast<int>(graph_.nodes().size()); ++n)
+      for (ValueId id : graph_.nodes()[n].operands)
+        if (home_[id] < 0) home_[id] = n;
+  }
+
+  // Leaves out of the run those layers that earlier runs leave out, told by what is read there.
+  void Skip(const Repeats& run, int times) {
+    const int length = times * run.period;
+    // Reads of what is left out, and of what is not, before each node of the run.
+    std::vector<int> of_skipped = {0}, of_kept = {0};
+    for (int n = run.begin; n < run.end; ++n) {
+      of_skipped.push_back(of_skipped.back());
+      of_kept.push_back(of_kept.back());
+      for (ValueId id : graph_.nodes()[n].operands) {
+        const int home = home_[id];
+        if (home >= run.begin || !IsInRun(home)) continue;
+        ++(stands_for_[home] >= 0 ? of_skipped : of_kept).back();
+      }
+    }
+    int best = run.begin + run.period, least = -1;
+    for (int begin = run.begin + run.period; begin + length <= run.end; ++begin) {
+      const size_t from = static_cast<size_t>(begin - run.begin), to = from + static_cast<size_t>(length);
+      const int across =
+          of_kept[to] - of_kept[from] + of_skipped.back() - (of_skipped[to] - of_skipped[from]);
+      if (least >= 0 && across >= least) continue;
+      least = across;
+      best = begin;
+    }
+    for (int n = best; n < best + length; ++n) stands_for_[n] = best - run.period + (n - best) % run.period;
+  }
+
+  bool IsInRun(int node) const {
+    return std::any_of(runs_.begin(), runs_.end(),
+                       [&](const Repeats& run) { return run.begin <= node && node < run.end; });
+  }
+
+  Fold Made() const {
+    Fold fold = Unfolded(graph_);
+    fold.first.clear();
+    std::vector<bool> is_kept(graph_.values().size(), false);
+    for (size_t n = 0; n < stands_for_.size(); ++n)
+      if (stands_for_[n] < 0)
+        for (ValueId id : graph_.nodes()[n].operands) is_kept[id] = true;
+    for (size_t n = 0; n < stands_for_.size(); ++n) {
+      const Node& node = graph_.nodes()[n];
+      if (stands_for_[n] < 0) {
+        fold.class_of[n] = static_cast<int>(fold.first.size());
+        fold.first.push_back(static_cast<int>(n));
+        continue;
+      }
+      const Node& alike = graph_.nodes()[stands_for_[n]];
+      fold.class_of[n] = fold.class_of[stands_for_[n]];
+      for (size_t r = 0; r < node.results.size(); ++r)
+        fold.value_of[node.results[r]] = fold.value_of[alike.results[r]];
+      // Arguments that only layers read which are left out.
+      for (size_t i = 0; i < node.operands.size(); ++i)
+        if (const ValueId id = node.operands[i]; graph_.value(id).node < 0 && !is_kept[id])
+          fold.value_of[id] = fold.value_of[alike.operands[i]];
+    }
+    return fold;
+  }
+
+  const Graph& graph_;
+  const std::vector<Repeats> runs_;
+  std::vector<int> home_;        // per value: a node
+  std::vector<int> stands_for_;  // per node that is left out: the one that stands for it; else -1
+};
+
+}  // namespace
+
+Fold SkipRepeats(const Graph& graph, const Fold& alike) { return Skipper(graph, alike).Run(); }
+
+}  // namespace meshwork
