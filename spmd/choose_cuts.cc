@@ -13,7 +13,6 @@
 #include "meshwork/spmd/delay_scatters.h"
 #include "meshwork/spmd/may_wait.h"
 #include "meshwork/spmd/move_seconds.h"
-#include "meshwork/spmd/share_relayouts.h"
 #include "meshwork/spmd/strided.h"
 
 namespace meshwork {
@@ -58,16 +57,6 @@ class LetterChooser {
       if (implied_.has_value()) return *std::move(implied_);
     }
     return *std::move(best_);
-  }
-
-  std::vector<Choice> All() {
-    if (IsExactMark(node_)) return {ChoiceOf(AsResultLies())};
-    std::vector<Choice> all;
-    all_ = &all;
-    if (node_.row->name == "reshape") TryUnmoved();
-    LetterCuts cuts(rule_.letters.size(), Whole());
-    Try(0, AxisSet(), cuts);
-    return all;
   }
 
  private:
@@ -213,10 +202,6 @@ class LetterChooser {
   };
 
   void Consider(const Choice& choice) {
-    if (all_ != nullptr) {
-      all_->push_back(choice);
-      return;
-    }
     const Costs costs = CostsOf(choice);
     auto offer = [&](std::optional<Choice>& cheapest, Costs& cheapest_costs) {
       if (cheapest.has_value() && !costs.IsLessThan(cheapest_costs)) return;
@@ -279,7 +264,6 @@ class LetterChooser {
   std::optional<Choice> implied_;   // gathering what the layouts imply, and nothing else that is refused
   Costs best_costs_, in_place_costs_, implied_costs_;
   int tried_ = 0;
-  std::vector<Choice>* all_ = nullptr;  // where to list what is tried, instead of costing it
 };
 
 }  // namespace
@@ -292,20 +276,14 @@ AxisSet Choice::sharded() const {
 }
 
 std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph, const Topology& topology,
-                                              const Replication& replication, bool share) {
+                                              const Replication& replication) {
   std::vector<std::optional<Choice>> choices;
   for (const Node& node : graph.nodes())
     choices.push_back(node.row->name == "relayout"
                           ? std::nullopt
                           : std::optional(LetterChooser(graph, node, topology, replication).Choose()));
-  if (share) ShareRelayouts(graph, topology, replication, choices);
   DelayScatters(graph, topology, replication, choices);
   return choices;
-}
-
-std::vector<Choice> AllChoices(const Graph& graph, const Node& node, const Topology& topology,
-                               const Replication& replication) {
-  return LetterChooser(graph, node, topology, replication).All();
 }
 
 }  // namespace meshwork

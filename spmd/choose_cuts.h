@@ -32,12 +32,8 @@ struct Choice {
 // The choice for each node of a global program whose values all have whole layouts; nothing for a relayout,
 // whose layouts are given. If the cheapest way gathers a value that `replication` refuses, the op runs on its
 // operands as they lie, if it can, else in the cheapest way that gathers only what the layouts imply. Each op
-// is costed alone, unless `share` is set (see share_relayouts.h).
+// is costed alone.
 std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph, const Topology& topology,
-                                              const Replication& replication, bool share = false);
-
-// Every way to run one op that ChooseCuts compares. REQUIRES: `node`, of `graph`, is no relayout.
-std::vector<Choice> AllChoices(const Graph& graph, const Node& node, const Topology& topology,
-                               const Replication& replication);
+                                              const Replication& replication);
 
 }  // namespace meshwork

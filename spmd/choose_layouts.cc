@@ -377,14 +377,15 @@ Graph LocalOf(const InsertedRelayouts& inserted, const std::vector<OpenedLoop>& 
 }
 
 // Whether `a` gathers nothing that is refused, and `b` does, or `a` sends less; if that takes more collectives, half of
-// the bytes at most.
+// the bytes at most. Not if `a` needs more memory than there is, and than `b`.
 bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std::vector<OpenedLoop>& loops,
-               const Topology& topology) {
+               const Topology& topology, int64_t memory_budget) {
   // What is refused in any case is told of the program that there is.
   if (!a.refused.empty()) return false;
   if (!b.refused.empty()) return true;
   const Graph local_a = LocalOf(a, loops, topology), local_b = LocalOf(b, loops, topology);
   const StepCost cost_a = CostOf(local_a, topology), cost_b = CostOf(local_b, topology);
+  if (memory_budget > 0 && cost_a.peak_bytes > std::max(memory_budget, cost_b.peak_bytes)) return false;
   if (!topology.is_assumed()) return cost_a.seconds < cost_b.seconds * kLess;
   if (cost_a.bytes >= cost_b.bytes) return false;
   if (cost_a.collectives <= cost_b.collectives || 2 * cost_a.bytes <= cost_b.bytes) return true;
@@ -399,7 +400,8 @@ bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std
 
 std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& propagated,
                                            const InsertedRelayouts& now, const std::vector<OpenedLoop>& loops,
-                                           const Topology& topology, const Replication& replication) {
+                                           const Topology& topology, const Replication& replication,
+                                           int64_t memory_budget) {
   // Of a weight that must not be gathered the user is asked, rather than given a dearer program.
   if (std::any_of(now.refused.begin(), now.refused.end(),
                   [&](const RefusedGather& gather) { return replication.IsBoundWeight(gather.value); }))
@@ -414,7 +416,8 @@ std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& pro
   // What moves nothing costs least.
   if (now.moved.empty() && now.refused.empty()) return std::nullopt;
   std::optional<ChosenLayouts> chosen = Chooser(pinned, propagated, now, topology, replication).Run();
-  if (!chosen.has_value() || !SendsLess(chosen->inserted, now, loops, topology)) return std::nullopt;
+  if (!chosen.has_value() || !SendsLess(chosen->inserted, now, loops, topology, memory_budget))
+    return std::nullopt;
   return chosen;
 }
 

@@ -8,10 +8,14 @@
 // the variables takes no more than it may. What it finds is kept if the program made from it sends less than the one
 // that there is, or gathers nothing that is refused where that one does.
 //
+// Of layers that repeat only the first and the last ones are looked at (fold_repeats.h), and the others run as one of
+// these.
+//
 // Layouts of minimum cost by elimination: Alpa (arXiv 2201.12023, section 4) states the same problem as an integer
 // program.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,9 +35,11 @@ struct ChosenLayouts {
 };
 
 // `propagated`: Propagate's result for `pinned`, whose `loops` are opened; `now`: what is made of it. Nothing if no
-// layouts are found that cost less, and for programs with manual regions.
+// layouts are found that cost less, and for programs with manual regions. memory_budget: bytes per device (see
+// CompileOptions); what needs more is chosen only if it needs no more than `now`. 0: there is none.
 std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& propagated,
                                            const InsertedRelayouts& now, const std::vector<OpenedLoop>& loops,
-                                           const Topology& topology, const Replication& replication);
+                                           const Topology& topology, const Replication& replication,
+                                           int64_t memory_budget);
 
 }  // namespace meshwork

@@ -24,7 +24,6 @@
 #include "meshwork/spmd/shard_weight_update.h"
 #include "meshwork/spmd/simplify.h"
 #include "meshwork/spmd/split_at_domains.h"
-#include "meshwork/spmd/try_sharing.h"
 
 namespace meshwork {
 namespace {
@@ -148,21 +147,10 @@ class CompileState {
     return inserted_.graph;
   }
 
-  std::optional<Graph> WithSharedRelayouts() {
-    std::optional<SharedProgram> shared =
-        CheaperByShared(pinned_, propagated_.graph, inserted_, options_.topology,
-                        Replication(pinned_, options_.replication_budget));
-    if (!shared.has_value()) return std::nullopt;
-    propagated_ = std::move(shared->propagated);
-    inserted_ = std::move(shared->inserted);
-    Decide();
-    return inserted_.graph;
-  }
-
   std::optional<Graph> WithChosenLayouts() {
     std::optional<ChosenLayouts> chosen =
         ChooseLayouts(pinned_, propagated_.graph, inserted_, loops_, options_.topology,
-                      Replication(pinned_, options_.replication_budget));
+                      Replication(pinned_, options_.replication_budget), options_.memory_budget);
     if (!chosen.has_value()) return std::nullopt;
     propagated_.graph = std::move(chosen->propagated);
     inserted_ = std::move(chosen->inserted);
@@ -295,13 +283,10 @@ const std::vector<Pass>& AllPasses() {
        .make = [](C& c, const Graph&) -> Made { return c.WithKeptWeights(); },
        .is_optional = true},
       {.name = "insert_relayouts", .make = [](C& c, const Graph& graph) -> Made { return c.Placed(graph); }},
-      {.name = "share_relayouts",
-       .make = [](C& c, const Graph&) -> Made { return c.WithSharedRelayouts(); },
-       .is_optional = true},
       {.name = "choose_layouts",
        .make = [](C& c, const Graph&) -> Made { return c.WithChosenLayouts(); },
-       // It does not weigh memory, and what it finds depends on how the mesh is cut at domains.
-       .applies = [](const C& c) { return !c.has_memory_budget() && !c.options().deterministic; },
+       // What it finds depends on how the mesh is cut at domains.
+       .applies = [](const C& c) { return !c.options().deterministic; },
        .is_optional = true},
       {.name = "close_loops",
        .make = [](C& c, const Graph& graph) -> Made { return c.Closed(graph); },

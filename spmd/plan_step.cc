@@ -7,18 +7,13 @@
 #include "meshwork/spmd/localize.h"
 #include "meshwork/spmd/replication.h"
 #include "meshwork/spmd/simplify.h"
-#include "meshwork/spmd/try_sharing.h"
 
 namespace meshwork {
 
 PlannedStep PlanStep(const Graph& pinned, const Graph& propagated, const Topology& topology,
-                     int64_t replication_budget, bool share) {
+                     int64_t replication_budget) {
   const Replication replication(pinned, replication_budget);
   InsertedRelayouts inserted = InsertRelayouts(propagated, topology, replication);
-  if (share) {
-    if (auto shared = CheaperByShared(pinned, propagated, inserted, topology, replication))
-      inserted = std::move(shared->inserted);
-  }
   PlannedStep step{std::move(inserted.graph), inserted.refused.size(), Graph(pinned.mesh())};
   step.local = DropDeadCode(ShareSubexpressions(Localize(step.placed, {.topology = topology})));
   return step;

@@ -16,10 +16,9 @@ struct PlannedStep {
   Graph local;         // before collectives are put together (bucket.h)
 };
 
-// `share`: gathers are shared as in Compile (try_sharing.h), which plans the step several more times.
 // REQUIRES: `propagated` is Propagate's result for `pinned`.
 PlannedStep PlanStep(const Graph& pinned, const Graph& propagated, const Topology& topology,
-                     int64_t replication_budget, bool share = false);
+                     int64_t replication_budget);
 
 // What a step costs; less is better.
 struct PlannedCost {
@@ -30,7 +29,7 @@ struct PlannedCost {
   auto operator<=>(const PlannedCost&) const = default;  // NOLINT(modernize-use-nullptr): it misreads <=>
 };
 
-// The cost of PlanStep's result without sharing.
+// The cost of PlanStep's result.
 PlannedCost PlanCost(const Graph& pinned, const Graph& propagated, const Topology& topology,
                      int64_t replication_budget);
 

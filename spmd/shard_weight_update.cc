@@ -26,8 +26,7 @@ struct Placed {
 };
 
 Placed Place(const Graph& graph, const ShardWeightUpdateOptions& options) {
-  PlannedStep step = PlanStep(graph, Propagate(graph).graph, options.topology, options.replication_budget,
-                              /*share=*/true);
+  PlannedStep step = PlanStep(graph, Propagate(graph).graph, options.topology, options.replication_budget);
   Placed placed{std::move(step.placed), step.refused};
   for (const Node& node : step.local.nodes())
     if (node.row->kind == OpKind::kCollective && step.local.value(node.operands[0]).global.num_elements() > 1)

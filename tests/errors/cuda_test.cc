@@ -390,7 +390,8 @@ TEST(CudaErrors, Gpus) {
       if (d == 0) return prepare(cuda.api(), 0, Way::kAuto, end);
       CpuBackend backend(1);
       std::map<std::string, DTensor> state;
-      return Executor::Create(program, backend, {.check_replicas = false, .transport = &end}, &state).status();
+      return Executor::Create(program, backend, {.check_replicas = false, .transport = &end}, &state)
+          .status();
     });
   };
   const auto of_versions = [&](const std::vector<int>& versions) {

@@ -71,8 +71,8 @@ struct BruteForce {
   std::string least_program, less_program;  // their texts
 };
 
-const PassControl kOnlyPins = {.left_out = {"choose_layouts", "share_relayouts", "keep_weights",
-                                            "regroup_sums", "cut_mesh", "carry_summaries"}};
+const PassControl kOnlyPins = {
+    .left_out = {"choose_layouts", "keep_weights", "regroup_sums", "cut_mesh", "carry_summaries"}};
 
 // `graph`, with its outputs pinned as `local`, made from it, has them.
 Graph WithOutputsOf(const Graph& local, Graph graph) {

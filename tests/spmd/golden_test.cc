@@ -103,7 +103,6 @@ const Pass kPasses[] = {
     {"spmd/cut_mesh", After("cut_mesh")},
     {"spmd/carry_summaries", After("carry_summaries")},
     {"spmd/keep_weights", After("keep_weights")},
-    {"spmd/share_relayouts", After("share_relayouts")},
     {"spmd/choose_layouts", After("choose_layouts")},
     {"spmd/close_loops", After("close_loops")},
     {"spmd/share_subexpressions_local", After("share_subexpressions_local")},
