@@ -56,7 +56,8 @@ struct Machine {
   std::map<std::string, DTensor> state;
 
   absl::StatusOr<std::unique_ptr<Executor>> Prepare(const char* text, ExecutorOptions options) {
-    options.check_replicas = false;  // as a build for debugging has it, which copies more
+    // A build for debugging has more to copy and to fill.
+    options.check_replicas = options.poison_padding = false;
     return Executor::Create(Compile(ParseGraph(text, "layer.mw").value()).value(), *backend, options, &state);
   }
   static absl::Status Run(Executor& executor, const char* text) {
