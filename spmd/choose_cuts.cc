@@ -11,6 +11,7 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/layout/reshape.h"
 #include "meshwork/spmd/delay_scatters.h"
+#include "meshwork/spmd/fold_repeats.h"
 #include "meshwork/spmd/may_wait.h"
 #include "meshwork/spmd/move_seconds.h"
 #include "meshwork/spmd/strided.h"
@@ -266,6 +267,17 @@ class LetterChooser {
   int tried_ = 0;
 };
 
+// Ops that are alike in all that LetterChooser asks of them; what is costed at once with an operand, as what it could be
+// made of elsewhere, is no further away.
+Fold AlikeForCuts(const Graph& graph, const Replication& replication) {
+  constexpr size_t kFew = 64;
+  if (graph.nodes().size() < kFew) return Unfolded(graph);
+  std::vector<uint64_t> marks;
+  for (ValueId id = 0; id < static_cast<ValueId>(graph.values().size()); ++id)
+    marks.push_back(replication.KindOf(id));
+  return FoldAlike(graph, kMaxElsewhere, marks, {});
+}
+
 }  // namespace
 
 AxisSet Choice::sharded() const {
@@ -278,10 +290,14 @@ AxisSet Choice::sharded() const {
 std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph, const Topology& topology,
                                               const Replication& replication) {
   std::vector<std::optional<Choice>> choices;
-  for (const Node& node : graph.nodes())
-    choices.push_back(node.row->name == "relayout"
-                          ? std::nullopt
-                          : std::optional(LetterChooser(graph, node, topology, replication).Choose()));
+  const Fold alike = AlikeForCuts(graph, replication);
+  for (int n = 0; n < static_cast<int>(graph.nodes().size()); ++n) {
+    const Node& node = graph.nodes()[n];
+    const int first = alike.first[alike.class_of[n]];
+    if (first < n) choices.push_back(choices[first]);
+    else if (node.row->name == "relayout") choices.push_back(std::nullopt);
+    else choices.push_back(LetterChooser(graph, node, topology, replication).Choose());
+  }
   DelayScatters(graph, topology, replication, choices);
   return choices;
 }

@@ -17,6 +17,7 @@
 #include "meshwork/spmd/layout_space.h"
 #include "meshwork/spmd/localize.h"
 #include "meshwork/spmd/move_seconds.h"
+#include "meshwork/spmd/numbering.h"
 #include "meshwork/spmd/propagate.h"
 #include "meshwork/spmd/search/min_sum.h"
 #include "meshwork/spmd/simplify.h"
@@ -31,7 +32,7 @@ constexpr double kImplied = 1;    // of one that the layouts imply
 constexpr double kHeavy = 8;
 constexpr size_t kMostStates = 160;  // of one value
 constexpr int64_t kMostEntries = 20'000'000;
-constexpr int kRounds = 2;  // what lies up to so many ops away tells ops apart
+constexpr int kRounds = 1;  // what lies up to so many ops away tells ops apart
 // Entries of all tables: a program with more, on a mesh of several axes, is left as it is.
 constexpr size_t kMostTableEntries = 4'000'000;
 
@@ -100,7 +101,7 @@ class Chooser {
     for (ValueId id = 0; id < static_cast<ValueId>(kept.size()); ++id) {
       const ValueInfo& info = pinned.value(id);
       uint64_t mark = (info.layout.has_value() ? 1 : 0) | (kept[id] ? 2 : 0);
-      if (replication.MayRefuse(id)) mark |= replication.IsBoundWeight(id) ? 4 : 8;
+      mark |= replication.KindOf(id) << 2;
       for (DimMode mode : info.modes) mark = MixedHash(mark, static_cast<uint64_t>(mode));
       value_marks.push_back(mark);
     }
@@ -328,18 +329,28 @@ class Chooser {
     return variable.index < 0 ? 0 : static_cast<size_t>(assignment[variable.index]);
   }
 
+  const Layout& ChosenFor(ValueId id, const std::vector<int>& assignment) {
+    return space_.TableOf(id).layout(HeldBy(id)[StateOf(assignment, of_value_[id])].form);
+  }
+
   ChosenLayouts Realized(const std::vector<int>& assignment) {
     ChosenLayouts chosen{.propagated = propagated_, .inserted = {.graph = Graph(pinned_.mesh())}};
+    std::vector<int> moved(held_.size(),
+                           0);  // per value that stands for others: how many lie otherwise than before
     for (ValueId id = 0; id < static_cast<ValueId>(held_.size()); ++id) {
       const ValueId alike = fold_.value_of[id];
-      const Layout& layout =
-          space_.TableOf(alike).layout(HeldBy(alike)[StateOf(assignment, of_value_[alike])].form);
+      const Layout& layout = ChosenFor(alike, assignment);
       ValueInfo& info = chosen.propagated.mutable_value(id);
       if (*info.layout == layout) continue;
-      chosen.decisions.push_back(fmt::format("{} = {} instead of {}: the step sends less",
-                                             NameOf(pinned_, id), layout.ToString(),
-                                             info.layout->ToString()));
       info.layout = layout;
+      ++moved[alike];
+    }
+    for (ValueId id = 0; id < static_cast<ValueId>(held_.size()); ++id) {
+      if (moved[id] == 0) continue;
+      const std::string others = moved[id] > 1 ? fmt::format(", and {} like it", moved[id] - 1) : "";
+      chosen.decisions.push_back(
+          fmt::format("{}{} = {} instead of {}: the step sends less", NameOf(pinned_, id), others,
+                      ChosenFor(id, assignment).ToString(), propagated_.value(id).layout->ToString()));
     }
     std::vector<std::optional<Choice>> of_class, choices;
     for (int n = 0; n < nodes_.size(); ++n) {

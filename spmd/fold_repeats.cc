@@ -1,56 +1,12 @@
 #include "meshwork/spmd/fold_repeats.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
-#include <unordered_map>
-#include <utility>
-#include <variant>
 
-#include "meshwork/ir/row.h"
+#include "meshwork/spmd/numbering.h"
 
 namespace meshwork {
 namespace {
-
-// Finalizer of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
-uint64_t Mixed(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-uint64_t Mixed(uint64_t a, uint64_t b) { return MixedHash(a, b); }
-
-// Numbers for things that are equal: the hash finds few of them, which are compared.
-class Numbering {
- public:
-  // is_equal(k): whether it is what the k-th thing is.
-  template <typename IsEqual>
-  int NumberOf(uint64_t hash, IsEqual&& is_equal) {
-    absl::InlinedVector<int, 1>& known = of_hash_[hash];
-    for (int k : known)
-      if (is_equal(k)) return k;
-    known.push_back(count_);
-    return count_++;
-  }
-  int count() const { return count_; }
-
- private:
-  std::unordered_map<uint64_t, absl::InlinedVector<int, 1>> of_hash_;
-  int count_ = 0;
-};
-
-uint64_t HashOf(const Attrs& attrs) {
-  uint64_t hash = 0;
-  for (const auto& [name, value] : attrs.entries()) {
-    hash = Mixed(hash, value.index());
-    if (const auto* number = std::get_if<int64_t>(&value)) hash = Mixed(hash, static_cast<uint64_t>(*number));
-    if (const auto* number = std::get_if<double>(&value)) hash = Mixed(hash, std::hash<double>()(*number));
-    if (const auto* numbers = std::get_if<std::vector<int64_t>>(&value))
-      for (int64_t number : *numbers) hash = Mixed(hash, static_cast<uint64_t>(number));
-  }
-  return hash;
-}
 
 class Folder {
  public:
@@ -63,7 +19,8 @@ class Folder {
     // What constants alone make is told apart to its beginning.
     value_colors_.resize(graph_.values().size());
     is_constant_.resize(graph_.values().size());
-    for (size_t id = 0; id < value_colors_.size(); ++id) value_colors_[id] = Mixed(1, Word(value_kinds_[id]));
+    for (size_t id = 0; id < value_colors_.size(); ++id)
+      value_colors_[id] = MixedHash(1, Word(value_kinds_[id]));
     for (size_t n = 0; n < graph_.nodes().size(); ++n)
       FollowConstants(graph_.nodes()[n], Word(node_kinds_[n]));
     first_colors_ = value_colors_;
@@ -85,17 +42,18 @@ class Folder {
     const auto mark = [&](ValueId id) { return value_marks_.empty() ? 0 : value_marks_[id]; };
     for (ValueId id = 0; id < static_cast<ValueId>(graph_.values().size()); ++id) {
       const ValueInfo& info = graph_.value(id);
-      uint64_t hash = Mixed(mark(id), Word(argument_kinds[id]));
-      hash = Mixed(hash, static_cast<uint64_t>(info.type.dtype));
-      for (int64_t size : info.type.shape) hash = Mixed(hash, static_cast<uint64_t>(size));
-      if (info.layout.has_value()) hash = Mixed(hash, HashOf(*info.layout));
-      value_kinds_.push_back(kinds.NumberOf(hash, [&](int k) {
+      uint64_t hash = MixedHash(mark(id), Word(argument_kinds[id]));
+      hash = MixedHash(hash, static_cast<uint64_t>(info.type.dtype));
+      for (int64_t size : info.type.shape) hash = MixedHash(hash, static_cast<uint64_t>(size));
+      if (info.layout.has_value()) hash = MixedHash(hash, HashOf(*info.layout));
+      const auto [kind, is_new] = kinds.NumberOf(hash, [&](int k) {
         const ValueInfo& other = graph_.value(first[k]);
         return mark(id) == mark(first[k]) && argument_kinds[id] == argument_kinds[first[k]] &&
                info.type == other.type && info.gather == other.gather && info.layout == other.layout &&
                info.modes == other.modes;
-      }));
-      if (kinds.count() > static_cast<int>(first.size())) first.push_back(id);
+      });
+      value_kinds_.push_back(kind);
+      if (is_new) first.push_back(id);
     }
   }
 
@@ -105,25 +63,27 @@ class Folder {
     const auto mark = [&](int n) { return node_marks_.empty() ? 0 : node_marks_[n]; };
     for (int n = 0; n < static_cast<int>(graph_.nodes().size()); ++n) {
       const Node& node = graph_.nodes()[n];
-      const uint64_t hash = Mixed(Mixed(reinterpret_cast<uintptr_t>(node.row), mark(n)), HashOf(node.attrs));
-      node_kinds_.push_back(kinds.NumberOf(hash, [&](int k) {
+      const uint64_t hash =
+          MixedHash(MixedHash(reinterpret_cast<uintptr_t>(node.row), mark(n)), HashOf(node.attrs));
+      const auto [kind, is_new] = kinds.NumberOf(hash, [&](int k) {
         const Node& other = graph_.nodes()[first[k]];
         return node.row == other.row && mark(n) == mark(first[k]) && node.regions.empty() &&
                other.regions.empty() && node.attrs == other.attrs;
-      }));
-      if (kinds.count() > static_cast<int>(first.size())) first.push_back(n);
+      });
+      node_kinds_.push_back(kind);
+      if (is_new) first.push_back(n);
     }
   }
 
   void FollowConstants(const Node& node, uint64_t kind) {
-    uint64_t color = Mixed(2, kind);
+    uint64_t color = MixedHash(2, kind);
     for (ValueId id : node.operands) {
       if (!is_constant_[id]) return;
-      color = Mixed(color, value_colors_[id]);
+      color = MixedHash(color, value_colors_[id]);
     }
     for (size_t r = 0; r < node.results.size(); ++r) {
       is_constant_[node.results[r]] = true;
-      value_colors_[node.results[r]] = Mixed(color, Mixed(r, value_colors_[node.results[r]]));
+      value_colors_[node.results[r]] = MixedHash(color, MixedHash(r, value_colors_[node.results[r]]));
     }
   }
 
@@ -132,19 +92,19 @@ class Folder {
     std::vector<uint64_t> made(value_colors_.size(), 0), read(value_colors_.size(), 0);
     for (size_t n = 0; n < graph_.nodes().size(); ++n) {
       const Node& node = graph_.nodes()[n];
-      uint64_t color = Mixed(3, Word(node_kinds_[n]));
-      for (ValueId id : node.operands) color = Mixed(color, value_colors_[id]);
-      for (ValueId id : node.results) color = Mixed(color, value_colors_[id]);
-      for (size_t i = 0; i < node.operands.size(); ++i) read[node.operands[i]] += Mixed(color, 2 * i);
-      for (size_t r = 0; r < node.results.size(); ++r) made[node.results[r]] = Mixed(color, 2 * r + 1);
+      uint64_t color = MixedHash(3, Word(node_kinds_[n]));
+      for (ValueId id : node.operands) color = MixedHash(color, value_colors_[id]);
+      for (ValueId id : node.results) color = MixedHash(color, value_colors_[id]);
+      for (size_t i = 0; i < node.operands.size(); ++i) read[node.operands[i]] += MixedHash(color, 2 * i);
+      for (size_t r = 0; r < node.results.size(); ++r) made[node.results[r]] = MixedHash(color, 2 * r + 1);
     }
     for (const VariableUpdate& update : graph_.updates()) {
       const ValueId variable = graph_.arguments()[update.argument].value;
-      read[update.value] += Mixed(4, value_colors_[variable]);
-      read[variable] += Mixed(5, value_colors_[update.value]);
+      read[update.value] += MixedHash(4, value_colors_[variable]);
+      read[variable] += MixedHash(5, value_colors_[update.value]);
     }
     for (size_t id = 0; id < value_colors_.size(); ++id)
-      value_colors_[id] = Mixed(first_colors_[id], Mixed(made[id], read[id]));
+      value_colors_[id] = MixedHash(first_colors_[id], MixedHash(made[id], read[id]));
   }
 
   Fold Classes() {
@@ -153,9 +113,9 @@ class Folder {
     Numbering values;
     std::vector<ValueId> first;
     for (ValueId id = 0; id < num_values; ++id) {
-      const int k = values.NumberOf(
+      const auto [k, is_new] = values.NumberOf(
           value_colors_[id], [&](int other) { return value_kinds_[first[other]] == value_kinds_[id]; });
-      if (values.count() > static_cast<int>(first.size())) first.push_back(id);
+      if (is_new) first.push_back(id);
       fold.value_of.push_back(first[k]);
     }
     Numbering nodes;
@@ -165,15 +125,15 @@ class Folder {
     };
     for (int n = 0; n < static_cast<int>(graph_.nodes().size()); ++n) {
       const Node& node = graph_.nodes()[n];
-      uint64_t hash = Mixed(6, Word(node_kinds_[n]));
-      for (ValueId id : node.operands) hash = Mixed(hash, Word(fold.value_of[id]));
-      for (ValueId id : node.results) hash = Mixed(hash, Word(fold.value_of[id]));
-      const int k = nodes.NumberOf(hash, [&](int other) {
+      uint64_t hash = MixedHash(6, Word(node_kinds_[n]));
+      for (ValueId id : node.operands) hash = MixedHash(hash, Word(fold.value_of[id]));
+      for (ValueId id : node.results) hash = MixedHash(hash, Word(fold.value_of[id]));
+      const auto [k, is_new] = nodes.NumberOf(hash, [&](int other) {
         const Node& alike = graph_.nodes()[fold.first[other]];
         return node_kinds_[n] == node_kinds_[fold.first[other]] && are_alike(node.operands, alike.operands) &&
                are_alike(node.results, alike.results);
       });
-      if (nodes.count() > static_cast<int>(fold.first.size())) fold.first.push_back(n);
+      if (is_new) fold.first.push_back(n);
       fold.class_of.push_back(k);
     }
     return fold;
@@ -216,17 +176,5 @@ FoldedNodes::FoldedNodes(const Graph& graph, const Fold& fold) {
     nodes_.push_back(&copy);
   }
 }
-
-uint64_t HashOf(const Layout& layout) {
-  uint64_t hash = layout.is_strided() ? 1 : 0;
-  for (int d = 0; d < layout.rank(); ++d) {
-    hash = MixedHash(hash, 2);
-    if (layout.IsStrided(d)) continue;
-    for (int axis : layout.dim(d)) hash = MixedHash(hash, static_cast<uint64_t>(axis) + 3);
-  }
-  return hash;
-}
-
-uint64_t MixedHash(uint64_t a, uint64_t b) { return Mixed(a ^ Mixed(b)); }
 
 }  // namespace meshwork

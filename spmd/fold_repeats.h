@@ -59,9 +59,4 @@ class FoldedNodes {
   std::vector<const Node*> nodes_;
 };
 
-// Equal for equal layouts.
-uint64_t HashOf(const Layout& layout);
-// One of two numbers, in their order.
-uint64_t MixedHash(uint64_t a, uint64_t b);
-
 }  // namespace meshwork

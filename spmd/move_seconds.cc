@@ -14,9 +14,6 @@
 namespace meshwork {
 namespace {
 
-// Of operands of operands; a chain of casts and comparisons is no longer.
-constexpr int kMaxDepth = 3;
-
 bool IsSmaller(const Graph& graph, const Node& node) {
   int64_t bytes = 0;
   for (ValueId id : node.operands) bytes += graph.value(id).type.bytes();
@@ -111,11 +108,11 @@ std::optional<std::vector<Layout>> OperandsElsewhere(const Graph& graph, const N
 
 std::optional<double> ElsewhereSeconds(const Graph& graph, ValueId id, const Layout& to,
                                        const Topology& topology) {
-  return ElsewhereSecondsWithin(kMaxDepth, graph, id, to, topology);
+  return ElsewhereSecondsWithin(kMaxElsewhere, graph, id, to, topology);
 }
 
 double MoveSeconds(const Graph& graph, ValueId id, const Layout& to, const Topology& topology) {
-  return MoveSecondsWithin(kMaxDepth, graph, id, to, topology);
+  return MoveSecondsWithin(kMaxElsewhere, graph, id, to, topology);
 }
 
 }  // namespace meshwork

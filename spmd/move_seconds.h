@@ -26,6 +26,9 @@ double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, c
 // As above, by the plan that Localize writes, which may be another than the greedy one where that has several steps.
 double LeastSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology);
 
+// What a value is made of is looked at so many ops back: a chain of casts and comparisons is no longer.
+inline constexpr int kMaxElsewhere = 3;
+
 // The layouts of the operands of `node` if its one result has layout `to`; nothing if it may not run
 // elsewhere.
 std::optional<std::vector<Layout>> OperandsElsewhere(const Graph& graph, const Node& node, const Layout& to);

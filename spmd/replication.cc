@@ -440,6 +440,12 @@ bool Replication::IsImplied(ValueId value, const Node& reader, const Layout& fro
   return false;
 }
 
+uint64_t Replication::KindOf(ValueId value) const {
+  if (pinned_ == nullptr) return 0;
+  return (is_weight_[value] ? 1 : 0) | (MayBeGathered(value) ? 2 : 0) | (IsPinnedWhole(value) ? 4 : 0) |
+         (pinned_->value(value).gather == Gathering::kAllowed ? 8 : 0);
+}
+
 bool Replication::IsPinnedWhole(ValueId value) const {
   const ValueInfo& info = pinned_->value(value);
   return info.layout.has_value() && LayoutPin{*info.layout, info.modes}.is_locked() &&

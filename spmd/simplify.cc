@@ -1,74 +1,87 @@
 #include "meshwork/spmd/simplify.h"
 
 #include <algorithm>
-#include <bit>
 #include <memory>
-#include <optional>
-#include <string>
-#include <unordered_map>
 
 #include "meshwork/base/status.h"
 #include "meshwork/control/loops.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/ir/text.h"
 #include "meshwork/spmd/gather_on_use.h"
+#include "meshwork/spmd/numbering.h"
 
 namespace meshwork {
 namespace {
 
-std::string KeyOf(const ValueInfo& info) {
-  std::string key = "|" + info.global.ToString();
-  if (info.layout.has_value()) key += LayoutPin{*info.layout, info.modes}.ToString();
-  return key + fmt::format(" {}", static_cast<int>(info.gather));
-}
+// Finds nodes that compute the same.
+class Sharing {
+ public:
+  explicit Sharing(const Graph& graph) : graph_(graph) {}
 
-std::string KeyOf(const Graph& body);
-
-// Equal for two nodes only if they compute the same.
-std::string KeyOf(const Graph& graph, const Node& node, std::span<const ValueId> operands) {
-  std::string key = fmt::format("{}", fmt::ptr(node.row));
-  for (const auto& region : node.regions) key += IsManual(node) ? PrintGraph(*region) : KeyOf(*region);
-  for (ValueId id : operands) key += fmt::format(" {}", id);
-  struct {
-    std::string operator()(bool v) const { return v ? "t" : "f"; }
-    std::string operator()(int64_t v) const { return fmt::format("i{}", v); }
-    std::string operator()(double v) const { return fmt::format("x{:x}", std::bit_cast<uint64_t>(v)); }
-    std::string operator()(DType v) const { return fmt::format("d{}", static_cast<int>(v)); }
-    std::string operator()(ReduceOp v) const { return fmt::format("r{}", static_cast<int>(v)); }
-    std::string operator()(const std::vector<int64_t>& v) const {
-      std::string out = "[";
-      for (int64_t x : v) out += fmt::format("{},", x);
-      return out;
-    }
-    std::string operator()(const AxisList& v) const {
-      std::string out = "(";
-      for (int x : v) out += fmt::format("{},", x);
-      return out;
-    }
-    std::string operator()(const LayoutPin& v) const { return v.ToString(); }
-  } text;
-  for (const auto& [name, value] : node.attrs.entries()) key += "|" + std::visit(text, value);
-  for (ValueId id : node.results) key += KeyOf(graph.value(id));
-  return key;
-}
-
-// Names of values are no part of it.
-std::string KeyOf(const Graph& body) {
-  std::string key = "{";
-  for (const Argument& argument : body.arguments())
-    key += fmt::format("{}{}{};", argument.is_variable ? "var " : "", argument.value,
-                       KeyOf(body.value(argument.value)));
-  for (const Node& node : body.nodes()) {
-    for (ValueId id : node.results) key += fmt::format("{} ", id);
-    key += "= " + KeyOf(body, node, node.operands) + ";";
+  // The first node that computes the same as `node` on these operands of a copy; `node` itself if there is none.
+  const Node& FirstOf(const Node& node, absl::InlinedVector<ValueId, 4> operands) {
+    uint64_t hash = HashOf(node.attrs);
+    hash = MixedHash(hash, reinterpret_cast<uintptr_t>(node.row));
+    for (ValueId id : operands) hash = MixedHash(hash, static_cast<uint64_t>(id));
+    const auto [k, is_new] = numbering_.NumberOf(hash, [&](int other) {
+      return operands == seen_[other].operands && AreSame(node, *seen_[other].node);
+    });
+    if (is_new) seen_.push_back({&node, std::move(operands)});
+    return *seen_[k].node;
   }
-  for (const VariableUpdate& update : body.updates())
-    key += fmt::format("update {} {};", update.argument, update.value);
-  for (const OutputInfo& output : body.outputs()) key += fmt::format("return {};", output.value);
-  return key + "}";
-}
+
+ private:
+  struct Seen {
+    const Node* node;
+    absl::InlinedVector<ValueId, 4> operands;
+  };
+
+  bool AreSame(const Node& a, const Node& b) const {
+    return a.row == b.row && a.attrs == b.attrs && a.regions.size() == b.regions.size() && SameBodies(a, b) &&
+           std::equal(a.results.begin(), a.results.end(), b.results.begin(), b.results.end(),
+                      [&](ValueId x, ValueId y) { return SameInfo(graph_.value(x), graph_.value(y)); });
+  }
+
+  static bool SameInfo(const ValueInfo& a, const ValueInfo& b) {
+    return a.global == b.global && a.gather == b.gather && a.layout == b.layout && a.modes == b.modes;
+  }
+
+  // Names of values are no part of what a body computes.
+  static bool SameBodies(const Node& a, const Node& b) {
+    if (IsManual(a)) return SameRegions(a, b);
+    for (size_t i = 0; i < a.regions.size(); ++i)
+      if (!SameProgram(*a.regions[i], *b.regions[i])) return false;
+    return true;
+  }
+
+  static bool SameProgram(const Graph& a, const Graph& b) {
+    const auto are_same = [](const auto& of_a, const auto& of_b, auto&& same) {
+      return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(), same);
+    };
+    return &a == &b ||
+           (are_same(a.values(), b.values(), SameInfo) &&
+            are_same(a.arguments(), b.arguments(),
+                     [](const Argument& x, const Argument& y) {
+                       return x.value == y.value && x.is_variable == y.is_variable;
+                     }) &&
+            are_same(a.nodes(), b.nodes(),
+                     [&](const Node& x, const Node& y) {
+                       return x.results == y.results && x.operands == y.operands && x.row == y.row &&
+                              x.attrs == y.attrs && x.regions.size() == y.regions.size() && SameBodies(x, y);
+                     }) &&
+            are_same(a.updates(), b.updates(),
+                     [](const VariableUpdate& x, const VariableUpdate& y) {
+                       return x.argument == y.argument && x.value == y.value;
+                     }) &&
+            are_same(a.outputs(), b.outputs(),
+                     [](const OutputInfo& x, const OutputInfo& y) { return x.value == y.value; }));
+  }
+
+  const Graph& graph_;
+  Numbering numbering_;
+  std::vector<Seen> seen_;  // per number
+};
 
 // In place of `node`, its operand, or a relayout of it if the result is pinned.
 void ReplaceByOperand(const Graph& graph, Node node, int operand, Rewriter& rewriter) {
@@ -113,27 +126,37 @@ Graph FoldSizesOf(const Graph& graph) {
 
 Graph ShareSubexpressionsOf(const Graph& graph) {
   Rewriter rewriter(graph);
-  std::unordered_map<std::string, int> seen;  // key -> node of the copy
+  Sharing sharing(graph);
   const std::vector<bool> kept = KeptValues(graph);
   for (const Node& node : graph.nodes()) {
-    if (MovesKept(node, kept)) {
+    const Node& first = MovesKept(node, kept) ? node : sharing.FirstOf(node, rewriter.Map(node.operands));
+    if (&first == &node) {
       rewriter.Copy(node);
       continue;
     }
-    const auto [it, is_new] = seen.try_emplace(KeyOf(graph, node, rewriter.Map(node.operands)), 0);
-    if (is_new) {
-      it->second = rewriter.Copy(node);
-      continue;
-    }
-    const auto& results = rewriter.to().nodes()[it->second].results;
-    for (size_t i = 0; i < results.size(); ++i) rewriter.Set(node.results[i], results[i]);
+    for (size_t i = 0; i < node.results.size(); ++i)
+      rewriter.Set(node.results[i], rewriter.Map(first.results[i]));
   }
   return std::move(rewriter).Finish();
 }
 
+// Whether the program, or a body in it, has a node of which that is true.
+bool HasNode(const Graph& graph, bool (*is_it)(const Node&)) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
+    return is_it(node) || std::any_of(node.regions.begin(), node.regions.end(),
+                                      [&](const auto& region) { return HasNode(*region, is_it); });
+  });
+}
+
 }  // namespace
 
-Graph FoldSizes(const Graph& graph) { return WithRegions(graph, FoldSizesOf); }
+Graph FoldSizes(const Graph& graph) {
+  const auto is_folded = [](const Node& node) {
+    return node.row->name == "stop_gradient" || node.row->name == "when_training" ||
+           node.row->name == "dimension_size";
+  };
+  return HasNode(graph, is_folded) ? WithRegions(graph, FoldSizesOf) : graph;
+}
 
 Graph WithoutTraining(const Graph& graph) {
   Rewriter rewriter(graph);
@@ -175,9 +198,11 @@ std::vector<bool> LiveValues(const Graph& graph) {
 Graph DropDeadCode(const Graph& graph) {
   return WithRegions(graph, [](const Graph& program) {
     const std::vector<bool> live = LiveValues(program);
+    const auto is_live = [&](const Node& node) { return live[node.results[0]]; };
+    if (std::all_of(program.nodes().begin(), program.nodes().end(), is_live)) return program;
     Rewriter rewriter(program);
     for (const Node& node : program.nodes())
-      if (live[node.results[0]]) rewriter.Copy(node);
+      if (is_live(node)) rewriter.Copy(node);
     return std::move(rewriter).Finish();
   });
 }
