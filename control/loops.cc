@@ -366,11 +366,6 @@ std::vector<ScanCarry> ScanCarries(const Graph& opened) {
   return carries;
 }
 
-bool IsMark(const Node& node) {
-  return std::any_of(std::begin(kAllMarks), std::end(kAllMarks),
-                     [&](Mark mark) { return IsMark(node, mark); });
-}
-
 bool LeavesCarry(const Node& node) { return IsMark(node, Mark::kLeave); }
 
 bool IsExactMark(const Node& node) {

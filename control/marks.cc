@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "meshwork/control/loops.h"
 #include "meshwork/control/manual_ops.h"
 #include "meshwork/ir/row.h"
 
@@ -117,15 +119,16 @@ OpRow MarkRow(Mark mark, std::string_view op) {
 
 // The rows of a mark, one per op that is opened, by whose name messages call it: users know no marks.
 using MarkRows = std::array<OpRow, 4>;
-const MarkRows& RowsOf(Mark mark) {
+const std::vector<MarkRows>& AllRows() {
   static const auto* all = [] {
     auto* rows = new std::vector<MarkRows>;
     for (Mark m : kAllMarks)
       rows->push_back({MarkRow(m, "scan"), MarkRow(m, "while"), MarkRow(m, "if"), MarkRow(m, kManualOp)});
     return rows;
   }();
-  return (*all)[static_cast<size_t>(mark)];
+  return *all;
 }
+const MarkRows& RowsOf(Mark mark) { return AllRows()[static_cast<size_t>(mark)]; }
 
 }  // namespace
 
@@ -133,6 +136,12 @@ const OpRow& MarkRowOf(Mark mark, const Node& loop) {
   const MarkRows& rows = RowsOf(mark);
   return *std::find_if(rows.begin(), rows.end(),
                        [&](const OpRow& row) { return row.name == loop.row->name; });
+}
+
+bool IsMark(const Node& node) {
+  // The rows lie one behind the other.
+  static const OpRow *const first = AllRows().front().data(), *const last = &AllRows().back().back();
+  return !std::less<>()(node.row, first) && !std::less<>()(last, node.row);
 }
 
 bool IsMark(const Node& node, Mark mark) {

@@ -27,7 +27,11 @@ using Knowledge = std::vector<std::optional<Cut>>;
 class Propagator {
  public:
   explicit Propagator(const Graph& graph)
-      : graph_(graph), known_(graph.values().size()), origins_(graph.values().size()) {
+      : graph_(graph),
+        known_(graph.values().size()),
+        origins_(graph.values().size()),
+        changed_(graph.values().size(), 1),
+        visited_(graph.nodes().size(), 0) {
     for (size_t i = 0; i < known_.size(); ++i) {
       const ValueInfo& info = graph.values()[i];
       known_[i].resize(info.type.shape.size());
@@ -71,6 +75,7 @@ class Propagator {
   enum class Ops { kOfOneSize, kElementwise, kAll };
 
   void Spread(Ops ops) {
+    std::fill(visited_.begin(), visited_.end(), 0);
     bool changed = true;
     while (changed) {
       changed = false;
@@ -246,8 +251,9 @@ class Propagator {
     const Node& node = graph_.nodes()[index];
     const Rule& rule = rules_[index];
     if (is_use_[index] || (ops != Ops::kAll && !IsElementwise(rule)) ||
-        (ops == Ops::kOfOneSize && Grows(node)))
+        (ops == Ops::kOfOneSize && Grows(node)) || !HasNews(index))
       return false;
+    visited_[index] = ++clock_;
     bool changed = node.row->name == "reshape" && VisitReshape(index);
     for (const Source& source : Sources(node, rule)) {
       const Letter& letter = rule.letters[source.letter];
@@ -257,6 +263,14 @@ class Propagator {
       }
     }
     return changed;
+  }
+
+  // Whether more is known of the op's tensors than when it was last visited.
+  bool HasNews(int index) const {
+    const Node& node = graph_.nodes()[index];
+    const auto is_new = [&](ValueId id) { return changed_[id] > visited_[index]; };
+    return std::any_of(node.operands.begin(), node.operands.end(), is_new) ||
+           std::any_of(node.results.begin(), node.results.end(), is_new);
   }
 
   // Dims that a reshape merges or splits lie so that nothing moves, if they are all open.
@@ -386,6 +400,7 @@ class Propagator {
         fmt::format("{} dim {} = {}: {}", NameOf(use.value), use.dim, ToString(free), reason()));
     slot = std::move(free);
     origins_[use.value][use.dim] = origin;
+    changed_[use.value] = ++clock_;
     return true;
   }
 
@@ -394,6 +409,9 @@ class Propagator {
   std::vector<std::vector<Origin>> origins_;
   std::vector<Rule> rules_;   // per node
   std::vector<bool> is_use_;  // per node
+  // When something was last learned of a value, and when a node was last visited, by a clock of such events.
+  std::vector<int64_t> changed_, visited_;
+  int64_t clock_ = 1;
   std::vector<std::string> decisions_, conflicts_;
 };
 
