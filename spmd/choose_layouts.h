@@ -1,18 +1,8 @@
 // ChooseLayouts looks for layouts of the values that nobody has pinned, and for ways to run the ops, with which a
-// step costs less than with those that Propagate guessed.
+// step costs less than with those that Propagate guessed (solve_layouts.h).
 //
-// Each value has a variable whose states are the layouts that it could have, alone or with one more form that is made
-// of it and read by several ops; each op has a variable whose states are the ways to run it (layout_space.h). What a
-// step costs is then a sum of tables of two variables: an op's result brought into the value's layout, a value read as
-// an op needs it; and of an op's arithmetic. Minimize (search/min_sum.h) finds the least sum: exactly, if eliminating
-// the variables takes no more than it may. What it finds is kept if the program made from it sends less than the one
-// that there is, or gathers nothing that is refused where that one does.
-//
-// Of layers that repeat only the first and the last ones are looked at (fold_repeats.h), and the others run as one of
-// these.
-//
-// Layouts of minimum cost by elimination: Alpa (arXiv 2201.12023, section 4) states the same problem as an integer
-// program.
+// What SolveLayouts finds is kept if the program made from it sends less than the one that there is, or gathers nothing
+// that is refused where that one does.
 #pragma once
 
 #include <cstdint>

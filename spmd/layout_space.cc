@@ -35,7 +35,7 @@ bool IsRelayout(const Node& node) { return node.row->name == "relayout"; }
 
 LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
                          const std::vector<std::optional<Choice>>& choices, const Fold& fold,
-                         const FoldedNodes& nodes)
+                         const FoldedNodes& nodes, bool opens_arguments)
     : pinned_(pinned),
       choices_(choices),
       fold_(fold),
@@ -63,6 +63,10 @@ LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
   }
   for (const VariableUpdate& update : pinned.updates()) may_owe_[update.value] = false;
   for (const OutputInfo& output : pinned.outputs()) may_owe_[output.value] = false;
+  if (opens_arguments) {
+    for (const Argument& argument : pinned.arguments())
+      if (fold.value_of[argument.value] == argument.value) OfferAllAxes(argument.value);
+  }
   FindKinds();
   Spread();
   FindDomains();
@@ -113,6 +117,21 @@ bool LayoutSpace::AddCut(ValueId id, int dim, CutId cut) {
   if (cuts.size() >= kMostCuts || Contains(cuts, cut) || kept_[id] || IsLocked(id, dim)) return false;
   cuts.push_back(cut);
   return true;
+}
+
+// Each dim by each axis, and by all axes that follow each other, as far as there are elements for their devices.
+void LayoutSpace::OfferAllAxes(ValueId id) {
+  const Mesh& mesh = pinned_.mesh();
+  const Shape& shape = pinned_.value(id).type.shape;
+  for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
+    for (int first = 0; first < mesh.num_axes(); ++first) {
+      AxisList axes;
+      for (int axis = first; axis < mesh.num_axes(); ++axis) {
+        axes.push_back(axis);
+        if (mesh.GroupSize(axes) <= shape[d]) AddCut(id, d, pool_.IdOf({{1, axes}}));
+      }
+    }
+  }
 }
 
 void LayoutSpace::Spread() {

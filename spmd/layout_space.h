@@ -43,9 +43,9 @@ class LayoutSpace {
  public:
   // `pinned`: the user's program, its loops opened; `propagated`: Propagate's result for it; `choices`: how each
   // op runs there, nothing for relayouts; `fold`: of `propagated`, such that what is alike is pinned alike, and `nodes`
-  // its nodes. All must outlive this. Of values only the first of each class are known, and nodes are classes.
+  // its nodes; `opens_arguments`: those without pins may be cut by every axis. All must outlive this. Of values only the first of each class are known, and nodes are classes.
   LayoutSpace(const Graph& pinned, const Graph& propagated, const std::vector<std::optional<Choice>>& choices,
-              const Fold& fold, const FoldedNodes& nodes);
+              const Fold& fold, const FoldedNodes& nodes, bool opens_arguments = false);
 
   LayoutTable& TableOf(ValueId id) { return tables_[table_[id]]; }
   // The layouts in which a value could be made, by their numbers in its table; one if all its dims are
@@ -93,6 +93,7 @@ class LayoutSpace {
   const Rule& RuleAt(int n) const { return kinds_[kind_[n]].rule; }
   const std::optional<Choice>& ChoiceNow(int n) const { return choices_[fold_.first[n]]; }
   void FindKinds();
+  void OfferAllAxes(ValueId id);
   void Spread();
   // Per letter of the op's rule: how it could be cut, whole apart.
   std::vector<Candidates> OffersTo(int n) const;

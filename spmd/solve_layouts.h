@@ -1,0 +1,49 @@
+// SolveLayouts finds the layouts of the values that nobody has pinned, and the ways to run the ops, with which a step
+// costs least.
+//
+// Each value has a variable whose states are the layouts that it could have, alone or with one more form that is made
+// of it and read by several ops; each op has a variable whose states are the ways to run it (layout_space.h). What a
+// step costs is then a sum of tables of two variables: an op's result brought into the value's layout, a value read as
+// an op needs it; and of an op's arithmetic. Minimize (search/min_sum.h) finds the least sum: exactly, if eliminating
+// the variables takes no more than it may.
+//
+// Of layers that repeat only the first and the last ones are looked at (fold_repeats.h), and the others run as one of
+// these.
+//
+// Layouts of minimum cost by elimination: Alpa (arXiv 2201.12023, section 4) states the same problem as an integer
+// program. Pure, thread-safe.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "meshwork/ir/graph.h"
+#include "meshwork/mesh/topology.h"
+#include "meshwork/spmd/choose_cuts.h"
+#include "meshwork/spmd/replication.h"
+
+namespace meshwork {
+
+struct SolveOptions {
+  // Arguments that are not pinned may lie in any layout on the axes of the mesh, rather than as Propagate has laid
+  // them out.
+  bool opens_arguments = false;
+};
+
+struct SolvedLayouts {
+  Graph propagated;                            // every value has a layout
+  std::vector<std::optional<Choice>> choices;  // how each op runs, nothing for relayouts (InsertOwing)
+  std::vector<std::string> decisions;          // where values lie otherwise than before, a line each
+  double cost = 0;                             // seconds
+  double lower_bound = 0;                      // no other costs less, of those that are looked at
+};
+
+// `pinned`: a global program, its loops opened; `propagated`: Propagate's result for it; `choices`: how its ops run now,
+// nothing for relayouts. Nothing if no layouts are found that cost less, or the tables would be too large.
+std::optional<SolvedLayouts> SolveLayouts(const Graph& pinned, const Graph& propagated,
+                                          const std::vector<std::optional<Choice>>& choices,
+                                          const Topology& topology, const Replication& replication,
+                                          const SolveOptions& options = {});
+
+}  // namespace meshwork
