@@ -16,7 +16,7 @@ namespace meshwork {
 namespace {
 
 // A cut lets axes flow on to the next reshape, which may want another; few programs go further than this.
-constexpr int kMaxRounds = 4;
+constexpr int kMaxCutRounds = 4;
 // Each cut is tried for itself.
 constexpr size_t kMaxCuts = 8;
 
@@ -83,7 +83,7 @@ Graph CutTo(Graph graph, const Mesh& finer) {
 std::vector<std::string> AllWishes(const Graph& pinned, const Graph& propagated) {
   std::vector<std::string> all = Wishes(propagated).names();
   Mesh mesh = pinned.mesh();
-  for (int round = 0; round < kMaxRounds && all.size() < kMaxCuts; ++round) {
+  for (int round = 0; round < kMaxCutRounds && all.size() < kMaxCuts; ++round) {
     Mesh finer = WithCuts(pinned.mesh(), all);
     if (finer == mesh) break;
     mesh = std::move(finer);

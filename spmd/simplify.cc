@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "meshwork/base/status.h"
 #include "meshwork/control/loops.h"
@@ -100,7 +101,7 @@ void ReplaceByOperand(const Graph& graph, Node node, int operand, Rewriter& rewr
 
 namespace {
 
-Graph FoldSizesOf(const Graph& graph) {
+Graph FoldSizesOf(const Graph& graph, std::vector<ValueId>* values) {
   Rewriter rewriter(graph);
   for (const Node& node : graph.nodes()) {
     if (node.row->name == "stop_gradient" || node.row->name == "when_training") {
@@ -120,6 +121,11 @@ Graph FoldSizesOf(const Graph& graph) {
     } else {
       rewriter.Copy(node);
     }
+  }
+  if (values != nullptr) {
+    values->clear();
+    for (ValueId id = 0; id < static_cast<ValueId>(graph.values().size()); ++id)
+      values->push_back(rewriter.Map(id));
   }
   return std::move(rewriter).Finish();
 }
@@ -150,12 +156,20 @@ bool HasNode(const Graph& graph, bool (*is_it)(const Node&)) {
 
 }  // namespace
 
-Graph FoldSizes(const Graph& graph) {
+Graph FoldSizes(const Graph& graph, std::vector<ValueId>* to) {
   const auto is_folded = [](const Node& node) {
     return node.row->name == "stop_gradient" || node.row->name == "when_training" ||
            node.row->name == "dimension_size";
   };
-  return HasNode(graph, is_folded) ? WithRegions(graph, FoldSizesOf) : graph;
+  if (!HasNode(graph, is_folded)) {
+    if (to != nullptr) {
+      to->resize(graph.values().size());
+      std::iota(to->begin(), to->end(), 0);
+    }
+    return graph;
+  }
+  // The program itself comes last.
+  return WithRegions(graph, [&](const Graph& program) { return FoldSizesOf(program, to); });
 }
 
 Graph WithoutTraining(const Graph& graph) {

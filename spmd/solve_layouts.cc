@@ -27,7 +27,6 @@ constexpr double kImplied = 1;    // of one that the layouts imply
 // An op of more operations per element that it reads or writes runs on no fewer devices than before.
 constexpr double kHeavy = 8;
 constexpr size_t kMostStates = 160;  // of one value
-constexpr int64_t kMostEntries = 20'000'000;
 constexpr int kRounds = 1;  // what lies up to so many ops away tells ops apart
 // Entries of all tables: a program with more, on a mesh of several axes, is left as it is.
 constexpr size_t kMostTableEntries = 4'000'000;
@@ -71,6 +70,7 @@ class LayoutSolver {
       MakeStates(id);
       of_value_[id] = AddVariable(HeldBy(id).size());
       if (pinned_.value(id).node < 0) AddArgument(id);
+      if (options_.byte_seconds > 0 && IsHeldLong(id)) AddMemory(id);
     }
     for (int n = 0; n < nodes_.size() && entries_ <= kMostTableEntries; ++n) AddNode(n);
     if (entries_ > kMostTableEntries) return std::nullopt;
@@ -79,7 +79,7 @@ class LayoutSolver {
         AddUpdate(update.value, fold_.value_of[pinned_.arguments()[update.argument].value]);
     for (const auto& [a, b] : AlikeAtMarks(pinned_)) AddAlike(fold_.value_of[a], fold_.value_of[b]);
     const std::vector<int> as_now(static_cast<size_t>(problem_.num_variables()), 0);
-    const MinSumResult found = Minimize(problem_, {.max_entries = kMostEntries, .start = as_now});
+    const MinSumResult found = Minimize(problem_, {.max_entries = options_.max_entries, .start = as_now});
     // A gather that is refused is not to be had by gathering what comes before it.
     if (found.cost >= std::min(kRefused, problem_.CostOf(as_now) * kLess)) return std::nullopt;
     SolvedLayouts solved = Realized(found.assignment);
@@ -221,6 +221,28 @@ class LayoutSolver {
         cost += kRefused;
       costs.push_back(cost);
     }
+    AddTable(of_value_[id], {}, std::move(costs));
+  }
+
+  // Whether a value is there for a large part of the step.
+  bool IsHeldLong(ValueId id) const {
+    constexpr int kPart = 8;
+    if (pinned_.value(id).node < 0) return true;
+    int last = 0;
+    for (const auto& [n, i] : readers_[id]) last = std::max(last, n);
+    return last - fold_.class_of[pinned_.value(id).node] > nodes_.size() / kPart;
+  }
+
+  // Of what a device holds: both forms.
+  void AddMemory(ValueId id) {
+    LayoutTable& table = space_.TableOf(id);
+    const auto price = options_.byte_seconds * static_cast<double>(table.type().bytes());
+    const auto part = [&](int layout) {
+      return price / static_cast<double>(pinned_.mesh().GroupSize(table.sharded(layout).ToList()));
+    };
+    std::vector<double> costs;
+    for (const Held& held : HeldBy(id))
+      costs.push_back(part(held.form) + (held.other < 0 ? 0 : part(held.other)));
     AddTable(of_value_[id], {}, std::move(costs));
   }
 

@@ -14,6 +14,7 @@
 // program. Pure, thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,10 @@ struct SolveOptions {
   // Arguments that are not pinned may lie in any layout on the axes of the mesh, rather than as Propagate has laid
   // them out.
   bool opens_arguments = false;
+  // What a byte costs that a device holds for long: of an argument, or of a value that is read much later than it is
+  // made, as gradients read what the forward pass has made.
+  double byte_seconds = 0;
+  int64_t max_entries = 20'000'000;  // see MinSumOptions
 };
 
 struct SolvedLayouts {

@@ -1,0 +1,49 @@
+// Layouts that nobody has to name: FindLayouts gives every input and variable of a program a layout with which a step
+// takes little time, within what memory devices have, on top of what the user has pinned.
+//
+//   MESHWORK_ASSIGN_OR_RETURN(const std::vector<FoundLayouts> found,
+//                             FindLayouts(graph, {.topology = topology, .memory_budget = 16e9}));
+//   Compile(found[0].graph, {.topology = topology})     // the fastest, with its pins
+//
+// The search is SolveLayouts (solve_layouts.h) with arguments open. What devices hold has a price there, in seconds per
+// byte: with a higher one weights and their state are laid out over more devices, and gathered for each op that reads
+// them (ZeRO stage 3). A few prices are tried; each result is compiled, and what does not fit is dropped.
+//
+// Times are those of the topology: of collectives, and of floating-point operations, one after the other. Without a
+// topology the assumed one says them: they compare layouts and predict nothing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/mesh/topology.h"
+#include "meshwork/plan/explain.h"
+#include "meshwork/spmd/compile.h"
+
+namespace meshwork {
+
+struct FoundLayouts {
+  struct Pin {
+    std::string name;    // of an input or a variable
+    std::string layout;  // "{batch,_}", as a text says it
+    bool gathers;        // kept so, and gathered for each op that reads it
+  };
+
+  Graph graph;                 // the program, with a pin for every argument
+  std::vector<Pin> pins;       // those that the user has not given
+  StepCost cost;               // of the compiled step
+  double compute_seconds = 0;  // its floating-point operations
+  double gap = 0;              // how much less the search's cost could be, as a part of it; 0: it is the least
+  double seconds() const { return cost.seconds + compute_seconds; }
+};
+
+// `options`: those of the compile that is asked for; verify and dump are not looked at. Returns plans that fit into
+// options.memory_budget, the fastest first, at most `most`, each with other pins. Errors: those of Compile, for the
+// program as it is pinned; RESOURCE_EXHAUSTED: no plan fits, with the least memory that one needs.
+absl::StatusOr<std::vector<FoundLayouts>> FindLayouts(const Graph& graph, const CompileOptions& options = {},
+                                                      int most = 3);
+
+}  // namespace meshwork
