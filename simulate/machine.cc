@@ -24,7 +24,11 @@ struct MachineNumber {
 constexpr MachineNumber kNumbers[] = {{"product_flops", &Machine::product_flops},
                                       {"memory_bandwidth", &Machine::memory_bandwidth},
                                       {"op_seconds", &Machine::op_seconds},
-                                      {"step_seconds", &Machine::step_seconds}};
+                                      {"step_seconds", &Machine::step_seconds},
+                                      {"copy_bandwidth", &Machine::copy_bandwidth},
+                                      {"barrier_seconds", &Machine::barrier_seconds}};
+
+constexpr int64_t kMostWorkers = 1024;
 
 double BytesOf(const Graph& local, const Node& node) {
   double bytes = 0;
@@ -77,7 +81,7 @@ bool IsBoundByMemory(const Graph& local, const Node& node, const Machine& machin
 absl::StatusOr<Machine> ParseMachine(std::string_view text) {
   MESHWORK_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(text, "machine"));
   const JsonReader document(json, "machine");
-  std::vector<std::string> keys = {"kernels"};
+  std::vector<std::string> keys = {"workers", "kernels"};
   for (const MachineNumber& number : kNumbers) keys.emplace_back(number.key);
   MESHWORK_RETURN_IF_ERROR(document.ExpectKeys(keys));
   Machine machine;
@@ -85,6 +89,13 @@ absl::StatusOr<Machine> ParseMachine(std::string_view text) {
     if (!document.Has(key)) continue;
     MESHWORK_ASSIGN_OR_RETURN(const JsonReader item, document.Get(key));
     MESHWORK_ASSIGN_OR_RETURN(machine.*value, ReadNumber(item, key));
+  }
+  if (document.Has("workers")) {
+    MESHWORK_ASSIGN_OR_RETURN(const JsonReader item, document.Get("workers"));
+    MESHWORK_ASSIGN_OR_RETURN(machine.workers, item.Integer());
+    if (machine.workers < 0 || machine.workers > kMostWorkers)
+      return InvalidArgument("machine: workers is {}; a process has 1 to {} threads, and 0 is no process.",
+                             machine.workers, kMostWorkers);
   }
   if (!document.Has("kernels")) return machine;
   MESHWORK_ASSIGN_OR_RETURN(const JsonReader kernels, document.Get("kernels"));
@@ -101,6 +112,7 @@ nlohmann::ordered_json MachineToJson(const Machine& machine) {
   nlohmann::ordered_json json;
   for (const auto& [key, value] : kNumbers) json[key] = machine.*value;
   json["product_flops"] = machine.flops();
+  json["workers"] = machine.workers;
   json["kernels"] = nlohmann::ordered_json::object();
   for (const auto& [key, seconds] : machine.kernels) json["kernels"][key] = seconds;
   return json;

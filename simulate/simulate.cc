@@ -10,6 +10,8 @@
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/plan/memory_report.h"
+#include "meshwork/runtime/overlap_clock.h"
+#include "meshwork/simulate/finish.h"
 
 namespace meshwork {
 namespace {
@@ -23,35 +25,32 @@ class GraphClock {
   void Run() {
     for (size_t n = 0; n < local_.nodes().size(); ++n) {
       const Node& node = local_.nodes()[n];
-      passed_.push_back(now_);
+      passed_.push_back(clock_.now);
       if (IsControl(node)) Control(static_cast<int>(n), node);
       else if (Communicates(local_, node)) Cross(static_cast<int>(n), node);
       else Compute(static_cast<int>(n), node);
     }
-    passed_.push_back(now_);
-    Wait(links_free_);
+    passed_.push_back(clock_.now);
+    clock_.WaitUntil(clock_.links_free);
   }
 
   // When each node was come by, and then the end of the step.
   const std::vector<double>& passed() const { return passed_; }
-  double now() const { return now_; }
 
   Simulation Take() {
-    sums_.seconds = now_;
+    Simulation step{.seconds = clock_.now,
+                    .compute_seconds = clock_.compute_seconds,
+                    .link_seconds = clock_.link_seconds,
+                    .waited_seconds = clock_.waited_seconds};
     // A body's spans stand behind that of their loop, which may have begun at the same time.
     std::stable_sort(spans_.begin(), spans_.end(), [](const SimulatedSpan& a, const SimulatedSpan& b) {
       return std::pair(a.start, a.depth) < std::pair(b.start, b.depth);
     });
-    sums_.spans = std::move(spans_);
-    return std::move(sums_);
+    step.spans = std::move(spans_);
+    return step;
   }
 
  private:
-  void Wait(double until) {
-    sums_.waited_seconds += std::max(0.0, until - now_);
-    now_ = std::max(now_, until);
-  }
-
   double ReadyAt(const Node& node) const {
     double ready = 0;
     for (ValueId operand : node.operands) ready = std::max(ready, ready_[operand]);
@@ -63,28 +62,25 @@ class GraphClock {
   }
 
   void Compute(int n, const Node& node) {
-    Wait(ReadyAt(node));
+    clock_.WaitUntil(ReadyAt(node));
     const double seconds = ComputeSeconds(local_, node, machine_);
-    if (seconds > 0) Add(n, node, Lane::kCompute, now_, seconds);
-    now_ += seconds;
-    sums_.compute_seconds += seconds;
-    Finish(node, now_);
+    if (seconds > 0) Add(n, node, Lane::kCompute, clock_.now, seconds);
+    clock_.Compute(seconds);
+    Finish(node, clock_.now);
   }
 
   void Cross(int n, const Node& node) {
     const double seconds = machine_.op_seconds + CollectiveSeconds(local_, node, machine_.topology);
-    if (!options_.overlap) Wait(ReadyAt(node));
-    const double start = std::max(options_.overlap ? ReadyAt(node) : now_, links_free_);
-    Add(n, node, Lane::kLinks, start, seconds);
-    links_free_ = start + seconds;
-    sums_.link_seconds += seconds;
-    Finish(node, links_free_);
-    if (!options_.overlap) Wait(links_free_);
+    const double ready = options_.overlap ? ReadyAt(node) : clock_.now;
+    const double arrives = clock_.Cross(ready, seconds, /*latency=*/0);
+    Add(n, node, Lane::kLinks, arrives - seconds, seconds);
+    Finish(node, arrives);
+    if (!options_.overlap) clock_.WaitUntil(arrives);
   }
 
   // A loop or a branch, which has the device and the links for itself.
   void Control(int n, const Node& node) {
-    Wait(std::max(ReadyAt(node), links_free_));
+    clock_.WaitUntil(std::max(ReadyAt(node), clock_.links_free));
     Simulation body;
     if (node.row->control == ControlKind::kIf) {
       for (const auto& region : node.regions)
@@ -93,8 +89,8 @@ class GraphClock {
       for (const auto& region : node.regions) Append(body, RunBody(*region));
     }
     const int64_t times = TimesOf(node);
-    const double start = now_, total = static_cast<double>(times) * body.seconds;
-    Add(n, node, Lane::kCompute, start, total);
+    const double start = clock_.now, turns = static_cast<double>(times);
+    Add(n, node, Lane::kCompute, start, turns * body.seconds);
     for (SimulatedSpan& span : body.spans) {
       span.node = n;
       span.start += start;
@@ -102,12 +98,12 @@ class GraphClock {
       ++span.depth;
       if (times > 0) spans_.push_back(std::move(span));
     }
-    sums_.compute_seconds += static_cast<double>(times) * body.compute_seconds;
-    sums_.link_seconds += static_cast<double>(times) * body.link_seconds;
-    sums_.waited_seconds += static_cast<double>(times) * body.waited_seconds;
-    now_ += total;
-    links_free_ = now_;
-    Finish(node, now_);
+    clock_.now += turns * body.seconds;
+    clock_.links_free = clock_.now;
+    clock_.compute_seconds += turns * body.compute_seconds;
+    clock_.link_seconds += turns * body.link_seconds;
+    clock_.waited_seconds += turns * body.waited_seconds;
+    Finish(node, clock_.now);
   }
 
   Simulation RunBody(const Graph& region) const {
@@ -143,22 +139,11 @@ class GraphClock {
   const Graph& local_;
   const Machine& machine_;
   const SimulateOptions options_;
-  double now_ = 0, links_free_ = 0;  // seconds: until when the device, and the links, have something to do
+  OverlapClock clock_;
   std::vector<double> ready_;        // per value
   std::vector<double> passed_;       // per node
   std::vector<SimulatedSpan> spans_;
-  Simulation sums_;
 };
-
-std::string Limit(const Simulation& step) {
-  const Lane lane = step.waited_seconds > step.compute_seconds ? Lane::kLinks : Lane::kCompute;
-  for (const SimulatedCost& cost : DearestOf(step)) {
-    if (cost.lane != lane) continue;
-    return fmt::format("{}: {}{} takes {:.0f} %", NameOf(lane), cost.op,
-                       cost.where.empty() ? "" : " at " + cost.where, 100 * cost.seconds / step.seconds);
-  }
-  return "nothing: the step takes no time";
-}
 
 }  // namespace
 
@@ -168,15 +153,29 @@ Simulation Simulate(const Graph& local, const Machine& machine, const SimulateOp
   GraphClock clock(local, machine, options);
   clock.Run();
   const std::vector<double> passed = clock.passed();
-  Simulation step = clock.Take();
+  return FinishSimulation(local, clock.Take(), passed, machine);
+}
+
+Simulation FinishSimulation(const Graph& local, Simulation step, const std::vector<double>& passed,
+                            const Machine& machine) {
   step.seconds += machine.step_seconds;
   step.compute_seconds += machine.step_seconds;
   const std::vector<int64_t> live = LiveBytesOfNodes(local);
   for (size_t n = 0; n < live.size(); ++n)
     step.memory.push_back({.start = passed[n], .bytes = live[n], .node = static_cast<int>(n)});
   step.peak_bytes = *std::max_element(live.begin(), live.end());
-  step.limit = Limit(step);
+  step.limit = LimitOf(step);
   return step;
+}
+
+std::string LimitOf(const Simulation& step) {
+  const Lane lane = step.waited_seconds > step.compute_seconds ? Lane::kLinks : Lane::kCompute;
+  for (const SimulatedCost& cost : DearestOf(step)) {
+    if (cost.lane != lane) continue;
+    return fmt::format("{}: {}{} takes {:.0f} %", NameOf(lane), cost.op,
+                       cost.where.empty() ? "" : " at " + cost.where, 100 * cost.seconds / step.seconds);
+  }
+  return "nothing: the step takes no time";
 }
 
 std::vector<SimulatedCost> DearestOf(const Simulation& simulation) {
