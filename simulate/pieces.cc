@@ -64,6 +64,8 @@ class Cutter {
     if (TooFine()) return {.of = std::vector<int>(count, -1)};
     for (size_t i = 0; i < count; ++i)
       for (int node : NodesOf(schedule_.instructions[i])) instruction_of_[static_cast<size_t>(node)] = static_cast<int>(i);
+    for (const Instruction& instruction : schedule_.once)
+      for (const KernelStep& step : instruction.steps) instruction_of_[static_cast<size_t>(step.node)] = kOnce;
     together_.resize(count);
     std::iota(together_.begin(), together_.end(), 0);
     JoinByPartialValues();
@@ -115,7 +117,7 @@ class Cutter {
     return false;
   }
 
-  // The instruction that computes a value or what it is a view of; -1: none.
+  // The instruction that computes a value or what it is a view of; -1: none; or kOnce.
   int Computes(ValueId value) const {
     const int node = local_.value(contents_[value]).node;
     return node < 0 ? -1 : instruction_of_[static_cast<size_t>(node)];
@@ -159,7 +161,7 @@ class Cutter {
     for (int n : nodes)
       for (ValueId operand : local_.nodes()[static_cast<size_t>(n)].operands)
         if (map[operand] == kNoValue && !members.contains(local_.value(contents_[operand]).node) &&
-            !AddInput(operand, piece, map))
+            Computes(operand) != kOnce && !AddInput(operand, piece, map))
           return std::nullopt;
     for (int n : nodes)
       if (!AddNode(n, piece.program, map)) return std::nullopt;
@@ -189,7 +191,7 @@ class Cutter {
     return true;
   }
 
-  // With the views before it that it reads.
+  // With the views and the constants before it that it reads.
   bool AddNode(int n, Graph& to, std::vector<ValueId>& map) const {
     const Node& node = local_.nodes()[static_cast<size_t>(n)];
     Node copy{.row = node.row, .attrs = node.attrs};
@@ -265,7 +267,8 @@ class Cutter {
   const AxisSet across_;
   const Mesh mesh_;
   const std::vector<ValueId> contents_;
-  std::vector<int> instruction_of_;  // per node; -1: none
+  static constexpr int kOnce = -2;   // before the first step
+  std::vector<int> instruction_of_;  // per node; -1: none; or kOnce
   std::vector<int> together_;        // per instruction: another one of its piece, or itself, the first
 };
 

@@ -1,5 +1,8 @@
 #include "benchmarks/simulated/works.h"
 
+#include <random>
+#include <utility>
+
 #include "examples/support/cnn.h"
 #include "examples/support/gpt.h"
 #include "examples/support/mlp.h"
@@ -12,11 +15,18 @@ GptModel GptOf(const SimulatedWork& work) {
   return {.layers = 2, .dim = work.size, .heads = 4, .sequence = 64};
 }
 
-Tensor Filled(DType dtype, const Shape& shape) {
-  Tensor tensor(dtype, shape);
-  if (dtype == F32)
-    for (float& x : tensor.values<float>()) x = 0.25f;
-  return tensor;
+Tensor RandomImages(const Shape& shape) {
+  Tensor images(Type{F32, shape});
+  std::mt19937 random(1);
+  for (float& x : images.mutable_values<float>()) x = static_cast<float>(random() % 256) / 255;
+  return images;
+}
+
+Tensor RandomLabels(int64_t batch) {
+  Tensor labels(Type{I32, {batch}});
+  std::mt19937 random(2);
+  for (int32_t& x : labels.mutable_values<int32_t>()) x = static_cast<int32_t>(random() % 10);
+  return labels;
 }
 
 std::vector<SimulatedWork> MakeWorks() {
@@ -86,7 +96,7 @@ Feeds FeedsOf(const SimulatedWork& work) {
             {"targets", RandomTokens(model, work.batch, /*stream=*/1)}};
   }
   const Shape image = work.model == "mlp" ? Shape{work.batch, 784} : Shape{work.batch, 28, 28, 1};
-  return {{"images", Filled(F32, image)}, {"labels", Filled(I32, {work.batch})}};
+  return {{"images", RandomImages(image)}, {"labels", RandomLabels(work.batch)}};
 }
 
 }  // namespace meshwork
