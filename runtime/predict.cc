@@ -121,7 +121,7 @@ class PlanClock {
   const StepPlan* plan_ = nullptr;
   Link link_;
   double flops_;
-  OverlapClock clock_;             // of the domain and its link
+  OverlapClock clock_;  // of the domain and its link
   double remote_bytes_ = 0;
   std::optional<double> start_;    // of the first operation
   std::map<int, double> arrives_;  // by operation

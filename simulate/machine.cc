@@ -21,12 +21,10 @@ struct MachineNumber {
   const char* key;
   double Machine::*value;
 };
-constexpr MachineNumber kNumbers[] = {{"product_flops", &Machine::product_flops},
-                                      {"memory_bandwidth", &Machine::memory_bandwidth},
-                                      {"op_seconds", &Machine::op_seconds},
-                                      {"step_seconds", &Machine::step_seconds},
-                                      {"copy_bandwidth", &Machine::copy_bandwidth},
-                                      {"barrier_seconds", &Machine::barrier_seconds}};
+constexpr MachineNumber kNumbers[] = {
+    {"product_flops", &Machine::product_flops},   {"memory_bandwidth", &Machine::memory_bandwidth},
+    {"op_seconds", &Machine::op_seconds},         {"step_seconds", &Machine::step_seconds},
+    {"copy_bandwidth", &Machine::copy_bandwidth}, {"barrier_seconds", &Machine::barrier_seconds}};
 
 constexpr int64_t kMostWorkers = 1024;
 
@@ -46,6 +44,12 @@ double SecondsOfFlops(const Graph& local, const Node& node, const Machine& machi
   return node.row->kind == OpKind::kCollective ? 0 : FlopsOf(local, node) / machine.flops();
 }
 
+bool IsDefault(const OpRow& row, std::string_view name, const AttrValue& value) {
+  return std::any_of(row.attrs.begin(), row.attrs.end(), [&](const AttrSpec& spec) {
+    return spec.name == name && spec.fallback.has_value() && SameAttr(*spec.fallback, value);
+  });
+}
+
 absl::StatusOr<double> ReadNumber(const JsonReader& item, std::string_view key) {
   MESHWORK_ASSIGN_OR_RETURN(const double value, item.Real());
   if (std::isfinite(value) && value >= 0) return value;
@@ -60,7 +64,8 @@ std::string KernelKey(const Graph& local, const Node& node) {
   key += " ->";
   for (ValueId result : node.results) key += " " + local.value(result).type.ToString();
   for (const auto& [name, value] : node.attrs.entries())
-    key += fmt::format(" {}={}", name, PrintAttr(local.mesh(), value));
+    if (!IsDefault(*node.row, name, value))
+      key += fmt::format(" {}={}", name, PrintAttr(local.mesh(), value));
   return key;
 }
 

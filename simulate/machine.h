@@ -40,7 +40,8 @@ struct Machine {
   double flops() const { return product_flops > 0 ? product_flops : topology.flops(); }
 };
 
-// What the time of a node depends on: "matmul f32[32,784] f32[784,700] -> f32[32,700] transpose_a=true".
+// What the time of a node depends on, attributes without those that have their defaults:
+// "matmul f32[784,32] f32[784,700] -> f32[32,700] transpose_a=true".
 std::string KernelKey(const Graph& local, const Node& node);
 
 // Seconds of a node that is no collective and has no regions, on one device: those of `machine.kernels`, else by the

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <new>
 #include <random>
 #include <string>
 #include <utility>
@@ -101,13 +100,14 @@ class TimedText {
 
 std::string ProductText() {
   const std::string type = fmt::format("f32[{0},{0}] of f32[{0},{0}] {{_,_}}", kProductSize);
-  return fmt::format("mesh [x=1]\nfunc product(%a: {0}, %b: {0}) {{\n  %y = matmul %a, %b : {0}\n  return y=%y\n}}",
-                     type);
+  return fmt::format(
+      "mesh [x=1]\nfunc product(%a: {0}, %b: {0}) {{\n  %y = matmul %a, %b : {0}\n  return y=%y\n}}", type);
 }
 
 std::string SumText() {
   const std::string type = fmt::format("f32[{0}] of f32[{0}] {{_}}", kManyBytes / 4);
-  return fmt::format("mesh [x=1]\nfunc sum(%a: {0}, %b: {0}) {{\n  %y = add %a, %b : {0}\n  return y=%y\n}}", type);
+  return fmt::format("mesh [x=1]\nfunc sum(%a: {0}, %b: {0}) {{\n  %y = add %a, %b : {0}\n  return y=%y\n}}",
+                     type);
 }
 
 // Products of one element, each of the one before.
@@ -157,10 +157,12 @@ double SecondsOfCopy(WorkerPool& pool, int rounds) {
 absl::Status Check(const MeasureOptions& options) {
   constexpr int kMostWorkers = 1024;
   if (options.workers < 0 || options.workers > kMostWorkers)
-    return InvalidArgument("MeasureMachine: workers={}; a process has 1 to {} threads, and 0 is one per core.",
-                           options.workers, kMostWorkers);
+    return InvalidArgument(
+        "MeasureMachine: workers={}; a process has 1 to {} threads, and 0 is one per core.", options.workers,
+        kMostWorkers);
   if (options.rounds < 1 || options.rounds > kMostRounds)
-    return InvalidArgument("MeasureMachine: rounds={}; it must be from 1 to {}.", options.rounds, kMostRounds);
+    return InvalidArgument("MeasureMachine: rounds={}; it must be from 1 to {}.", options.rounds,
+                           kMostRounds);
   return absl::OkStatus();
 }
 
@@ -194,7 +196,8 @@ class TimedPieces {
     std::map<std::string, std::vector<double>> measured;
     for (int r = 0; r <= rounds; ++r) {
       Fill();
-      for (auto& [key, step] : steps_) step.Run().IgnoreError();  // each finds the caches as in a step after others
+      for (auto& [key, step] : steps_)
+        step.Run().IgnoreError();                           // each finds the caches as in a step after others
       std::map<std::string, std::pair<double, int>> round;  // the sum, and of how many
       for (auto& [key, step] : steps_) {
         auto& [sum, count] = round[key];
@@ -347,12 +350,7 @@ absl::Status MeasureKernels(const Program& program, Machine& machine, const Meas
   CpuBackend& backend = BackendOf(options, static_cast<int>(machine.workers), own);
   MESHWORK_CHECK(backend.num_workers() == machine.workers);
   TimedPieces pieces(backend, machine);
-  try {
-    pieces.Add(schedule);
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        "MeasureKernels: there is not enough memory for all values of the step at once.");
-  }
+  pieces.Add(schedule);
   for (const auto& [key, seconds] : pieces.Time(options.rounds)) machine.kernels[key] = seconds;
   return absl::OkStatus();
 }

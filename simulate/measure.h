@@ -28,7 +28,8 @@ struct MeasureOptions {
 absl::StatusOr<Machine> MeasureMachine(const MeasureOptions& options = {});
 
 // Adds the times of the pieces of the program's step that machine.kernels does not have. Pieces that cannot be run alone are
-// left to the roofline. Errors: those of ScheduleOfProcess; not enough memory for all values of the step at once.
+// left to the roofline. Errors: those of ScheduleOfProcess. Throws std::bad_alloc if there is not enough memory for all
+// values of the step at once.
 // REQUIRES: machine.workers >= 1, as many as the backend has.
 absl::Status MeasureKernels(const Program& program, Machine& machine, const MeasureOptions& options = {});
 

@@ -25,7 +25,8 @@ Mesh MeshWithin(const Domain& domain) {
   const AxisSet across = domain.placement().across();
   std::vector<Axis> axes;
   for (int a = 0; a < domain.mesh().num_axes(); ++a)
-    axes.push_back({.name = fmt::format("a{}", a), .size = across.Contains(a) ? 1 : domain.mesh().axis(a).size});
+    axes.push_back(
+        {.name = fmt::format("a{}", a), .size = across.Contains(a) ? 1 : domain.mesh().axis(a).size});
   return Mesh::Create(std::move(axes)).value();
 }
 
@@ -63,9 +64,11 @@ class Cutter {
     const size_t count = schedule_.instructions.size();
     if (TooFine()) return {.of = std::vector<int>(count, -1)};
     for (size_t i = 0; i < count; ++i)
-      for (int node : NodesOf(schedule_.instructions[i])) instruction_of_[static_cast<size_t>(node)] = static_cast<int>(i);
+      for (int node : NodesOf(schedule_.instructions[i]))
+        instruction_of_[static_cast<size_t>(node)] = static_cast<int>(i);
     for (const Instruction& instruction : schedule_.once)
-      for (const KernelStep& step : instruction.steps) instruction_of_[static_cast<size_t>(step.node)] = kOnce;
+      for (const KernelStep& step : instruction.steps)
+        instruction_of_[static_cast<size_t>(step.node)] = kOnce;
     together_.resize(count);
     std::iota(together_.begin(), together_.end(), 0);
     JoinByPartialValues();
@@ -239,8 +242,7 @@ class Cutter {
       for (size_t i = 0; i < piece.inputs.size() && storage >= 0; ++i) {
         const ValueInfo& in = local_.value(piece.inputs[i]);
         const std::string name = fmt::format("i{}", i);
-        if (in.global != out.global ||
-            in.layout->WithoutTrivialAxes() != out.layout->WithoutTrivialAxes() ||
+        if (in.global != out.global || in.layout->WithoutTrivialAxes() != out.layout->WithoutTrivialAxes() ||
             StorageOf(piece.inputs[i], nodes) != storage || !taken.insert(name).second)
           continue;
         piece.in_place[fmt::format("o{}", o)] = name;

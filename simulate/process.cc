@@ -38,7 +38,10 @@ class PlannedEnd : public Transport {
   void Abort(absl::Status) override {}
 
  private:
-  static absl::Status CarriesNothing() { return absl::InternalError("a plan's transport carries nothing."); }
+  static absl::Status CarriesNothing() {
+    MESHWORK_CHECK(false, "nothing runs a plan");
+    return absl::OkStatus();
+  }
   const int64_t num_domains_;
 };
 
@@ -111,7 +114,8 @@ class ScheduleClock {
       const Node& node = schedule_->graph->nodes()[static_cast<size_t>(step.node)];
       flops += FlopsOf(*schedule_->graph, node) * static_cast<double>(step.instances) * step.needed_part();
       for (const StepBuffer& buffer : step.buffers)
-        if (buffer.rows == StepBuffer::Rows::kAll) bytes += static_cast<double>(buffer.bytes) * step.needed_part();
+        if (buffer.rows == StepBuffer::Rows::kAll)
+          bytes += static_cast<double>(buffer.bytes) * step.needed_part();
     }
     const double by_bytes = machine_->memory_bandwidth > 0 ? bytes / machine_->memory_bandwidth : 0;
     seconds += std::max(flops / machine_->flops(), by_bytes);
@@ -138,15 +142,16 @@ class ScheduleClock {
     arrives_[instruction.operation] = arrives;
     const Node& node = schedule_->graph->nodes()[static_cast<size_t>(instruction.node)];
     const double seconds = bytes / link_.bandwidth;
-    spans_.push_back({.node = NodeOf(instruction),
-                      .lane = Lane::kLinks,
-                      .op = fmt::format("{} over {}", node.row->name,
-                                        schedule_->graph->mesh().AxesToString(GroupAxes(*schedule_->graph, node))),
-                      .where = node.location.ToString(),
-                      .start = arrives - link_.latency - seconds,
-                      .seconds = seconds,
-                      .times = times_,
-                      .depth = depth_});
+    spans_.push_back(
+        {.node = NodeOf(instruction),
+         .lane = Lane::kLinks,
+         .op = fmt::format("{} over {}", node.row->name,
+                           schedule_->graph->mesh().AxesToString(GroupAxes(*schedule_->graph, node))),
+         .where = node.location.ToString(),
+         .start = arrives - link_.latency - seconds,
+         .seconds = seconds,
+         .times = times_,
+         .depth = depth_});
   }
 
   double BytesOf(const std::vector<RemoteStep::Part>& parts) const {

@@ -46,7 +46,9 @@ std::string MemoryChart(const Simulation& step, int rows, int columns) {
     // A column reaches a row if it is more than half as high.
     std::string line;
     for (int64_t bytes : held)
-      line += 2 * static_cast<double>(bytes) * rows > (2 * r - 1) * static_cast<double>(step.peak_bytes) ? '#' : ' ';
+      line += 2 * static_cast<double>(bytes) * rows > (2 * r - 1) * static_cast<double>(step.peak_bytes)
+                  ? '#'
+                  : ' ';
     line.erase(line.find_last_not_of(' ') + 1);
     out += fmt::format("{:>14} |{}\n", r == rows ? fmt::format("{} B", step.peak_bytes) : "", line);
   }
@@ -68,13 +70,13 @@ std::string ToText(const Graph& local, const Simulation& step, int most) {
       rest += cost.seconds;
       continue;
     }
-    out += fmt::format("  {:<8} {:>9} {:>5.1f} % {:>7}  {}{}\n", NameOf(cost.lane), TimeToString(cost.seconds),
-                       100 * cost.seconds / step.seconds, cost.times, cost.op,
+    out += fmt::format("  {:<8} {:>9} {:>5.1f} % {:>7}  {}{}\n", NameOf(cost.lane),
+                       TimeToString(cost.seconds), 100 * cost.seconds / step.seconds, cost.times, cost.op,
                        cost.where.empty() ? "" : " (" + cost.where + ")");
   }
   if (static_cast<int>(dearest.size()) > most)
-    out += fmt::format("  {:<8} {:>9} {:>5.1f} % {:>7}  {} more\n", "", TimeToString(rest), 100 * rest / step.seconds,
-                       "", std::ssize(dearest) - most);
+    out += fmt::format("  {:<8} {:>9} {:>5.1f} % {:>7}  {} more\n", "", TimeToString(rest),
+                       100 * rest / step.seconds, "", std::ssize(dearest) - most);
   return out + "\nwhat a device holds:\n" + MemoryChart(step);
 }
 
@@ -97,8 +99,7 @@ Json ToJson(const Graph& local, const Simulation& step) {
                              {"seconds", span.seconds},
                              {"times", span.times},
                              {"depth", span.depth}});
-  for (const MemoryAt& at : step.memory)
-    json["memory"].push_back({{"start", at.start}, {"bytes", at.bytes}});
+  for (const MemoryAt& at : step.memory) json["memory"].push_back({{"start", at.start}, {"bytes", at.bytes}});
   return json;
 }
 
@@ -110,10 +111,10 @@ Trace TraceOf(const Graph& local, const Simulation& step) {
   for (const Lane lane : {Lane::kCompute, Lane::kLinks}) {
     for (const SimulatedSpan& span : step.spans) {
       if (span.lane != lane) continue;
-      const auto [at, is_new] = labels.emplace(std::pair(span.op, span.where), static_cast<int>(trace.labels.size()));
+      const auto [at, is_new] =
+          labels.emplace(std::pair(span.op, span.where), static_cast<int>(trace.labels.size()));
       if (is_new) {
-        trace.labels.push_back(
-            {.name = span.op, .category = lane == Lane::kLinks ? "collective" : "kernel"});
+        trace.labels.push_back({.name = span.op, .category = lane == Lane::kLinks ? "collective" : "kernel"});
         if (!span.where.empty()) trace.labels.back().texts.emplace_back("where", span.where);
       }
       trace.events.push_back({.track = lane == Lane::kLinks ? 1 : 0,

@@ -86,8 +86,9 @@ absl::StatusOr<std::vector<ScalePoint>> Scale(
   MESHWORK_ASSIGN_OR_RETURN(const int axis, AxisOf(mesh, options.axis));
   const int64_t from = mesh.axis(axis).size, others = mesh.num_devices() / from;
   if (others > options.devices)
-    return InvalidArgument("Scale: the axes of mesh {} besides \"{}\" are {} already; at most {} are asked for.",
-                           mesh.ToString(), mesh.axis(axis).name, Count(others, "device"), options.devices);
+    return InvalidArgument(
+        "Scale: the axes of mesh {} besides \"{}\" are {} already; at most {} are asked for.",
+        mesh.ToString(), mesh.axis(axis).name, Count(others, "device"), options.devices);
   std::vector<ScalePoint> curve;
   const ScalePoint* first = nullptr;
   // Within the vector, which does not grow beyond this.
@@ -109,8 +110,9 @@ absl::StatusOr<std::vector<ScalePoint>> Scale(
 std::string ToText(const std::vector<ScalePoint>& curve) {
   size_t width = 4;
   for (const ScalePoint& point : curve) width = std::max(width, point.mesh.ToString().size());
-  std::string out = fmt::format("{:>8}  {:<{}} {:>9} {:>10} {:>9} {:>9} {:>9} {:>14}  {}\n", "devices", "mesh", width,
-                                "step", "efficiency", "compute", "links", "waited", "memory", "limit");
+  std::string out =
+      fmt::format("{:>8}  {:<{}} {:>9} {:>10} {:>9} {:>9} {:>9} {:>14}  {}\n", "devices", "mesh", width,
+                  "step", "efficiency", "compute", "links", "waited", "memory", "limit");
   for (const ScalePoint& point : curve) {
     out += fmt::format("{:>8}  {:<{}} ", point.mesh.num_devices(), point.mesh.ToString(), width);
     if (!point.status.ok()) {
@@ -118,8 +120,9 @@ std::string ToText(const std::vector<ScalePoint>& curve) {
       continue;
     }
     out += fmt::format("{:>9} {:>8.1f} % {:>9} {:>9} {:>9} {:>12} B  {}\n", TimeToString(point.seconds),
-                       100 * point.efficiency, TimeToString(point.compute_seconds), TimeToString(point.link_seconds),
-                       TimeToString(point.waited_seconds), point.peak_bytes, point.limit);
+                       100 * point.efficiency, TimeToString(point.compute_seconds),
+                       TimeToString(point.link_seconds), TimeToString(point.waited_seconds), point.peak_bytes,
+                       point.limit);
   }
   return out;
 }

@@ -25,8 +25,8 @@
 namespace meshwork {
 
 struct ScaleOptions {
-  std::string axis;                        // which grows; "": the first of the mesh
-  int64_t devices = int64_t{1} << 20;      // the most of a mesh
+  std::string axis;                    // which grows; "": the first of the mesh
+  int64_t devices = int64_t{1} << 20;  // the most of a mesh
   // The batch, dim 0 of the inputs, stays as it is: each device has less to do (strong scaling). Otherwise each has as
   // many examples as on the mesh that is given (weak scaling), by Rebatch (control/rebatch.h).
   bool same_batch = false;

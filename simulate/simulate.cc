@@ -140,8 +140,8 @@ class GraphClock {
   const Machine& machine_;
   const SimulateOptions options_;
   OverlapClock clock_;
-  std::vector<double> ready_;        // per value
-  std::vector<double> passed_;       // per node
+  std::vector<double> ready_;   // per value
+  std::vector<double> passed_;  // per node
   std::vector<SimulatedSpan> spans_;
 };
 

@@ -129,7 +129,8 @@ absl::Status Simulate(Arguments args) {
       "them, what they wait for and hold, and what limits the step. Each device is as --machine says, the links\n"
       "are as --topology says. With --scale, on 1, 2, 4, … positions of an axis.");
   AddProgram(flags, o.program);
-  flags.Text("topology", "a JSON file: bandwidth and latency of each axis, operations per second (docs/tools.md)",
+  flags.Text("topology",
+             "a JSON file: bandwidth and latency of each axis, operations per second (docs/tools.md)",
              &o.topology);
   flags.Text("machine", "a JSON file: what a device does in a second (docs/tools.md)", &o.machine);
   flags.Switch("measure", "measures this machine's CPUs as the process of all devices, and writes --machine",
@@ -138,7 +139,8 @@ absl::Status Simulate(Arguments args) {
   flags.Switch("no-overlap", "each op waits for the collectives before it", &o.no_overlap);
   flags.Text("scale", "the axis that grows, as batch; first: the first of the mesh", &o.scale);
   flags.Int("devices", "the most of a mesh, with --scale", &o.most_devices, 1, int64_t{1} << 40);
-  flags.Switch("strong", "with --scale, the batch stays as it is, instead of growing with the axis", &o.strong);
+  flags.Switch("strong", "with --scale, the batch stays as it is, instead of growing with the axis",
+               &o.strong);
   flags.Text("plot", "draws the curve of --scale as SVG into this file", &o.plot);
   flags.Text("trace", "writes when each op and each collective runs, for ui.perfetto.dev", &o.trace);
   AddBudgets(flags, o.compile);

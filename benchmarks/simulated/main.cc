@@ -56,8 +56,8 @@ struct Row {
   bool ranked = false;
 };
 
-absl::StatusOr<Row> Compare(const SimulatedWork& work, const Machine& bare, const std::shared_ptr<CpuBackend>& backend,
-                           const Options& o) {
+absl::StatusOr<Row> Compare(const SimulatedWork& work, const Machine& bare,
+                            const std::shared_ptr<CpuBackend>& backend, const Options& o) {
   MESHWORK_ASSIGN_OR_RETURN(const Graph graph, GraphOf(work));
   SessionOptions options{.backend = backend};
   options.executor.poison_padding = options.executor.check_replicas = false;
@@ -73,8 +73,8 @@ absl::StatusOr<Row> Compare(const SimulatedWork& work, const Machine& bare, cons
     }
     MESHWORK_RETURN_IF_ERROR(status);
     Machine machine = bare;
-    MESHWORK_RETURN_IF_ERROR(
-        MeasureKernels(session.program(), machine, {.rounds = static_cast<int>(o.steps), .backend = backend.get()}));
+    MESHWORK_RETURN_IF_ERROR(MeasureKernels(session.program(), machine,
+                                            {.rounds = static_cast<int>(o.steps), .backend = backend.get()}));
     MESHWORK_ASSIGN_OR_RETURN(const Simulation simulation, SimulateProcess(session.program(), machine));
     simulated.push_back(simulation.seconds);
   }
@@ -137,18 +137,21 @@ absl::Status Report(const std::vector<Row>& rows, const Options& o) {
 
 absl::Status Run(const Options& o) {
   if (!o.json.empty()) MESHWORK_RETURN_IF_ERROR(CheckWritable(o.json));
-  const auto backend = std::make_shared<CpuBackend>(o.workers == 0 ? WorkerPool::DefaultWorkers() : static_cast<int>(o.workers));
+  const auto backend = std::make_shared<CpuBackend>(o.workers == 0 ? WorkerPool::DefaultWorkers()
+                                                                   : static_cast<int>(o.workers));
   MESHWORK_ASSIGN_OR_RETURN(const Machine bare, MeasureMachine({.backend = backend.get()}));
-  fmt::print("{}, {} workers: {:.1f} GFLOP/s, {:.1f} GB/s, an op {:.2f} µs, a step {:.2f} µs\n", CpuName(), bare.workers,
-             bare.product_flops / 1e9, bare.memory_bandwidth / 1e9, 1e6 * bare.op_seconds, 1e6 * bare.step_seconds);
-  fmt::print("{:<60} {:>11} {:>11} {:>7} {:>11}\n", "program", "measured ms", "simulated", "ratio", "by roofline");
+  fmt::print("{}, {} workers: {:.1f} GFLOP/s, {:.1f} GB/s, an op {:.2f} µs, a step {:.2f} µs\n", CpuName(),
+             bare.workers, bare.product_flops / 1e9, bare.memory_bandwidth / 1e9, 1e6 * bare.op_seconds,
+             1e6 * bare.step_seconds);
+  fmt::print("{:<60} {:>11} {:>11} {:>7} {:>11}\n", "program", "measured ms", "simulated", "ratio",
+             "by roofline");
   std::vector<Row> rows;
   for (const SimulatedWork& work : SimulatedWorks()) {
     if (work.name().rfind(o.only, 0) != 0) continue;
     if (o.count > 0 && static_cast<int64_t>(rows.size()) == o.count) break;
     MESHWORK_ASSIGN_OR_RETURN(const Row row, Compare(work, bare, backend, o));
-    fmt::print("{:<60} {:>11.3f} {:>11.3f} {:>7.2f} {:>11.3f}\n", row.name, 1e3 * row.measured, 1e3 * row.simulated,
-               row.simulated / row.measured, 1e3 * row.by_roofline);
+    fmt::print("{:<60} {:>11.3f} {:>11.3f} {:>7.2f} {:>11.3f}\n", row.name, 1e3 * row.measured,
+               1e3 * row.simulated, row.simulated / row.measured, 1e3 * row.by_roofline);
     std::fflush(stdout);
     rows.push_back(row);
   }

@@ -48,7 +48,8 @@ std::vector<SimulatedWork> MakeWorks() {
                      .layouts_text = std::move(text),
                      .ranked = true});
   };
-  const LayoutSpec whole = {UNSHARDED, UNSHARDED}, columns = {UNSHARDED, "model"}, rows = {"model", UNSHARDED};
+  const LayoutSpec whole = {UNSHARDED, UNSHARDED}, columns = {UNSHARDED, "model"},
+                   rows = {"model", UNSHARDED};
   const LayoutSpec by_batch = {"batch", UNSHARDED}, by_both = {{"batch", "model"}, UNSHARDED};
   const LayoutSpec alone = {UNSHARDED, UNSHARDED}, label_alone = {UNSHARDED};
   rank("columns, rows", {{"dense1/kernel", columns}, {"dense2/kernel", rows}});
@@ -68,7 +69,8 @@ std::vector<SimulatedWork> MakeWorks() {
 }  // namespace
 
 std::string SimulatedWork::name() const {
-  std::string text = fmt::format("{} {}{} on {}", model, batch, size > 0 ? fmt::format("x{}", size) : "", mesh);
+  std::string text =
+      fmt::format("{} {}{} on {}", model, batch, size > 0 ? fmt::format("x{}", size) : "", mesh);
   return layouts_text.empty() ? text : fmt::format("{}: {}", text, layouts_text);
 }
 

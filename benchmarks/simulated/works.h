@@ -11,13 +11,13 @@
 namespace meshwork {
 
 struct SimulatedWork {
-  std::string model;        // "mlp", "cnn", "gpt"
-  std::string mesh;         // "batch=4,model=2"
-  int64_t batch = 0;        // examples
-  int64_t size = 0;         // of gpt: units of a byte
+  std::string model;          // "mlp", "cnn", "gpt"
+  std::string mesh;           // "batch=4,model=2"
+  int64_t batch = 0;          // examples
+  int64_t size = 0;           // of gpt: units of a byte
   NamedLayouts layouts = {};  // other ones than the model's
   std::string layouts_text = {};
-  bool ranked = false;      // one of the layouts of one model that are put in order
+  bool ranked = false;  // one of the layouts of one model that are put in order
 
   std::string name() const;  // "mlp 128 on batch=8"
 };
