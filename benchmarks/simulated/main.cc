@@ -27,6 +27,7 @@ namespace {
 struct Options {
   int64_t rounds = 5, steps = 5, workers = 0, count = 0;
   std::string only, json;
+  JoinOptions join;
   bool help = false;
   std::string help_text;
 };
@@ -37,13 +38,15 @@ absl::StatusOr<Options> ParseOptions(int argc, const char* const* argv) {
       "simulated",
       "Simulates training steps of an MLP, a CNN and a transformer on meshes of virtual CPU devices, and measures them:\n"
       "by this machine's roofline alone, and by the times of each piece of the step, timed alone. Rounds of pieces and\n"
-      "of steps take turns. Then ranks layouts of one model by both.");
+      "of steps take turns. Then ranks layouts of one model by both. Several processes, which mpirun or\n"
+      "processes/slow_hosts start, share the devices of those programs that they can share.");
   flags.Int("rounds", "of each program", &o.rounds, 1, 1000);
   flags.Int("steps", "of a round, after one that is not timed", &o.steps, 1, 1000);
-  flags.Int("workers", "threads; 0: one per core", &o.workers, 0, 1024);
+  flags.Int("workers", "threads; 0: one per core, shared by the processes of a host", &o.workers, 0, 1024);
   flags.Int("programs", "how many, from the first on; 0: all", &o.count, 0, 1000);
   flags.Text("only", "programs whose names begin so, as \"gpt\"", &o.only);
   flags.Text("json", "writes what was measured as JSON into this file", &o.json);
+  AddJoinFlags(flags, &o.join);
   MESHWORK_RETURN_IF_ERROR(flags.Parse(argc, argv));
   o.help = flags.help_asked();
   o.help_text = flags.Help();
@@ -52,37 +55,67 @@ absl::StatusOr<Options> ParseOptions(int argc, const char* const* argv) {
 
 struct Row {
   std::string name;
-  double measured = 0, simulated = 0, by_roofline = 0;  // seconds
+  double measured = 0, simulated = 0, by_roofline = 0, links = 0;  // seconds
   bool ranked = false;
 };
 
-absl::StatusOr<Row> Compare(const SimulatedWork& work, const Machine& bare,
-                            const std::shared_ptr<CpuBackend>& backend, const Options& o) {
+// Where steps run: the threads of this process, and those of others that share the devices.
+struct Site {
+  std::shared_ptr<CpuBackend> backend;
+  const Processes& processes;
+  Machine bare;  // without kernels
+};
+
+// The most of all processes.
+absl::StatusOr<double> Longest(const Processes& processes, double seconds) {
+  if (processes.is_alone()) return seconds;
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                            processes.transport()->AllGather("a time", fmt::format("{:.9f}", seconds)));
+  for (const std::string& text : all) seconds = std::max(seconds, std::stod(text));
+  return seconds;
+}
+
+// The links between processes, as they were measured when these joined.
+absl::StatusOr<Topology> LinksOf(const Mesh& mesh, const Processes& processes) {
+  if (processes.is_alone()) return Topology();
+  std::vector<Topology::AxisLink> links;
+  for (const Axis& axis : mesh.axes()) links.push_back({axis.name, processes.transport()->speed()});
+  return Topology::Create(mesh, links);
+}
+
+absl::StatusOr<Row> Compare(const SimulatedWork& work, const Site& site, const Options& o) {
   MESHWORK_ASSIGN_OR_RETURN(const Graph graph, GraphOf(work));
-  SessionOptions options{.backend = backend};
+  SessionOptions options;
+  site.processes.Use(options);
+  options.backend = site.backend;
   options.executor.poison_padding = options.executor.check_replicas = false;
   options.compile.verify = false;
   MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph, std::move(options)));
   MESHWORK_ASSIGN_OR_RETURN(BoundStep step, session.Bind(FeedsOf(work)));
+  Machine bare = site.bare;
+  MESHWORK_ASSIGN_OR_RETURN(bare.topology, LinksOf(graph.mesh(), site.processes));
   std::vector<double> measured, simulated;
-  absl::Status status;
   for (int64_t round = 0; round < o.rounds; ++round) {
     for (int64_t s = 0; s <= o.steps; ++s) {
-      const double seconds = Seconds([&] { status.Update(step.Run()); });
-      if (s > 0) measured.push_back(seconds);
+      absl::Status status;
+      const double seconds = Seconds([&] { status = step.Run(); });
+      MESHWORK_RETURN_IF_ERROR(status);
+      MESHWORK_ASSIGN_OR_RETURN(const double longest, Longest(site.processes, seconds));
+      if (s > 0) measured.push_back(longest);
     }
-    MESHWORK_RETURN_IF_ERROR(status);
     Machine machine = bare;
-    MESHWORK_RETURN_IF_ERROR(MeasureKernels(session.program(), machine,
-                                            {.rounds = static_cast<int>(o.steps), .backend = backend.get()}));
+    MESHWORK_RETURN_IF_ERROR(
+        MeasureKernels(session.program(), machine,
+                       {.rounds = static_cast<int>(o.steps), .backend = site.backend.get()}));
     MESHWORK_ASSIGN_OR_RETURN(const Simulation simulation, SimulateProcess(session.program(), machine));
-    simulated.push_back(simulation.seconds);
+    MESHWORK_ASSIGN_OR_RETURN(simulated.emplace_back(), Longest(site.processes, simulation.seconds));
   }
   MESHWORK_ASSIGN_OR_RETURN(const Simulation by_roofline, SimulateProcess(session.program(), bare));
   return Row{.name = work.name(),
              .measured = Median(std::move(measured)),
              .simulated = Median(std::move(simulated)),
              .by_roofline = by_roofline.seconds,
+             .links = by_roofline.link_seconds,
              .ranked = work.ranked};
 }
 
@@ -135,28 +168,50 @@ absl::Status Report(const std::vector<Row>& rows, const Options& o) {
   return o.json.empty() ? absl::OkStatus() : WriteFileAtomically(o.json, json.dump(2) + "\n");
 }
 
-absl::Status Run(const Options& o) {
-  if (!o.json.empty()) MESHWORK_RETURN_IF_ERROR(CheckWritable(o.json));
-  const auto backend = std::make_shared<CpuBackend>(o.workers == 0 ? WorkerPool::DefaultWorkers()
-                                                                   : static_cast<int>(o.workers));
-  MESHWORK_ASSIGN_OR_RETURN(const Machine bare, MeasureMachine({.backend = backend.get()}));
-  fmt::print("{}, {} workers: {:.1f} GFLOP/s, {:.1f} GB/s, an op {:.2f} µs, a step {:.2f} µs\n", CpuName(),
-             bare.workers, bare.product_flops / 1e9, bare.memory_bandwidth / 1e9, 1e6 * bare.op_seconds,
-             1e6 * bare.step_seconds);
-  fmt::print("{:<60} {:>11} {:>11} {:>7} {:>11}\n", "program", "measured ms", "simulated", "ratio",
-             "by roofline");
+// As many devices as the processes can share.
+bool CanShare(const SimulatedWork& work, const Processes& processes) {
+  const int64_t domains = processes.cluster().num_processes();
+  return Mesh::VirtualCpus(work.mesh)->num_devices() % domains == 0;
+}
+
+absl::Status CompareAll(const Options& o, const Processes& processes) {
+  SessionOptions shared{.workers = static_cast<int>(o.workers)};
+  processes.Use(shared);
+  const int workers = shared.workers == 0 ? WorkerPool::DefaultWorkers() : shared.workers;
+  Site site{.backend = std::make_shared<CpuBackend>(workers), .processes = processes};
+  MESHWORK_ASSIGN_OR_RETURN(site.bare, MeasureMachine({.backend = site.backend.get()}));
+  const bool prints = processes.is_chief();
+  const Machine& bare = site.bare;
+  if (prints) {
+    fmt::print("{}, {} of {} workers: {:.1f} GFLOP/s, {:.1f} GB/s, an op {:.2f} µs, a step {:.2f} µs\n", CpuName(),
+               processes.HowMany(), bare.workers, bare.product_flops / 1e9, bare.memory_bandwidth / 1e9,
+               1e6 * bare.op_seconds, 1e6 * bare.step_seconds);
+    if (!processes.is_alone()) {
+      const Link link = processes.transport()->speed();
+      fmt::print("link: {:.3f} ms, {:.1f} MB/s\n", 1e3 * link.latency, link.bandwidth / 1e6);
+    }
+    fmt::print("{:<60} {:>11} {:>11} {:>7} {:>11} {:>9}\n", "program", "measured ms", "simulated", "ratio",
+               "by roofline", "of links");
+  }
   std::vector<Row> rows;
   for (const SimulatedWork& work : SimulatedWorks()) {
-    if (work.name().rfind(o.only, 0) != 0) continue;
+    if (work.name().rfind(o.only, 0) != 0 || !CanShare(work, processes)) continue;
     if (o.count > 0 && static_cast<int64_t>(rows.size()) == o.count) break;
-    MESHWORK_ASSIGN_OR_RETURN(const Row row, Compare(work, bare, backend, o));
-    fmt::print("{:<60} {:>11.3f} {:>11.3f} {:>7.2f} {:>11.3f}\n", row.name, 1e3 * row.measured,
-               1e3 * row.simulated, row.simulated / row.measured, 1e3 * row.by_roofline);
-    std::fflush(stdout);
+    MESHWORK_ASSIGN_OR_RETURN(const Row row, Compare(work, site, o));
     rows.push_back(row);
+    if (!prints) continue;
+    fmt::print("{:<60} {:>11.3f} {:>11.3f} {:>7.2f} {:>11.3f} {:>9.3f}\n", row.name, 1e3 * row.measured,
+               1e3 * row.simulated, row.simulated / row.measured, 1e3 * row.by_roofline, 1e3 * row.links);
+    std::fflush(stdout);
   }
   if (rows.empty()) return InvalidArgument("--only: no program's name begins with \"{}\".", o.only);
-  return Report(rows, o);
+  return prints ? Report(rows, o) : absl::OkStatus();
+}
+
+absl::Status Run(const Options& o) {
+  if (!o.json.empty()) MESHWORK_RETURN_IF_ERROR(CheckWritable(o.json));
+  MESHWORK_ASSIGN_OR_RETURN(Processes processes, Processes::Join(o.join));
+  return processes.Run([&] { return CompareAll(o, processes); });
 }
 
 }  // namespace

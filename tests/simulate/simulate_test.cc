@@ -72,7 +72,7 @@ TEST(SimulateTest, WhatIsMeasuredGoesBeforeTheRoofline) {
   const Graph local = Parsed(kSum);
   Machine machine = SlowMachine(local);
   EXPECT_EQ(KernelKey(local, local.nodes()[0]), "matmul f32[2,3] f32[3,4] -> f32[2,4]");
-  EXPECT_EQ(KernelKey(local, local.nodes()[1]), "all_reduce f32[2,4] -> f32[2,4] axes=(x)");
+  EXPECT_EQ(KernelKey(local, local.nodes()[1]), "all_reduce f32[2,4] -> f32[2,4] axes=(x) op=sum");
   machine.kernels[KernelKey(local, local.nodes()[0])] = 3;
   EXPECT_EQ(Simulate(local, machine).compute_seconds, 3);
 }
