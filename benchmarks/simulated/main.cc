@@ -104,9 +104,8 @@ absl::StatusOr<Row> Compare(const SimulatedWork& work, const Site& site, const O
       if (s > 0) measured.push_back(longest);
     }
     Machine machine = bare;
-    MESHWORK_RETURN_IF_ERROR(
-        MeasureKernels(session.program(), machine,
-                       {.rounds = static_cast<int>(o.steps), .backend = site.backend.get()}));
+    MESHWORK_RETURN_IF_ERROR(MeasureKernels(
+        session.program(), machine, {.rounds = static_cast<int>(o.steps), .backend = site.backend.get()}));
     MESHWORK_ASSIGN_OR_RETURN(const Simulation simulation, SimulateProcess(session.program(), machine));
     MESHWORK_ASSIGN_OR_RETURN(simulated.emplace_back(), Longest(site.processes, simulation.seconds));
   }
@@ -183,9 +182,9 @@ absl::Status CompareAll(const Options& o, const Processes& processes) {
   const bool prints = processes.is_chief();
   const Machine& bare = site.bare;
   if (prints) {
-    fmt::print("{}, {} of {} workers: {:.1f} GFLOP/s, {:.1f} GB/s, an op {:.2f} µs, a step {:.2f} µs\n", CpuName(),
-               processes.HowMany(), bare.workers, bare.product_flops / 1e9, bare.memory_bandwidth / 1e9,
-               1e6 * bare.op_seconds, 1e6 * bare.step_seconds);
+    fmt::print("{}, {} of {} workers: {:.1f} GFLOP/s, {:.1f} GB/s, an op {:.2f} µs, a step {:.2f} µs\n",
+               CpuName(), processes.HowMany(), bare.workers, bare.product_flops / 1e9,
+               bare.memory_bandwidth / 1e9, 1e6 * bare.op_seconds, 1e6 * bare.step_seconds);
     if (!processes.is_alone()) {
       const Link link = processes.transport()->speed();
       fmt::print("link: {:.3f} ms, {:.1f} MB/s\n", 1e3 * link.latency, link.bandwidth / 1e6);

@@ -24,8 +24,8 @@ constexpr std::string_view kPod = R"({"axes": {"batch": {"bandwidth": 1e9, "late
 TEST_F(MeshworkTest, SimulatePrintsTheStep) {
   File("pod.json", kPod);
   File("chip.json", R"({"memory_bandwidth": 1e9, "op_seconds": 1e-6})");
-  const std::vector<std::string> args = {"simulate", Path("step.mw"), "--topology", Path("pod.json"), "--machine",
-                                         Path("chip.json")};
+  const std::vector<std::string> args = {"simulate",       Path("step.mw"), "--topology",
+                                         Path("pod.json"), "--machine",     Path("chip.json")};
   const Graph global = ParseGraph(kStep, Path("step.mw")).value();
   const Topology topology = Topology::Parse(global.mesh(), kPod).value();
   const Program program = Compile(global, {.topology = topology}).value();
@@ -43,12 +43,12 @@ TEST_F(MeshworkTest, SimulatePrintsTheStep) {
 
 TEST_F(MeshworkTest, SimulateScales) {
   File("pod.json", kPod);
-  const std::string text = Output({"simulate", Path("step.mw"), "--topology", Path("pod.json"), "--scale", "first",
-                                   "--plot", Path("curve.svg")});
+  const std::string text = Output({"simulate", Path("step.mw"), "--topology", Path("pod.json"), "--scale",
+                                   "first", "--plot", Path("curve.svg")});
   EXPECT_THAT(text, HasSubstr("\n 1048576  [batch=262144, model=4] "));
   EXPECT_THAT(Contents(Path("curve.svg")), HasSubstr("<svg"));
-  const json curve = json::parse(Output({"simulate", Path("step.mw"), "--topology", Path("pod.json"), "--scale",
-                                         "model", "--strong", "--devices", "16", "--json"}));
+  const json curve = json::parse(Output({"simulate", Path("step.mw"), "--topology", Path("pod.json"),
+                                         "--scale", "model", "--strong", "--devices", "16", "--json"}));
   ASSERT_EQ(curve.size(), 4u);  // model = 1, 2, 4, 8
   EXPECT_EQ(curve[3].at("devices"), 16);
   EXPECT_EQ(curve[0].at("efficiency"), 1);
@@ -60,7 +60,8 @@ TEST_F(MeshworkTest, SimulateMeasures) {
   const std::string measured = Output({"simulate", Path("step.mw"), "--measure", "--machine", machine});
   EXPECT_GT(json::parse(Contents(Path("here.json"))).at("kernels").size(), 0u);
   EXPECT_EQ(Output({"simulate", Path("step.mw"), "--machine", machine}), measured);
-  EXPECT_THAT(Output({"simulate", Path("step.mw"), "--machine", machine, "--domains", "2"}), HasSubstr(" over (batch"));
+  EXPECT_THAT(Output({"simulate", Path("step.mw"), "--machine", machine, "--domains", "2"}),
+              HasSubstr(" over (batch"));
 }
 
 TEST_F(MeshworkTest, SimulateRefusesArgumentsThatAreWrong) {
