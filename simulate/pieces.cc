@@ -72,19 +72,23 @@ class Cutter {
     together_.resize(count);
     std::iota(together_.begin(), together_.end(), 0);
     JoinByPartialValues();
-    std::map<int, std::vector<int>> nodes;  // by the first instruction of a piece
+    std::vector<int> last(count);  // by the first instruction of a piece
+    for (size_t i = 0; i < count; ++i)
+      last[static_cast<size_t>(FirstOf(static_cast<int>(i)))] = static_cast<int>(i);
+    const auto last_of = [&](int instruction) { return last[static_cast<size_t>(FirstOf(instruction))]; };
+    std::map<int, std::vector<int>> nodes;  // by the last instruction of a piece
     for (size_t n = 0; n < instruction_of_.size(); ++n)
-      if (instruction_of_[n] >= 0) nodes[FirstOf(instruction_of_[n])].push_back(static_cast<int>(n));
+      if (instruction_of_[n] >= 0) nodes[last_of(instruction_of_[n])].push_back(static_cast<int>(n));
     Pieces pieces{.of = std::vector<int>(count, -1)};
     std::map<int, int> piece_of;
-    for (const auto& [first, members] : nodes) {
+    for (const auto& [end, members] : nodes) {
       std::optional<Piece> piece = PieceOf(members);
       if (!piece.has_value()) continue;
-      piece_of[first] = static_cast<int>(pieces.all.size());
+      piece_of[end] = static_cast<int>(pieces.all.size());
       pieces.all.push_back(*std::move(piece));
     }
     for (size_t i = 0; i < count; ++i)
-      if (const auto at = piece_of.find(FirstOf(static_cast<int>(i))); at != piece_of.end())
+      if (const auto at = piece_of.find(last_of(static_cast<int>(i))); at != piece_of.end())
         pieces.of[i] = at->second;
     return pieces;
   }

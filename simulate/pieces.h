@@ -27,7 +27,7 @@ struct Piece {
 };
 
 struct Pieces {
-  std::vector<Piece> all;
+  std::vector<Piece> all;  // in the order of their last instructions
   // Per instruction: its piece; -1: it has none, for it copies, crosses between domains, or leaves or reads sums that are
   // owed beyond it. Instructions that pass such sums on have one piece together.
   std::vector<int> of;
