@@ -141,6 +141,7 @@ class TimedPieces {
     std::shared_ptr<void> memory;
     int64_t count = 0;  // of f32
     bool is_random = false;
+    float other = 0;  // what it is filled with otherwise
   };
 
   // Null: the piece cannot be run alone.
@@ -206,7 +207,8 @@ class TimedPieces {
     auto keep = std::make_shared<DTensor>(tensor);
     std::shared_ptr<void> memory(keep, tensor.instance(0));
     if (tensor.type().dtype == F32)
-      filled_.push_back({memory, tensor.bytes() / 4, IsWorkedOn(places.graph, value)});
+      filled_.push_back({memory, tensor.bytes() / 4, IsWorkedOn(places.graph, value),
+                         tensor.type().rank() == 0 ? 1.0f : 0.0f});
     places.chunks[content] = {std::move(memory), tensor.bytes()};
     return tensor;
   }
@@ -226,8 +228,8 @@ class TimedPieces {
   }
 
   // Whether something reads a value that does more than a few operations with each element: of an input, a weight or an
-  // embedding. What else an argument may be, from a scale to the state of an optimizer, is 1, of which all functions that
-  // training uses are finite.
+  // embedding. What else an argument may be, from a bias to the state of an optimizer, is 0, and 1 if it is one number: so
+  // what training computes of it is finite.
   static bool IsWorkedOn(const Graph& graph, ValueId value) {
     if (graph.value(value).node >= 0) return true;
     return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
@@ -242,7 +244,7 @@ class TimedPieces {
       std::minstd_rand random(1);
       auto* const values = static_cast<float*>(filled.memory.get());
       for (int64_t i = 0; i < filled.count; ++i)
-        values[i] = filled.is_random ? (static_cast<float>(random() % 2048) - 1024) / 16384 : 1;
+        values[i] = filled.is_random ? (static_cast<float>(random() % 2048) - 1024) / 16384 : filled.other;
     }
   }
 

@@ -55,7 +55,10 @@ absl::StatusOr<Options> ParseOptions(int argc, const char* const* argv) {
 
 struct Row {
   std::string name;
-  double measured = 0, simulated = 0, by_roofline = 0, links = 0;  // seconds
+  double measured = 0, simulated = 0;              // seconds, medians of the rounds
+  double ratio = 0;                                // the median of simulated / measured of each round
+  double least_measured = 0, least_simulated = 0;  // seconds, of the quickest rounds
+  double by_roofline = 0, links = 0;               // seconds
   bool ranked = false;
 };
 
@@ -83,40 +86,71 @@ absl::StatusOr<Topology> LinksOf(const Mesh& mesh, const Processes& processes) {
   return Topology::Create(mesh, links);
 }
 
-absl::StatusOr<Row> Compare(const SimulatedWork& work, const Site& site, const Options& o) {
-  MESHWORK_ASSIGN_OR_RETURN(const Graph graph, GraphOf(work));
-  SessionOptions options;
-  site.processes.Use(options);
-  options.backend = site.backend;
-  options.executor.poison_padding = options.executor.check_replicas = false;
-  options.compile.verify = false;
-  MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph, std::move(options)));
-  MESHWORK_ASSIGN_OR_RETURN(BoundStep step, session.Bind(FeedsOf(work)));
-  Machine bare = site.bare;
-  MESHWORK_ASSIGN_OR_RETURN(bare.topology, LinksOf(graph.mesh(), site.processes));
-  std::vector<double> measured, simulated;
-  for (int64_t round = 0; round < o.rounds; ++round) {
-    for (int64_t s = 0; s <= o.steps; ++s) {
-      absl::Status status;
-      const double seconds = Seconds([&] { status = step.Run(); });
-      MESHWORK_RETURN_IF_ERROR(status);
-      MESHWORK_ASSIGN_OR_RETURN(const double longest, Longest(site.processes, seconds));
-      if (s > 0) measured.push_back(longest);
-    }
-    Machine machine = bare;
-    MESHWORK_RETURN_IF_ERROR(MeasureKernels(
-        session.program(), machine, {.rounds = static_cast<int>(o.steps), .backend = site.backend.get()}));
-    MESHWORK_ASSIGN_OR_RETURN(const Simulation simulation, SimulateProcess(session.program(), machine));
-    MESHWORK_ASSIGN_OR_RETURN(simulated.emplace_back(), Longest(site.processes, simulation.seconds));
+// A program whose steps are measured and simulated, a round of each in turn.
+class Comparison {
+ public:
+  static absl::StatusOr<std::unique_ptr<Comparison>> Create(const SimulatedWork& work, const Site& site) {
+    MESHWORK_ASSIGN_OR_RETURN(const Graph graph, GraphOf(work));
+    SessionOptions options;
+    site.processes.Use(options);
+    options.backend = site.backend;
+    options.executor.poison_padding = options.executor.check_replicas = false;
+    options.compile.verify = false;
+    MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph, std::move(options)));
+    MESHWORK_ASSIGN_OR_RETURN(BoundStep step, session.Bind(FeedsOf(work)));
+    Machine bare = site.bare;
+    MESHWORK_ASSIGN_OR_RETURN(bare.topology, LinksOf(graph.mesh(), site.processes));
+    return std::unique_ptr<Comparison>(
+        new Comparison(work, site, std::move(session), std::move(step), std::move(bare)));
   }
-  MESHWORK_ASSIGN_OR_RETURN(const Simulation by_roofline, SimulateProcess(session.program(), bare));
-  return Row{.name = work.name(),
-             .measured = Median(std::move(measured)),
-             .simulated = Median(std::move(simulated)),
-             .by_roofline = by_roofline.seconds,
-             .links = by_roofline.link_seconds,
-             .ranked = work.ranked};
-}
+
+  absl::Status Round(int64_t steps) {
+    std::vector<double> seconds;
+    for (int64_t s = 0; s <= steps; ++s) {
+      absl::Status status;
+      const double mine = Seconds([&] { status = step_.Run(); });
+      MESHWORK_RETURN_IF_ERROR(status);
+      MESHWORK_ASSIGN_OR_RETURN(const double longest, Longest(site_.processes, mine));
+      if (s > 0) seconds.push_back(longest);
+    }
+    measured_.push_back(Median(std::move(seconds)));
+    Machine machine = bare_;
+    MESHWORK_RETURN_IF_ERROR(MeasureKernels(
+        session_.program(), machine, {.rounds = static_cast<int>(steps), .backend = site_.backend.get()}));
+    MESHWORK_ASSIGN_OR_RETURN(const Simulation simulation, SimulateProcess(session_.program(), machine));
+    MESHWORK_ASSIGN_OR_RETURN(simulated_.emplace_back(), Longest(site_.processes, simulation.seconds));
+    ratios_.push_back(simulated_.back() / measured_.back());
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Row> Finish() const {
+    MESHWORK_ASSIGN_OR_RETURN(const Simulation by_roofline, SimulateProcess(session_.program(), bare_));
+    return Row{.name = work_.name(),
+               .measured = Median(measured_),
+               .simulated = Median(simulated_),
+               .ratio = Median(ratios_),
+               .least_measured = *std::min_element(measured_.begin(), measured_.end()),
+               .least_simulated = *std::min_element(simulated_.begin(), simulated_.end()),
+               .by_roofline = by_roofline.seconds,
+               .links = by_roofline.link_seconds,
+               .ranked = work_.ranked};
+  }
+
+ private:
+  Comparison(const SimulatedWork& work, const Site& site, Session session, BoundStep step, Machine bare)
+      : work_(work),
+        site_(site),
+        session_(std::move(session)),
+        step_(std::move(step)),
+        bare_(std::move(bare)) {}
+
+  const SimulatedWork& work_;
+  const Site& site_;
+  Session session_;
+  BoundStep step_;
+  const Machine bare_;
+  std::vector<double> measured_, simulated_, ratios_;  // per round
+};
 
 // The rank of each value, equal ones sharing theirs.
 std::vector<double> RanksOf(const std::vector<double>& values) {
@@ -146,17 +180,20 @@ absl::Status Report(const std::vector<Row>& rows, const Options& o) {
   nlohmann::ordered_json json = {{"cpu", CpuName()}, {"programs", nlohmann::ordered_json::array()}};
   std::vector<double> measured, simulated;
   size_t near = 0;
+  fmt::print("{:<60} {:>11} {:>11} {:>7} {:>11} {:>9}\n", "program", "measured ms", "simulated", "ratio",
+             "by roofline", "of links");
   for (const Row& row : rows) {
-    const double ratio = row.simulated / row.measured;
-    if (std::abs(ratio - 1) <= 0.15) ++near;
+    fmt::print("{:<60} {:>11.3f} {:>11.3f} {:>7.2f} {:>11.3f} {:>9.3f}\n", row.name, 1e3 * row.measured,
+               1e3 * row.simulated, row.ratio, 1e3 * row.by_roofline, 1e3 * row.links);
+    if (std::abs(row.ratio - 1) <= 0.15) ++near;
     json["programs"].push_back({{"name", row.name},
                                 {"measured_s", row.measured},
                                 {"simulated_s", row.simulated},
                                 {"roofline_s", row.by_roofline},
-                                {"simulated_by_measured", ratio}});
+                                {"simulated_by_measured", row.ratio}});
     if (!row.ranked) continue;
-    measured.push_back(row.measured);
-    simulated.push_back(row.simulated);
+    measured.push_back(row.least_measured);
+    simulated.push_back(row.least_simulated);
   }
   fmt::print("{} of {} programs within 15 %\n", near, rows.size());
   if (measured.size() > 1) {
@@ -189,21 +226,24 @@ absl::Status CompareAll(const Options& o, const Processes& processes) {
       const Link link = processes.transport()->speed();
       fmt::print("link: {:.3f} ms, {:.1f} MB/s\n", 1e3 * link.latency, link.bandwidth / 1e6);
     }
-    fmt::print("{:<60} {:>11} {:>11} {:>7} {:>11} {:>9}\n", "program", "measured ms", "simulated", "ratio",
-               "by roofline", "of links");
   }
-  std::vector<Row> rows;
+  std::vector<std::unique_ptr<Comparison>> comparisons;
   for (const SimulatedWork& work : SimulatedWorks()) {
     if (work.name().rfind(o.only, 0) != 0 || !CanShare(work, processes)) continue;
-    if (o.count > 0 && static_cast<int64_t>(rows.size()) == o.count) break;
-    MESHWORK_ASSIGN_OR_RETURN(const Row row, Compare(work, site, o));
-    rows.push_back(row);
-    if (!prints) continue;
-    fmt::print("{:<60} {:>11.3f} {:>11.3f} {:>7.2f} {:>11.3f} {:>9.3f}\n", row.name, 1e3 * row.measured,
-               1e3 * row.simulated, row.simulated / row.measured, 1e3 * row.by_roofline, 1e3 * row.links);
-    std::fflush(stdout);
+    if (o.count > 0 && static_cast<int64_t>(comparisons.size()) == o.count) break;
+    MESHWORK_ASSIGN_OR_RETURN(comparisons.emplace_back(), Comparison::Create(work, site));
   }
-  if (rows.empty()) return InvalidArgument("--only: no program's name begins with \"{}\".", o.only);
+  if (comparisons.empty()) return InvalidArgument("--only: no program's name begins with \"{}\".", o.only);
+  // What disturbs the machine for a while meets one round of each.
+  for (int64_t round = 0; round < o.rounds; ++round) {
+    for (const auto& comparison : comparisons) MESHWORK_RETURN_IF_ERROR(comparison->Round(o.steps));
+    if (prints) fmt::print(stderr, "round {} of {}\n", round + 1, o.rounds);
+  }
+  std::vector<Row> rows;
+  for (const auto& comparison : comparisons) {
+    MESHWORK_ASSIGN_OR_RETURN(const Row row, comparison->Finish());
+    rows.push_back(row);
+  }
   return prints ? Report(rows, o) : absl::OkStatus();
 }
 
