@@ -112,7 +112,8 @@ function(meshwork_umbrella)
   add_library(meshwork INTERFACE)
   add_library(meshwork::meshwork ALIAS meshwork)
   target_include_directories(meshwork INTERFACE $<BUILD_INTERFACE:${root}>)
-  target_link_libraries(meshwork INTERFACE meshwork_check meshwork_strategy meshwork_parameter_server_rpc)
+  target_link_libraries(meshwork INTERFACE meshwork_check meshwork_strategy meshwork_parameter_server_rpc
+                        meshwork_simulate)
 endfunction()
 
 function(meshwork_executable name)

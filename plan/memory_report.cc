@@ -120,6 +120,12 @@ MemoryReport ReportMemory(const Graph& local, int largest) {
   return report;
 }
 
+std::vector<int64_t> LiveBytesOfNodes(const Graph& local) {
+  std::vector<int64_t> live = LiveBytes(LivesOf(local, PlanStorages(local)).requests);
+  live.resize(local.nodes().size() + 1, 0);  // nothing may be live at the end
+  return live;
+}
+
 int64_t LogicalPeakBytes(const Graph& local) { return ReportMemory(local, 0).peak_bytes; }
 
 std::string DescribePoint(const Graph& local, const MemoryReport& report) {

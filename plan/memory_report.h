@@ -44,6 +44,10 @@ struct MemoryReport {
 // REQUIRES: a local program. Takes time linear in the program.
 MemoryReport ReportMemory(const Graph& local, int largest = 5);
 
+// Per node, and then for the end of the step, the bytes that are live. REQUIRES: a local program.
+// Law: the most of them is LogicalPeakBytes.
+std::vector<int64_t> LiveBytesOfNodes(const Graph& local);
+
 // ReportMemory(local).peak_bytes.
 int64_t LogicalPeakBytes(const Graph& local);
 

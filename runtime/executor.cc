@@ -402,6 +402,12 @@ absl::StatusOr<StepPrediction> Executor::Predict(const Program& program, const B
   return meshwork::Predict(planned.plan, topology);
 }
 
+absl::StatusOr<StepPlan> Executor::PlanStep(const Program& program, const Backend& backend,
+                                            const ExecutorOptions& options) {
+  MESHWORK_ASSIGN_OR_RETURN(Planned planned, Plan(program, backend, options, {}));
+  return std::move(planned.plan);
+}
+
 absl::StatusOr<BoundStep> Executor::Bind(std::map<std::string, Tensor> feeds,
                                          std::map<std::string, Tensor> outputs) {
   return Bind(StepMemory{.feeds = std::move(feeds), .outputs = std::move(outputs)});

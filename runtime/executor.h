@@ -55,6 +55,7 @@ namespace meshwork {
 
 class Backend;
 class PreparedStep;
+struct StepPlan;
 
 class Executor {
  public:
@@ -75,6 +76,9 @@ class Executor {
   // another mesh.
   static absl::StatusOr<StepPrediction> Predict(const Program& program, const Backend& backend,
                                                 const ExecutorOptions& options, const Topology& topology);
+  // What this domain would do in a step, for those that simulate it. Errors: those of PlanMemory.
+  static absl::StatusOr<StepPlan> PlanStep(const Program& program, const Backend& backend,
+                                           const ExecutorOptions& options);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "meshwork/ir/program.h"
+#include "meshwork/runtime/overlap_clock.h"
 #include "meshwork/runtime/step_plan.h"
 
 namespace meshwork {
@@ -23,9 +24,9 @@ Link LinkBetweenDomains(const StepPlan& plan, const Topology& topology) {
   return slowest.value_or(Link{.bandwidth = 1, .latency = 0});  // nothing crosses
 }
 
-class Clock {
+class PlanClock {
  public:
-  Clock(const Link& link, double flops) : link_(link), flops_(flops) {}
+  PlanClock(const Link& link, double flops) : link_(link), flops_(flops) {}
 
   void Run(const StepPlan& plan) {
     plan_ = &plan;
@@ -33,18 +34,18 @@ class Clock {
   }
 
   StepPrediction Finish() const {
-    StepPrediction finished = prediction_;
-    finished.seconds = now_;
-    finished.start_seconds = start_.value_or(now_);
-    return finished;
+    return {.seconds = clock_.now,
+            .compute_seconds = clock_.compute_seconds,
+            .remote_seconds = clock_.link_seconds,
+            .remote_bytes = remote_bytes_,
+            .start_seconds = start_.value_or(clock_.now),
+            .waited_seconds = clock_.waited_seconds};
   }
 
  private:
   void Add(const ComputeStep& step) {
     if (step.once) return;
-    const double seconds = FlopsOf(*plan_->graph, plan_->graph->nodes()[step.node]) / flops_;
-    now_ += seconds;
-    prediction_.compute_seconds += seconds;
+    clock_.Compute(FlopsOf(*plan_->graph, plan_->graph->nodes()[step.node]) / flops_);
   }
 
   void Add(const CopyStep&) {}
@@ -56,20 +57,16 @@ class Clock {
 
   void Start(const RemoteStep& step) {
     if ((step.sends.empty() && step.receives.empty()) || step.is_fence()) return;
-    const double bytes = std::max(BytesOf(step.sends), BytesOf(step.receives)),
-                 seconds = bytes / link_.bandwidth;
-    prediction_.remote_bytes += bytes;
-    if (!start_.has_value()) start_ = now_;
-    free_ = std::max(now_, free_) + seconds;
-    arrives_[step.operation] = free_ + link_.latency;
-    prediction_.remote_seconds += link_.latency + seconds;
+    const double bytes = std::max(BytesOf(step.sends), BytesOf(step.receives));
+    remote_bytes_ += bytes;
+    if (!start_.has_value()) start_ = clock_.now;
+    arrives_[step.operation] = clock_.Cross(clock_.now, bytes / link_.bandwidth, link_.latency);
   }
 
   void Wait(const RemoteStep& step) {
     const auto arrives = arrives_.find(step.operation);
     if (arrives == arrives_.end()) return;
-    prediction_.waited_seconds += std::max(0.0, arrives->second - now_);
-    now_ = std::max(now_, arrives->second);
+    clock_.WaitUntil(arrives->second);
     arrives_.erase(arrives);
   }
 
@@ -88,20 +85,23 @@ class Clock {
         if (step.length < 1) return;
         RunBody(step.bodies[0]);
         if (step.length < 2) return;
-        const Clock before = *this;
+        const OverlapClock before = clock_;
+        const double bytes_before = remote_bytes_;
         RunBody(step.bodies[0]);
-        Repeat(before, static_cast<double>(step.length - 2));
+        const auto times = static_cast<double>(step.length - 2);
+        clock_.Repeat(before, times);
+        remote_bytes_ += times * (remote_bytes_ - bytes_before);
         return;
       }
       case NestedStep::Kind::kWhile:
         for (const StepPlan& body : step.bodies) RunBody(body);
         return;
       case NestedStep::Kind::kBranch: {
-        Clock longest = *this;
+        PlanClock longest = *this;
         for (const StepPlan& body : step.bodies) {
-          Clock chosen = *this;
+          PlanClock chosen = *this;
           chosen.RunBody(body);
-          if (chosen.now_ > longest.now_) longest = chosen;
+          if (chosen.clock_.now > longest.clock_.now) longest = chosen;
         }
         *this = std::move(longest);
         return;
@@ -118,29 +118,19 @@ class Clock {
     arrives_ = std::move(arrives);
   }
 
-  // As many more times what has happened since `before`.
-  void Repeat(const Clock& before, double times) {
-    const auto add = [&](double& value, double earlier) { value += times * (value - earlier); };
-    add(prediction_.compute_seconds, before.prediction_.compute_seconds);
-    add(prediction_.remote_seconds, before.prediction_.remote_seconds);
-    add(prediction_.remote_bytes, before.prediction_.remote_bytes);
-    add(prediction_.waited_seconds, before.prediction_.waited_seconds);
-    add(now_, before.now_);
-  }
-
   const StepPlan* plan_ = nullptr;
   Link link_;
   double flops_;
-  double now_ = 0, free_ = 0;      // seconds: of the domain, and since when nothing more is to be sent
+  OverlapClock clock_;  // of the domain and its link
+  double remote_bytes_ = 0;
   std::optional<double> start_;    // of the first operation
   std::map<int, double> arrives_;  // by operation
-  StepPrediction prediction_;
 };
 
 }  // namespace
 
 StepPrediction Predict(const StepPlan& plan, const Topology& topology) {
-  Clock clock(LinkBetweenDomains(plan, topology), topology.flops());
+  PlanClock clock(LinkBetweenDomains(plan, topology), topology.flops());
   clock.Run(plan);
   return clock.Finish();
 }

@@ -24,6 +24,7 @@ absl::Status Compile(Arguments args);
 absl::Status Explain(Arguments args);
 absl::Status Verify(Arguments args);
 absl::Status Run(Arguments args);
+absl::Status Simulate(Arguments args);
 absl::Status Relayout(Arguments args);
 absl::Status Ops(Arguments args);
 absl::Status Devices(Arguments args);

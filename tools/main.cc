@@ -22,6 +22,7 @@ constexpr Command kCommands[] = {
     {"explain", "say which collectives a program needs, and why", Explain},
     {"verify", "check a certificate against the program that was compiled", Verify},
     {"run", "run a program on virtual devices", Run},
+    {"simulate", "say how long a step takes on devices that need not be there", Simulate},
     {"relayout", "plan how a tensor changes its layout", Relayout},
     {"ops", "say what ops there are, and what sharding them costs", Ops},
     {"devices", "list the CPU and the GPUs of this machine", Devices},

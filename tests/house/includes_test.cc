@@ -45,6 +45,7 @@ const std::vector<Room>& House() {
       {"train",
        {"base", "mesh", "layout", "ir", "ops", "control", "plan", "spmd", "runtime", "runtime/transport",
         "runtime/cpu", "runtime/cuda", "storage"}},
+      {"simulate", {"base", "mesh", "ir", "control", "plan", "spmd", "runtime", "runtime/cpu"}},
       {"strategy", {"base", "mesh", "ir", "ops", "control", "runtime", "runtime/cpu", "train"}},
       {"parameter_server", {"base", "mesh", "ir", "ops", "control", "spmd", "runtime", "storage", "train"}},
       {"parameter_server/rpc",

@@ -1,0 +1,46 @@
+// The clock that simulations of steps run against (runtime/predict.h, simulate/simulate.h): a device that computes, and
+// links that carry one thing after the other beside it.
+//
+//   OverlapClock clock;
+//   clock.Compute(3);                                          // now: 3
+//   const double there = clock.Cross(clock.now, 4, /*latency=*/1);   // from 3 to 7, there at 8
+//   clock.Compute(2);                                          // now: 5
+//   clock.WaitUntil(there);                                    // now: 8; 3 s of that waited
+//
+// All times are seconds. Plain data. Law: now == compute_seconds + waited_seconds.
+#pragma once
+
+#include <algorithm>
+
+namespace meshwork {
+
+struct OverlapClock {
+  double now = 0;         // of the device
+  double links_free = 0;  // from when on nothing more is to be sent
+  double compute_seconds = 0, link_seconds = 0, waited_seconds = 0;
+
+  void Compute(double seconds) {
+    now += seconds;
+    compute_seconds += seconds;
+  }
+  // Something crosses that is there to be sent from `ready` on, as soon as the links are free, which it takes for
+  // `seconds`. Returns when it has arrived.
+  double Cross(double ready, double seconds, double latency) {
+    links_free = std::max(ready, links_free) + seconds;
+    link_seconds += latency + seconds;
+    return links_free + latency;
+  }
+  void WaitUntil(double time) {
+    waited_seconds += std::max(0.0, time - now);
+    now = std::max(now, time);
+  }
+  // As many more times what has happened since `before`.
+  void Repeat(const OverlapClock& before, double times) {
+    now += times * (now - before.now);
+    compute_seconds += times * (compute_seconds - before.compute_seconds);
+    link_seconds += times * (link_seconds - before.link_seconds);
+    waited_seconds += times * (waited_seconds - before.waited_seconds);
+  }
+};
+
+}  // namespace meshwork

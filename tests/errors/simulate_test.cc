@@ -1,0 +1,54 @@
+#include <string>
+#include <vector>
+
+#include "errors/errors.h"
+#include "gtest/gtest.h"
+#include "meshwork/simulate/machine.h"
+#include "meshwork/simulate/measure.h"
+#include "meshwork/simulate/scale.h"
+
+namespace meshwork {
+namespace {
+
+TEST(SimulateErrors, Machines) {
+  std::vector<Mistake> mistakes;
+  for (const char* json :
+       {"{", "[]", R"({"product_flop": 1})", R"({"product_flops": "fast"})", R"({"product_flops": -1})",
+        R"({"op_seconds": -1e-6})", R"({"kernels": {"neg": -1}})", R"({"kernels": []})",
+        R"({"workers": 1.5})", R"({"workers": 2000})"})
+    mistakes.emplace_back(json, [json] { return ParseMachine(json); });
+  ExpectErrors("simulate_machines", mistakes);
+}
+
+TEST(SimulateErrors, Measurements) {
+  ExpectErrors("simulate_measure", {
+                                       MISTAKE(MeasureMachine({.workers = 2000})),
+                                       MISTAKE(MeasureMachine({.rounds = 0})),
+                                   });
+}
+
+// The curve of a program of 3 examples on 2 positions, or the error of its last point.
+absl::Status CurveOf(const Mesh& mesh, const ScaleOptions& options) {
+  const auto point_on = [](const Mesh& on) -> absl::StatusOr<ScaleProgram> {
+    Graph graph(on);
+    const Value x = graph.Input("x", F32, {3, 4}, {UNSHARDED, UNSHARDED});
+    graph.Output("y", x);
+    return ScaleProgram{std::move(graph), {}};
+  };
+  const absl::StatusOr<std::vector<ScalePoint>> curve = Scale(mesh, options, point_on);
+  return curve.ok() ? curve->front().status : curve.status();
+}
+
+TEST(SimulateErrors, Curves) {
+  const Mesh mesh = Mesh::Parse("batch=2,model=4").value();
+  ExpectErrors("simulate_scale", {
+                                     MISTAKE(CurveOf(Mesh(), {})),
+                                     MISTAKE(CurveOf(mesh, {.axis = "bacth"})),
+                                     MISTAKE(CurveOf(mesh, {.axis = "seq"})),
+                                     MISTAKE(CurveOf(mesh, {.axis = "batch", .devices = 2})),
+                                     MISTAKE(CurveOf(mesh, {.axis = "batch"})),
+                                 });
+}
+
+}  // namespace
+}  // namespace meshwork
