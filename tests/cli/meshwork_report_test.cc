@@ -1,0 +1,65 @@
+// The command report of the program meshwork. What the page shows say tests/report.
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
+
+#include "cli/meshwork_tool.h"
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/mesh/topology.h"
+#include "meshwork/report/html_report.h"
+#include "meshwork/spmd/compile.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::string_view kLinks =
+    R"({"axes": {"batch": {"bandwidth": 1e9, "latency": 2e-5}, "model": {"bandwidth": 1e11, "latency": 2e-6}}})";
+
+std::string PageOf(const std::string& file, const ReportOptions& options = {}) {
+  const Graph global = ParseGraph(kStep, file).value();
+  return HtmlReport(global, Compile(global, options.compile).value(), options);
+}
+
+TEST_F(MeshworkTest, ReportWritesThePage) {
+  const std::string step = Path("step.mw"), page = Path("page.html");
+  EXPECT_EQ(Output({"report", step, "--output", page}), fmt::format("wrote {}\n", page));
+  EXPECT_EQ(Contents(page), PageOf(step));
+  EXPECT_EQ(Output({"report", step, "--output", "-"}), PageOf(step));
+  EXPECT_EQ(Output({"report", step, "--output=-", "--alternatives=0"}), PageOf(step, {.alternatives = 0}));
+  const Topology topology = Topology::Parse(Mesh::Parse("batch=2,model=4").value(), kLinks).value();
+  EXPECT_EQ(Output({"report", step, "--output=-", "--topology", File("links.json", kLinks)}),
+            PageOf(step, {.compile = {.topology = topology}}));
+}
+
+TEST_F(MeshworkTest, ReportNamesThePageAfterTheProgram) {
+  EXPECT_EQ(Shell("\"$0\" report step.mw").out, "wrote step.html\n");
+  EXPECT_EQ(Contents(Path("step.html")), PageOf("step.mw"));
+  EXPECT_EQ(Shell("\"$0\" report - --mesh batch=4,model=2 < step.mw").out, "wrote step.html\n");
+  EXPECT_THAT(Contents(Path("step.html")), HasSubstr("<title>step on mesh [batch=4, model=2]</title>"));
+}
+
+TEST_F(MeshworkTest, ReportThatFailsLeavesThePageThatIsThere) {
+  const std::string step = Path("step.mw"), page = File("page.html", "as it was");
+  ExpectFails(
+      Run({"report", step, "--output", Path("none/page.html")}), 2,
+      "meshwork report: --output: $/none/page.html: cannot be written: No such file or directory; check the "
+      "path.");
+  ExpectFails(Run({"report", step, "--output", dir()}), 2,
+              "meshwork report: --output: $: cannot be written: Is a directory; check the path.");
+  ExpectFails(Run({"report", step, "--alternatives", "-1"}), 2,
+              "meshwork report: --alternatives: \"-1\" is not a whole number from 0 to 64.");
+  const Finished over = Run({"report", step, "--output", page, "--memory-budget", "10"});
+  EXPECT_EQ(over.code, 2);
+  EXPECT_THAT(over.err,
+              HasSubstr("meshwork report: Compile: step does not fit into the memory budget of 10 B."));
+  EXPECT_EQ(Contents(page), "as it was");
+}
+
+}  // namespace
+}  // namespace meshwork
