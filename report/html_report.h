@@ -29,7 +29,7 @@ namespace meshwork {
 struct ReportOptions {
   // With what the program was compiled.
   CompileOptions compile = {};
-  // By what the time line is made; its topology is that of `compile`.
+  // How fast a device computes, for the time line. The links are compile.topology's; `workers` does not count.
   Machine machine = {};
   // So many cheaper layouts are looked for (spmd/cheaper_layouts.h); each costs a compile for each of the layouts that
   // are tried. 0: none are.

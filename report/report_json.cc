@@ -194,10 +194,11 @@ Json TimesJson(const Graph& local, const Simulation& step) {
                {"spans", Json::array()},
                {"memory", Json::array()}};
   CollectivesOfSpans collectives(local);
-  for (const SimulatedSpan& span : step.spans)
-    json["spans"].push_back({span.lane == Lane::kLinks ? 1 : 0, span.start, span.seconds, span.times,
-                             span.depth, span.op, span.where,
-                             span.lane == Lane::kLinks ? collectives.Take(span) : -1});
+  for (const SimulatedSpan& span : step.spans) {
+    const bool crosses = span.lane == Lane::kLinks;
+    json["spans"].push_back({crosses ? 1 : 0, span.start, span.seconds, span.times, span.depth, span.op,
+                             span.where, crosses ? collectives.Take(span) : -1, span.has_body});
+  }
   // A point for each change.
   int64_t bytes = -1;
   for (const MemoryAt& at : step.memory) {

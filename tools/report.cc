@@ -1,9 +1,11 @@
 // meshwork report.
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "meshwork/base/status.h"
 #include "meshwork/report/html_report.h"
+#include "meshwork/simulate/machine.h"
 #include "meshwork/storage/file.h"
 #include "tools/commands.h"
 #include "tools/program_file.h"
@@ -19,7 +21,7 @@ std::string PageOf(const std::string& file, const Graph& global) {
 }  // namespace
 
 absl::Status Report(Arguments args) {
-  std::string topology, output;
+  std::string topology, machine, output;
   ProgramChoice choice;
   ReportOptions options;
   FlagTable flags(
@@ -30,6 +32,8 @@ absl::Status Report(Arguments args) {
       "cheapest change that avoids it.");
   AddProgram(flags, choice);
   AddCompile(flags, options.compile, topology);
+  flags.Text("machine", "a JSON file: how fast a device computes (docs/tools.md); the time line is by it",
+             &machine);
   flags.Int("alternatives", "so many cheaper layouts are looked for, which takes up to 64 compiles; 0: none",
             &options.alternatives, /*at_least=*/0, /*at_most=*/64);
   flags.Text("output", "the page; - is standard output; empty: FILE's name with .html, in this folder",
@@ -37,6 +41,12 @@ absl::Status Report(Arguments args) {
   if (const auto done = Parse(flags, args)) return *done;
   MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(choice));
   MESHWORK_ASSIGN_OR_RETURN(options.compile.topology, ReadTopology(global.mesh(), topology));
+  if (!machine.empty()) {
+    MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadText(machine));
+    absl::StatusOr<Machine> parsed = ParseMachine(text);
+    if (!parsed.ok()) return Annotate(parsed.status(), NameOf(machine) + ": ");
+    options.machine = *std::move(parsed);
+  }
   const std::string page = output.empty() ? PageOf(choice.file, global) : output;
   if (page != "-") MESHWORK_RETURN_IF_ERROR(BadInput(Annotate(CheckWritable(page), "--output: ")));
   MESHWORK_ASSIGN_OR_RETURN(const Program program, CompileWithin(global, options.compile));

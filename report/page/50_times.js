@@ -1,6 +1,6 @@
 // When what runs, and what a device holds meanwhile: two lanes and an area over one axis of time.
 const kLane = 22, kLeftEdge = 74, kMemoryHeight = 110;
-const kSpan = {lane: 0, start: 1, seconds: 2, times: 3, depth: 4, op: 5, where: 6, collective: 7};
+const kSpan = {lane: 0, start: 1, seconds: 2, times: 3, depth: 4, op: 5, where: 6, collective: 7, hasBody: 8};
 const chart = drawn("svg", {role: "group", "aria-label": "time line and memory", tabindex: 0});
 const spans = data.times.spans;
 const end = Math.max(data.times.seconds, ...data.times.memory.slice(-1).map(at => at[0]), 1e-12);
@@ -60,7 +60,7 @@ function drawTimesNow() {
     if (x2 - (reached.get(key) ?? -1e9) < 1 && !isChosen) return;
     reached.set(key, Math.max(x2, x1 + 1));
     const y = tops[lane] + depth * kLane;
-    const kind = lane === 1 ? "links" : times > 1 || spans[i + 1]?.[kSpan.depth] > depth ? "loop" : "compute";
+    const kind = lane === 1 ? "links" : span[kSpan.hasBody] ? "loop" : "compute";
     const said = `${span[kSpan.op]}${span[kSpan.where] === "" ? "" : ` (${span[kSpan.where]})`}: ${secondsText(seconds)}${times > 1 ? ` × ${times}` : ""}, from ${secondsText(start)}`;
     const collective = span[kSpan.collective];
     inside.append(drawn("rect", {

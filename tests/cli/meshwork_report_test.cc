@@ -1,8 +1,6 @@
 // The command report of the program meshwork. What the page shows say tests/report.
-#include <sys/stat.h>
-
-#include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "cli/meshwork_tool.h"
 #include "fmt/format.h"
@@ -11,7 +9,9 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/mesh/topology.h"
 #include "meshwork/report/html_report.h"
+#include "meshwork/simulate/machine.h"
 #include "meshwork/spmd/compile.h"
+#include "nlohmann/json.hpp"
 
 namespace meshwork {
 namespace {
@@ -35,6 +35,10 @@ TEST_F(MeshworkTest, ReportWritesThePage) {
   const Topology topology = Topology::Parse(Mesh::Parse("batch=2,model=4").value(), kLinks).value();
   EXPECT_EQ(Output({"report", step, "--output=-", "--topology", File("links.json", kLinks)}),
             PageOf(step, {.compile = {.topology = topology}}));
+  const Machine machine = {.product_flops = 1e12, .op_seconds = 1e-6};
+  EXPECT_EQ(Output({"report", step, "--output=-", "--machine",
+                    File("machine.json", MachineToJson(machine).dump())}),
+            PageOf(step, {.machine = machine}));
 }
 
 TEST_F(MeshworkTest, ReportNamesThePageAfterTheProgram) {
@@ -54,6 +58,9 @@ TEST_F(MeshworkTest, ReportThatFailsLeavesThePageThatIsThere) {
               "meshwork report: --output: $: cannot be written: Is a directory; check the path.");
   ExpectFails(Run({"report", step, "--alternatives", "-1"}), 2,
               "meshwork report: --alternatives: \"-1\" is not a whole number from 0 to 64.");
+  const Finished none = Run({"report", step, "--output", page, "--machine", File("machine.json", "[]")});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("meshwork report: " + Path("machine.json")));
   const Finished over = Run({"report", step, "--output", page, "--memory-budget", "10"});
   EXPECT_EQ(over.code, 2);
   EXPECT_THAT(over.err,

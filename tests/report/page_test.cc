@@ -209,7 +209,7 @@ TEST_F(ReportPageTest, ALongProgramIsDrawnWhereItIsSeen) {
 // not compared.
 TEST_F(ReportPageTest, DrawsTheDocsPictures) {
   Open(kStepProgram);
-  browser_->SetSize(1240, 1010, /*dark=*/false);
+  browser_->SetSize(1080, 1225, /*dark=*/false);
   browser_->Click("#collectives button[data-collective='0']");
   Evaluate("document.activeElement.blur(), scrollTo(0, 0)");
   AwaitFrames();
