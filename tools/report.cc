@@ -1,11 +1,9 @@
 // meshwork report.
 #include <filesystem>
 #include <string>
-#include <utility>
 
 #include "meshwork/base/status.h"
 #include "meshwork/report/html_report.h"
-#include "meshwork/simulate/machine.h"
 #include "meshwork/storage/file.h"
 #include "tools/commands.h"
 #include "tools/program_file.h"
@@ -41,12 +39,12 @@ absl::Status Report(Arguments args) {
   if (const auto done = Parse(flags, args)) return *done;
   MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(choice));
   MESHWORK_ASSIGN_OR_RETURN(options.compile.topology, ReadTopology(global.mesh(), topology));
-  if (!machine.empty()) {
-    MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadText(machine));
-    absl::StatusOr<Machine> parsed = ParseMachine(text);
-    if (!parsed.ok()) return Annotate(parsed.status(), NameOf(machine) + ": ");
-    options.machine = *std::move(parsed);
-  }
+  MESHWORK_ASSIGN_OR_RETURN(options.machine, ReadMachine(machine));
+  if (options.machine.workers > 0)
+    return InvalidArgument(
+        "--machine: {} is a process, whose {} do the work of all its devices; meshwork simulate knows its times. Here, "
+        "name a machine without \"workers\".",
+        machine, Count(options.machine.workers, "worker"));
   const std::string page = output.empty() ? PageOf(choice.file, global) : output;
   if (page != "-") MESHWORK_RETURN_IF_ERROR(BadInput(Annotate(CheckWritable(page), "--output: ")));
   MESHWORK_ASSIGN_OR_RETURN(const Program program, CompileWithin(global, options.compile));
