@@ -52,15 +52,21 @@ TEST_F(MeshworkTest, ReportThatFailsLeavesThePageThatIsThere) {
   const std::string step = Path("step.mw"), page = File("page.html", "as it was");
   ExpectFails(
       Run({"report", step, "--output", Path("none/page.html")}), 2,
-      "meshwork report: --output: $/none/page.html: cannot be written: No such file or directory; check the "
-      "path.");
-  ExpectFails(Run({"report", step, "--output", dir()}), 2,
-              "meshwork report: --output: $: cannot be written: Is a directory; check the path.");
+      "meshwork report: --output: $/none/page.html: cannot be written: No such file or directory; its directory "
+      "must exist, be writable and have room. Nothing was changed.");
+  ExpectFails(
+      Run({"report", step, "--output", dir()}), 2,
+      "meshwork report: --output: $: is a directory; files are written whole and renamed, so give the path of a "
+      "file.");
+  ExpectFails(
+      Run({"report", step, "--output", page, "--machine", File("process.json", R"({"workers": 2})")}), 2,
+      "meshwork report: --machine: $/process.json is a process, whose 2 workers do the work of all its devices; "
+      "meshwork simulate knows its times. Here, name a machine without \"workers\".");
   ExpectFails(Run({"report", step, "--alternatives", "-1"}), 2,
               "meshwork report: --alternatives: \"-1\" is not a whole number from 0 to 64.");
   const Finished none = Run({"report", step, "--output", page, "--machine", File("machine.json", "[]")});
   EXPECT_EQ(none.code, 2);
-  EXPECT_THAT(none.err, HasSubstr("meshwork report: " + Path("machine.json")));
+  EXPECT_THAT(none.err, HasSubstr("meshwork report: --machine: " + Path("machine.json")));
   const Finished over = Run({"report", step, "--output", page, "--memory-budget", "10"});
   EXPECT_EQ(over.code, 2);
   EXPECT_THAT(over.err,

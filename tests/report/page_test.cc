@@ -209,9 +209,9 @@ TEST_F(ReportPageTest, ALongProgramIsDrawnWhereItIsSeen) {
 // not compared.
 TEST_F(ReportPageTest, DrawsTheDocsPictures) {
   Open(kStepProgram);
-  browser_->SetSize(1080, 1225, /*dark=*/false);
-  browser_->Click("#collectives button[data-collective='0']");
-  Evaluate("document.activeElement.blur(), scrollTo(0, 0)");
+  browser_->SetSize(1080, 1340, /*dark=*/false);
+  AwaitFrames();
+  Evaluate("document.querySelector(\"#collectives button[data-collective='0']\").click(), scrollTo(0, 0)");
   AwaitFrames();
   const std::string picture = browser_->Screenshot();
   EXPECT_TRUE(picture.starts_with("\x89PNG"));
