@@ -11,6 +11,7 @@
 #include "fmt/format.h"
 #include "meshwork/base/version.h"
 #include "meshwork/ir/program.h"
+#include "meshwork/ir/row.h"
 #include "meshwork/layout/layout.h"
 #include "meshwork/mesh/mesh.h"
 #include "meshwork/plan/explain.h"
