@@ -26,6 +26,7 @@
 #include "meshwork/parameter_server/split.h"
 #include "meshwork/parameter_server/store.h"
 #include "meshwork/plan/explain.h"
+#include "meshwork/report/html_report.h"
 #include "meshwork/runtime/cpu/cross_device_ops.h"
 #include "meshwork/runtime/dlpack.h"
 #include "meshwork/runtime/tensor.h"

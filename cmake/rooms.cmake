@@ -102,6 +102,31 @@ function(meshwork_room folder)
   endif()
 endfunction()
 
+# meshwork_embed(room folder NAME glob...): the constants k<Room><Name> of the room, std::string_views of the files of
+# `folder` that the globs name, one after the other. The room's page.h declares them.
+function(meshwork_embed room folder)
+  set(source "#include \"meshwork/${room}/page.h\"\n\nnamespace meshwork {\n\n")
+  string(SUBSTRING ${room} 0 1 initial)
+  string(SUBSTRING ${room} 1 -1 rest)
+  string(TOUPPER ${initial} initial)
+  while(ARGN)
+    list(POP_FRONT ARGN name glob)
+    string(SUBSTRING ${name} 0 1 capital)
+    string(SUBSTRING ${name} 1 -1 small)
+    string(TOLOWER ${small} small)
+    file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/${glob})  # sorted by name
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
+    string(APPEND source "const std::string_view k${initial}${rest}${capital}${small} =")
+    foreach(file ${files})
+      file(READ ${file} content)
+      string(APPEND source "\n    R\"meshwork(${content})meshwork\"")
+    endforeach()
+    string(APPEND source ";\n\n")
+  endwhile()
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/embedded/${room}.cc CONTENT "@source@}  // namespace meshwork\n" @ONLY)
+  target_sources(meshwork_${room} PRIVATE ${PROJECT_BINARY_DIR}/embedded/${room}.cc)
+endfunction()
+
 # The target most users link: every room, and the root that holds meshwork.h.
 function(meshwork_umbrella)
   set(root ${PROJECT_BINARY_DIR}/stage/meshwork)
@@ -112,7 +137,7 @@ function(meshwork_umbrella)
   add_library(meshwork INTERFACE)
   add_library(meshwork::meshwork ALIAS meshwork)
   target_include_directories(meshwork INTERFACE $<BUILD_INTERFACE:${root}>)
-  target_link_libraries(meshwork INTERFACE meshwork_check meshwork_strategy meshwork_parameter_server_rpc
+  target_link_libraries(meshwork INTERFACE meshwork_check meshwork_report meshwork_strategy meshwork_parameter_server_rpc
                         meshwork_simulate)
 endfunction()
 

@@ -46,7 +46,8 @@ ExplainedCollective ExplainNode(const Graph& local, const Node& node, const Topo
          .from = from.layout->ToString(),
          .to = local.value(node.results[std::min(i, node.results.size() - 1)]).layout->ToString(),
          .location = from.location.ToString(),
-         .cause = i < causes.size() ? causes[i] : ""});
+         .cause = i < causes.size() ? causes[i] : "",
+         .bytes = from.type.bytes()});
   }
   return out;
 }

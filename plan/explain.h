@@ -31,6 +31,7 @@ struct MovedValue {
   std::string from, to;  // layouts
   std::string location;  // the user's line, "step.mw:4"; empty if unknown
   std::string cause;     // why it has to move
+  int64_t bytes = 0;     // of a device's block of `from`
 };
 
 struct ExplainedCollective {
@@ -44,12 +45,14 @@ struct ExplainedCollective {
   std::vector<MovedValue> values;
 };
 
-// Another layout for a value that the user laid out, and the cost of the step with this layout.
+// Another layout for a value that the user laid out, and what the step then costs and sends.
 struct LayoutChange {
   std::string value;     // "%w1"
   std::string from, to;  // layouts
   std::string location;  // where the user laid it out
   StepCost cost;
+  std::vector<ExplainedCollective> collectives =
+      {};  // of the step with this layout, in the order in which they run
 };
 
 struct LayoutSearch {

@@ -174,7 +174,9 @@ LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const C
       ++refused;
       continue;
     }
-    found.change.cost = CostOf(allowed_program->body, options.topology);
+    Explanation then = Explain(*allowed_program, options.topology);
+    found.change.cost = then.cost;
+    found.change.collectives = std::move(then.collectives);
     if (weight(found.change.cost) >= weight(now) || WorkOf(allowed_program->body) > work * kSameWork)
       continue;
     seen.emplace(found.change.value, found.change.location);

@@ -7,10 +7,13 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "meshwork/base/flags.h"
+#include "meshwork/ir/program.h"
 #include "meshwork/spmd/compile.h"
 
 namespace meshwork::tools {
@@ -22,6 +25,7 @@ struct Arguments {
 
 absl::Status Compile(Arguments args);
 absl::Status Explain(Arguments args);
+absl::Status Report(Arguments args);
 absl::Status Verify(Arguments args);
 absl::Status Run(Arguments args);
 absl::Status Simulate(Arguments args);
@@ -54,6 +58,11 @@ absl::Status RunOneOf(const CommandTable& table, Arguments args);
 
 // Adds the flags --memory-budget and --replication-budget, for all commands that compile.
 void AddBudgets(FlagTable& flags, CompileOptions& options);
+// Adds those and --shard-weight-update, --narrow-sums and --topology, for commands that tell of a compile.
+void AddCompile(FlagTable& flags, CompileOptions& options, std::string& topology);
+
+// Compiles. A memory budget that cannot be met is bad input.
+absl::StatusOr<Program> CompileWithin(const Graph& global, const CompileOptions& options);
 
 // Reads the arguments. A status that is returned ends the command: OK after --help is printed, or an error.
 std::optional<absl::Status> Parse(FlagTable& flags, Arguments args);

@@ -84,13 +84,6 @@ Explanation ExplainAll(const Graph& global, const Program& program, const Compil
   return explanation;
 }
 
-// A budget that cannot be met is bad input.
-absl::StatusOr<Program> CompileWithin(const Graph& global, const CompileOptions& options) {
-  absl::StatusOr<Program> program = meshwork::Compile(global, options);
-  if (program.status().code() == absl::StatusCode::kResourceExhausted) return BadInput(program.status());
-  return program;
-}
-
 absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global, CompileOptions options) {
   std::string propagated;
   options.dump = [&](std::string_view pass, const Graph& graph) {
@@ -124,11 +117,24 @@ absl::StatusOr<std::string> EmitPasses(const Graph& global, CompileOptions optio
 
 }  // namespace
 
+absl::StatusOr<Program> CompileWithin(const Graph& global, const CompileOptions& options) {
+  absl::StatusOr<Program> program = meshwork::Compile(global, options);
+  if (program.status().code() == absl::StatusCode::kResourceExhausted) return BadInput(program.status());
+  return program;
+}
+
 void AddBudgets(FlagTable& flags, CompileOptions& options) {
   flags.Bytes("memory-budget", "what a device may hold, as 500000, 512KiB, 16MiB, 2GiB; 0: no limit",
               &options.memory_budget);
   flags.Bytes("replication-budget", "what may be gathered whole on every device unasked",
               &options.replication_budget);
+}
+
+void AddCompile(FlagTable& flags, CompileOptions& options, std::string& topology) {
+  AddBudgets(flags, options);
+  flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.shard_weight_update);
+  flags.Switch("narrow-sums", kNarrowSumsHelp, &options.narrow_sums);
+  flags.Text("topology", kTopologyHelp, &topology);
 }
 
 absl::Status Compile(Arguments args) {
@@ -149,10 +155,7 @@ absl::Status Compile(Arguments args) {
   AddProgram(flags, program);
   flags.Choice("emit", "what to print", &emit,
                {"global", "propagated", "local", "stats", "memory", "explain", "certificate"});
-  AddBudgets(flags, options);
-  flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.shard_weight_update);
-  flags.Switch("narrow-sums", kNarrowSumsHelp, &options.narrow_sums);
-  flags.Text("topology", kTopologyHelp, &topology);
+  AddCompile(flags, options, topology);
   flags.Switch("passes", "prints the program after every pass that changes it instead", &passes);
   if (const auto done = Parse(flags, args)) return *done;
   if (passes && emit != "local")
@@ -176,10 +179,7 @@ absl::Status Explain(Arguments args) {
       "which tensors disagree about their layouts; and which one layout, were it another, would make\n"
       "the step cheaper. The same as meshwork compile --emit=explain.");
   AddProgram(flags, program);
-  AddBudgets(flags, options);
-  flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.shard_weight_update);
-  flags.Switch("narrow-sums", kNarrowSumsHelp, &options.narrow_sums);
-  flags.Text("topology", kTopologyHelp, &topology);
+  AddCompile(flags, options, topology);
   flags.Switch("json", "prints one JSON object", &json);
   if (const auto done = Parse(flags, args)) return *done;
   MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(program));

@@ -20,6 +20,7 @@ namespace {
 constexpr Command kCommands[] = {
     {"compile", "compile a program and print what comes out, or what is known about it", Compile},
     {"explain", "say which collectives a program needs, and why", Explain},
+    {"report", "write a page that shows a program, its collectives, its times and its memory", Report},
     {"verify", "check a certificate against the program that was compiled", Verify},
     {"run", "run a program on virtual devices", Run},
     {"simulate", "say how long a step takes on devices that need not be there", Simulate},

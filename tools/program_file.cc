@@ -72,4 +72,12 @@ absl::StatusOr<Topology> ReadTopology(const Mesh& mesh, const std::string& file)
   return topology;
 }
 
+absl::StatusOr<Machine> ReadMachine(const std::string& file) {
+  if (file.empty()) return Machine();
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadText(file));
+  absl::StatusOr<Machine> machine = ParseMachine(text);
+  if (!machine.ok()) return Annotate(machine.status(), fmt::format("--machine: {}: ", NameOf(file)));
+  return machine;
+}
+
 }  // namespace meshwork::tools

@@ -8,6 +8,7 @@
 #include "meshwork/base/flags.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/mesh/topology.h"
+#include "meshwork/simulate/machine.h"
 
 namespace meshwork::tools {
 
@@ -49,5 +50,9 @@ absl::StatusOr<Graph> ReadProgram(const ProgramChoice& program);
 
 // The assumed topology for an empty name. Errors: those of ReadText and of Topology::Parse.
 absl::StatusOr<Topology> ReadTopology(const Mesh& mesh, const std::string& file);
+
+// What the flag --machine names, with the assumed links; the assumed machine for an empty name. Errors: those of ReadText
+// and of ParseMachine.
+absl::StatusOr<Machine> ReadMachine(const std::string& file);
 
 }  // namespace meshwork::tools

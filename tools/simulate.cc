@@ -47,11 +47,8 @@ absl::Status CheckFlags(const SimulateFlags& o) {
 // The machine of the file, or the assumed one, with the links of --topology.
 absl::StatusOr<Machine> MachineOn(const Mesh& mesh, const SimulateFlags& o) {
   Machine machine;
-  if (!o.machine.empty() && !o.measure) {
-    MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadText(o.machine));
-    absl::StatusOr<Machine> read = ParseMachine(text);
-    if (!read.ok()) return Annotate(read.status(), fmt::format("--machine: {}: ", NameOf(o.machine)));
-    machine = *std::move(read);
+  if (!o.measure) {
+    MESHWORK_ASSIGN_OR_RETURN(machine, ReadMachine(o.machine));
   }
   MESHWORK_ASSIGN_OR_RETURN(machine.topology, ReadTopology(mesh, o.topology));
   return machine;

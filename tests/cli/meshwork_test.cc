@@ -25,8 +25,8 @@ using nlohmann::json;
 
 TEST_F(MeshworkTest, HelpListsCommandsAndFlags) {
   std::string all;
-  for (const char* command : {"", "compile", "explain", "verify", "run", "simulate", "relayout", "ops",
-                              "devices", "fmt", "checkpoint", "supervise", "rendezvous"}) {
+  for (const char* command : {"", "compile", "explain", "report", "verify", "run", "simulate", "relayout",
+                              "ops", "devices", "fmt", "checkpoint", "supervise", "rendezvous"}) {
     std::vector<std::string> args = {"--help"};
     if (*command != '\0') args.insert(args.begin(), command);
     all += fmt::format("$ meshwork {}\n{}\n", fmt::join(args, " "), Output(args));
@@ -88,7 +88,7 @@ TEST_F(MeshworkTest, RefusesProgramsThatAreNone) {
       "$/wrong.mw:2:19: Layout {y}: mesh [x=2] has no axis \"y\"; "
       "name another, or add the axis to the mesh: y=1 shards nothing.\n"
       "  func f(%x: f32[4] {y}) {\n                    ^";
-  for (const char* command : {"compile", "explain", "run", "fmt"}) {
+  for (const char* command : {"compile", "explain", "report", "run", "fmt"}) {
     ExpectFails(Run({command, wrong}), 2, fmt::format("meshwork {}: {}", command, error));
     ExpectFails(
         Run({command, Path("none.mw")}), 2,

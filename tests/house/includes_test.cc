@@ -46,6 +46,7 @@ const std::vector<Room>& House() {
        {"base", "mesh", "layout", "ir", "ops", "control", "plan", "spmd", "runtime", "runtime/transport",
         "runtime/cpu", "runtime/cuda", "storage"}},
       {"simulate", {"base", "mesh", "ir", "control", "plan", "spmd", "runtime", "runtime/cpu"}},
+      {"report", {"base", "mesh", "layout", "ir", "plan", "verify", "spmd", "simulate"}},
       {"strategy", {"base", "mesh", "ir", "ops", "control", "runtime", "runtime/cpu", "train"}},
       {"parameter_server", {"base", "mesh", "ir", "ops", "control", "spmd", "runtime", "storage", "train"}},
       {"parameter_server/rpc",

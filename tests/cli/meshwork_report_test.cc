@@ -1,0 +1,78 @@
+// The command report of the program meshwork. What the page shows say tests/report.
+#include <string>
+#include <string_view>
+
+#include "cli/meshwork_tool.h"
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/mesh/topology.h"
+#include "meshwork/report/html_report.h"
+#include "meshwork/simulate/machine.h"
+#include "meshwork/spmd/compile.h"
+#include "nlohmann/json.hpp"
+
+namespace meshwork {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::string_view kLinks =
+    R"({"axes": {"batch": {"bandwidth": 1e9, "latency": 2e-5}, "model": {"bandwidth": 1e11, "latency": 2e-6}}})";
+
+std::string PageOf(const std::string& file, const ReportOptions& options = {}) {
+  const Graph global = ParseGraph(kStep, file).value();
+  return HtmlReport(global, Compile(global, options.compile).value(), options);
+}
+
+TEST_F(MeshworkTest, ReportWritesThePage) {
+  const std::string step = Path("step.mw"), page = Path("page.html");
+  EXPECT_EQ(Output({"report", step, "--output", page}), fmt::format("wrote {}\n", page));
+  EXPECT_EQ(Contents(page), PageOf(step));
+  EXPECT_EQ(Output({"report", step, "--output", "-"}), PageOf(step));
+  EXPECT_EQ(Output({"report", step, "--output=-", "--alternatives=0"}), PageOf(step, {.alternatives = 0}));
+  const Topology topology = Topology::Parse(Mesh::Parse("batch=2,model=4").value(), kLinks).value();
+  EXPECT_EQ(Output({"report", step, "--output=-", "--topology", File("links.json", kLinks)}),
+            PageOf(step, {.compile = {.topology = topology}}));
+  const Machine machine = {.product_flops = 1e12, .op_seconds = 1e-6};
+  EXPECT_EQ(Output({"report", step, "--output=-", "--machine",
+                    File("machine.json", MachineToJson(machine).dump())}),
+            PageOf(step, {.machine = machine}));
+}
+
+TEST_F(MeshworkTest, ReportNamesThePageAfterTheProgram) {
+  EXPECT_EQ(Shell("\"$0\" report step.mw").out, "wrote step.html\n");
+  EXPECT_EQ(Contents(Path("step.html")), PageOf("step.mw"));
+  EXPECT_EQ(Shell("\"$0\" report - --mesh batch=4,model=2 < step.mw").out, "wrote step.html\n");
+  EXPECT_THAT(Contents(Path("step.html")), HasSubstr("<title>step on mesh [batch=4, model=2]</title>"));
+}
+
+TEST_F(MeshworkTest, ReportThatFailsLeavesThePageThatIsThere) {
+  const std::string step = Path("step.mw"), page = File("page.html", "as it was");
+  ExpectFails(
+      Run({"report", step, "--output", Path("none/page.html")}), 2,
+      "meshwork report: --output: $/none/page.html: cannot be written: No such file or directory; its directory "
+      "must exist, be writable and have room. Nothing was changed.");
+  ExpectFails(
+      Run({"report", step, "--output", dir()}), 2,
+      "meshwork report: --output: $: is a directory; files are written whole and renamed, so give the path of a "
+      "file.");
+  ExpectFails(
+      Run({"report", step, "--output", page, "--machine", File("process.json", R"({"workers": 2})")}), 2,
+      "meshwork report: --machine: $/process.json is a process, whose 2 workers do the work of all its devices; "
+      "meshwork simulate knows its times. Here, name a machine without \"workers\".");
+  ExpectFails(Run({"report", step, "--alternatives", "-1"}), 2,
+              "meshwork report: --alternatives: \"-1\" is not a whole number from 0 to 64.");
+  const Finished none = Run({"report", step, "--output", page, "--machine", File("machine.json", "[]")});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("meshwork report: --machine: " + Path("machine.json")));
+  const Finished over = Run({"report", step, "--output", page, "--memory-budget", "10"});
+  EXPECT_EQ(over.code, 2);
+  EXPECT_THAT(over.err,
+              HasSubstr("meshwork report: Compile: step does not fit into the memory budget of 10 B."));
+  EXPECT_EQ(Contents(page), "as it was");
+}
+
+}  // namespace
+}  // namespace meshwork
