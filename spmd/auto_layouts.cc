@@ -1,6 +1,7 @@
 #include "meshwork/spmd/auto_layouts.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -8,7 +9,6 @@
 #include "meshwork/base/status.h"
 #include "meshwork/control/loops.h"
 #include "meshwork/ir/program.h"
-#include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/spmd/choose_cuts.h"
 #include "meshwork/spmd/propagate.h"
@@ -22,45 +22,70 @@ constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 // How often the price of memory is raised until a plan fits, by which factor, and how often it is then halved.
 constexpr int kRaises = 10, kHalvings = 3;
 constexpr double kRaise = 8;
+constexpr size_t kMostSteps = 3;  // times each axis
 // Of layouts that take the same time, those that need less memory: a byte that is held costs this part of a byte that is
 // sent.
 constexpr double kHeldByte = 1e-3;
+
+// The program on its mesh, and on each mesh that one cut makes of that.
+std::vector<Graph> OnCutMeshes(const Graph& graph) {
+  std::vector<Graph> all = {graph};
+  const Mesh& mesh = graph.mesh();
+  for (int i = 0; i < mesh.num_axes(); ++i) {
+    for (int64_t major = 2; major < mesh.axis(i).size; ++major) {
+      if (mesh.axis(i).size % major != 0) continue;
+      const absl::StatusOr<Mesh> cut = mesh.CutAxis(i, major);
+      if (!cut.ok()) continue;
+      all.push_back(graph);
+      all.back().CutMesh(*cut);
+    }
+  }
+  return all;
+}
+
+bool Fits(const FoundLayouts& plan, int64_t budget) { return budget == 0 || plan.cost.peak_bytes <= budget; }
 
 // Searches for layouts of one program.
 class LayoutFinder {
  public:
   LayoutFinder(const Graph& graph, const CompileOptions& options)
-      : graph_(graph), options_(options), opened_(graph.mesh()), propagated_(graph.mesh()) {
+      : graph_(graph),
+        options_(options),
+        budget_(options.memory_budget),
+        opened_(graph.mesh()),
+        propagated_(graph.mesh()) {
     options_.verify = false;
     options_.dump = nullptr;
+    options_.memory_budget = 0;
     // Found layouts are asked for, as those of a user are.
     options_.replication_budget = kNoLimit;
     opened_ = FoldSizes(graph, &to_opened_);
+    std::vector<OpenedLoop> loops;
     if (HasLoops(opened_)) {
       OpenedGraph opened = OpenLoops(opened_);
-      has_manual_ = std::any_of(opened.loops.begin(), opened.loops.end(),
-                                [](const OpenedLoop& loop) { return IsManual(loop.node); });
+      loops = std::move(opened.loops);
       opened_ = std::move(opened.graph);
-      is_opened_ = true;
     }
+    is_opened_ = !loops.empty();
+    is_solvable_ = MaySolveLayouts(opened_, loops);
     propagated_ = Propagate(opened_).graph;
     choices_ = ChooseCuts(propagated_, options_.topology, Replication());
+    fold_ = RepeatsOf(opened_, propagated_, choices_, Replication());
   }
 
-  absl::StatusOr<std::vector<FoundLayouts>> Run(int most) {
-    const int64_t budget = options_.memory_budget;
-    options_.memory_budget = 0;
+  absl::StatusOr<std::vector<FoundLayouts>> Run() {
     double bandwidth = 0;
     for (const Link& link : options_.topology.LinksOf(graph_.mesh()))
       bandwidth = std::max(bandwidth, link.bandwidth);
     const double cheapest = kHeldByte / (bandwidth > 0 ? bandwidth : Topology::kAssumedLink.bandwidth);
     MESHWORK_ASSIGN_OR_RETURN(FoundLayouts first, At(cheapest));
-    const double price = std::max(
-        kRaise * cheapest, first.seconds() / static_cast<double>(std::max<int64_t>(1, first.cost.peak_bytes)));
+    const double price =
+        std::max(kRaise * cheapest,
+                 first.seconds() / static_cast<double>(std::max<int64_t>(1, first.cost.peak_bytes)));
     std::vector<FoundLayouts> found;
     found.push_back(std::move(first));
-    const auto fits = [&](const FoundLayouts& plan) { return budget == 0 || plan.cost.peak_bytes <= budget; };
-    if (!has_manual_) {
+    const auto fits = [&](const FoundLayouts& plan) { return Fits(plan, budget_); };
+    if (is_solvable_) {
       double low = cheapest, high = price / kRaise;
       for (int i = 0; i < kRaises && !fits(found.back()); ++i) {
         low = i == 0 ? cheapest : high;
@@ -75,34 +100,13 @@ class LayoutFinder {
         found.insert(found.end() - 1, std::move(between));
       }
     }
-    int64_t least = kNoLimit;
-    for (const FoundLayouts& plan : found) least = std::min(least, plan.cost.peak_bytes);
-    std::erase_if(found, [&](const FoundLayouts& plan) { return !fits(plan); });
-    if (found.empty())
-      return absl::ResourceExhaustedError(
-          fmt::format("FindLayouts: a device may hold {} B, and the layouts that need the least memory, of those that "
-                      "were tried, take {} B. Give more memory or more devices.",
-                      budget, least));
-    std::stable_sort(found.begin(), found.end(), [](const FoundLayouts& a, const FoundLayouts& b) {
-      return std::pair(a.seconds(), a.cost.peak_bytes) < std::pair(b.seconds(), b.cost.peak_bytes);
-    });
-    const auto is_same = [](const FoundLayouts& a, const FoundLayouts& b) {
-      return std::equal(a.pins.begin(), a.pins.end(), b.pins.begin(), b.pins.end(), [](const auto& x, const auto& y) {
-        return x.name == y.name && x.layout == y.layout && x.gathers == y.gathers;
-      });
-    };
-    found.erase(std::unique(found.begin(), found.end(), is_same), found.end());
-    if (static_cast<int>(found.size()) > most) found.erase(found.begin() + most, found.end());
     return found;
   }
 
  private:
   // The plan where a byte that a device holds costs so many seconds.
   absl::StatusOr<FoundLayouts> At(double price) {
-    std::optional<SolvedLayouts> solved;
-    if (!has_manual_)
-      solved = SolveLayouts(opened_, propagated_, choices_, options_.topology, Replication(),
-                            {.opens_arguments = true, .byte_seconds = price, .max_entries = getenv("ME") ? atoll(getenv("ME")) : 20000000});
+    const std::optional<SolvedLayouts> solved = is_solvable_ ? Solve(price) : std::nullopt;
     FoundLayouts found{.graph = graph_};
     if (solved.has_value() && solved->cost > 0) found.gap = 1 - solved->lower_bound / solved->cost;
     const Graph& laid_out = solved.has_value() ? solved->propagated : propagated_;
@@ -125,16 +129,71 @@ class LayoutFinder {
     return found;
   }
 
+  // All axes at once, as far as the search comes, or axis by axis, which is exact for each: what costs least.
+  std::optional<SolvedLayouts> Solve(double price) const {
+    std::vector<int> axes;
+    for (int axis = 0; axis < graph_.mesh().num_axes(); ++axis)
+      if (graph_.mesh().axis(axis).size > 1) axes.push_back(axis);
+    std::optional<SolvedLayouts> best =
+        SolveLayouts(opened_, propagated_, choices_, options_.topology, Replication(),
+                     {.open = {.arguments = AxisSet(AxisList(axes.begin(), axes.end()))},
+                      .byte_seconds = price,
+                      .fold = &fold_});
+    if (axes.size() < 2 || (best.has_value() && best->is_optimal)) return best;
+    for (size_t first = 0; first < axes.size(); ++first) {
+      std::optional<SolvedLayouts> found = Descend(axes, price);
+      if (found.has_value() && (!best.has_value() || found->cost < best->cost)) {
+        if (best.has_value()) found->lower_bound = best->lower_bound;
+        best = std::move(found);
+      }
+      std::rotate(axes.begin(), axes.begin() + 1, axes.end());
+    }
+    return best;
+  }
+
+  // Lays values out along one axis after the other, with what was found along the others, until nothing costs less.
+  std::optional<SolvedLayouts> Descend(const std::vector<int>& axes, double price) const {
+    Graph laid_out = opened_, propagated = propagated_;
+    std::vector<std::optional<Choice>> choices = choices_;
+    std::optional<SolvedLayouts> best;
+    AxisSet seen;
+    size_t failures = 0;
+    for (size_t step = 0; failures < axes.size() && step < kMostSteps * axes.size(); ++step) {
+      const AxisSet axis{AxisList{axes[step % axes.size()]}};
+      seen = seen.Union(axis);
+      std::optional<SolvedLayouts> found = SolveLayouts(
+          opened_, propagated, choices, options_.topology, Replication(),
+          {.open = {.arguments = axis, .fixed = seen.Minus(axis)}, .byte_seconds = price, .fold = &fold_});
+      if (!found.has_value() || (best.has_value() && found->cost >= best->cost)) {
+        ++failures;
+        continue;
+      }
+      failures = 0;
+      for (ValueId id = 0; id < static_cast<ValueId>(opened_.values().size()); ++id) {
+        const ValueInfo& info = opened_.value(id);
+        const bool is_relayout = info.node >= 0 && opened_.nodes()[info.node].row->name == "relayout";
+        const Layout& layout = *found->propagated.value(id).layout;
+        if (info.layout.has_value() || is_relayout || layout.is_partial()) continue;
+        laid_out.mutable_value(id).layout = layout;
+      }
+      propagated = Propagate(laid_out).graph;
+      choices = ChooseCuts(propagated, options_.topology, Replication());
+      best = std::move(found);
+    }
+    return best;
+  }
+
   // Values that would lie otherwise by the arguments' pins alone.
   void PinValues(const SolvedLayouts& solved, Graph& graph) const {
     const Graph guessed = Propagate(FoldSizes(graph)).graph;
     for (ValueId id = 0; id < static_cast<ValueId>(graph.values().size()); ++id) {
       ValueInfo& info = graph.mutable_value(id);
-      if (info.node < 0 || info.layout.has_value() || graph.nodes()[info.node].row->name == "relayout") continue;
+      if (info.node < 0 || info.layout.has_value() || graph.nodes()[info.node].row->name == "relayout")
+        continue;
       const ValueId there = to_opened_[id];
       const Layout& layout = *solved.propagated.value(there).layout;
-      if (layout.is_partial() || layout == *guessed.value(there).layout ||
-          opened_.value(there).node < 0 || opened_.value(there).type != info.type)
+      if (layout.is_partial() || layout == *guessed.value(there).layout || opened_.value(there).node < 0 ||
+          opened_.value(there).type != info.type)
         continue;
       info.layout = layout;
     }
@@ -147,8 +206,7 @@ class LayoutFinder {
       const Node& node = opened_.nodes()[n];
       if (!solved.choices[n].has_value() || IsUpdateOf(node, variable)) continue;
       for (size_t i = 0; i < node.operands.size(); ++i)
-        if (node.operands[i] == variable &&
-            !kept.Minus(solved.choices[n]->operands[i].ShardedAxes()).empty())
+        if (node.operands[i] == variable && !kept.Minus(solved.choices[n]->operands[i].ShardedAxes()).empty())
           return true;
     }
     return false;
@@ -163,19 +221,45 @@ class LayoutFinder {
 
   const Graph& graph_;
   CompileOptions options_;
+  const int64_t budget_;
   std::vector<ValueId> to_opened_;  // per value of the program, without loops: its value in opened_
   Graph opened_, propagated_;
-  bool is_opened_ = false, has_manual_ = false;
+  bool is_opened_ = false, is_solvable_ = false;
   std::vector<std::optional<Choice>> choices_;
+  Fold fold_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::vector<FoundLayouts>> FindLayouts(const Graph& graph, const CompileOptions& options,
-                                                      int most) {
+                                                      const FindOptions& find) {
   MESHWORK_RETURN_IF_ERROR(graph.status());
   MESHWORK_RETURN_IF_ERROR(options.topology.CheckDescribes(graph.mesh()));
-  return LayoutFinder(graph, options).Run(most);
+  if (find.most < 1) return InvalidArgument("FindLayouts: most={}; ask for at least one plan.", find.most);
+  std::vector<FoundLayouts> all;
+  for (const Graph& tried : find.cuts_mesh ? OnCutMeshes(graph) : std::vector<Graph>{graph}) {
+    MESHWORK_ASSIGN_OR_RETURN(std::vector<FoundLayouts> found, LayoutFinder(tried, options).Run());
+    std::move(found.begin(), found.end(), std::back_inserter(all));
+  }
+  int64_t least = kNoLimit;
+  for (const FoundLayouts& plan : all) least = std::min(least, plan.cost.peak_bytes);
+  std::erase_if(all, [&](const FoundLayouts& plan) { return !Fits(plan, options.memory_budget); });
+  if (all.empty())
+    return absl::ResourceExhaustedError(fmt::format(
+        "FindLayouts: a device may hold {} B, and the layouts that need the least memory, of those that were "
+        "tried, take {} B. Give more memory or more devices.",
+        options.memory_budget, least));
+  std::stable_sort(all.begin(), all.end(), [](const FoundLayouts& a, const FoundLayouts& b) {
+    return std::pair(a.seconds(), a.cost.peak_bytes) < std::pair(b.seconds(), b.cost.peak_bytes);
+  });
+  std::vector<FoundLayouts> found;
+  for (FoundLayouts& plan : all) {
+    const bool is_new = std::none_of(found.begin(), found.end(), [&](const FoundLayouts& other) {
+      return other.graph.mesh() == plan.graph.mesh() && other.pins == plan.pins;
+    });
+    if (is_new && static_cast<int>(found.size()) < find.most) found.push_back(std::move(plan));
+  }
+  return found;
 }
 
 }  // namespace meshwork

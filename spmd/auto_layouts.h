@@ -2,7 +2,7 @@
 // takes little time, within what memory devices have, on top of what the user has pinned.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(const std::vector<FoundLayouts> found,
-//                             FindLayouts(graph, {.topology = topology, .memory_budget = 16e9}));
+//                             FindLayouts(graph, {.memory_budget = int64_t{16} << 30, .topology = topology}));
 //   Compile(found[0].graph, {.topology = topology})     // the fastest, with its pins
 //
 // The search is SolveLayouts (solve_layouts.h) with arguments open. What devices hold has a price there, in seconds per
@@ -30,20 +30,29 @@ struct FoundLayouts {
     std::string name;    // of an input or a variable
     std::string layout;  // "{batch,_}", as a text says it
     bool gathers;        // kept so, and gathered for each op that reads it
+
+    bool operator==(const Pin&) const = default;
   };
 
   Graph graph;                 // the program, with a pin for every argument
   std::vector<Pin> pins;       // those that the user has not given
   StepCost cost;               // of the compiled step
   double compute_seconds = 0;  // its floating-point operations
-  double gap = 0;              // how much less the search's cost could be, as a part of it; 0: it is the least
+  double gap = 0;  // how much less the search's cost could be, as a part of it; 0: it is the least
   double seconds() const { return cost.seconds + compute_seconds; }
 };
 
-// `options`: those of the compile that is asked for; verify and dump are not looked at. Returns plans that fit into
-// options.memory_budget, the fastest first, at most `most`, each with other pins. Errors: those of Compile, for the
-// program as it is pinned; RESOURCE_EXHAUSTED: no plan fits, with the least memory that one needs.
+struct FindOptions {
+  int most = 3;  // plans that are returned
+  // Also tries the mesh with an axis cut in two parts, each axis in every way: layouts may then be cut by a part of
+  // it, as a batch by "x:(1)4" and columns by "x:(4)2". Each takes a search of its own.
+  bool cuts_mesh = false;
+};
+
+// `options`: those of the compile that is asked for; verify, dump and the replication budget are not looked at.
+// Returns plans that fit into options.memory_budget, the fastest first, each with other pins. Errors: those of Compile,
+// for the program as it is pinned; RESOURCE_EXHAUSTED: no plan fits, with the least memory that one needs.
 absl::StatusOr<std::vector<FoundLayouts>> FindLayouts(const Graph& graph, const CompileOptions& options = {},
-                                                      int most = 3);
+                                                      const FindOptions& find = {});
 
 }  // namespace meshwork

@@ -50,13 +50,7 @@ std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& pro
   if (std::any_of(now.refused.begin(), now.refused.end(),
                   [&](const RefusedGather& gather) { return replication.IsBoundWeight(gather.value); }))
     return std::nullopt;
-  // A manual region says itself how its values lie.
-  if (std::any_of(loops.begin(), loops.end(), [](const OpenedLoop& loop) { return IsManual(loop.node); }))
-    return std::nullopt;
-  // A dim that a relayout takes as it is follows the operand, which no table says.
-  for (const Node& node : pinned.nodes())
-    if (node.row->name == "relayout" && node.attrs.Get<LayoutPin>("layout").Has(DimMode::kMatch))
-      return std::nullopt;
+  if (!MaySolveLayouts(pinned, loops)) return std::nullopt;
   // What moves nothing costs least.
   if (now.moved.empty() && now.refused.empty()) return std::nullopt;
   std::optional<SolvedLayouts> solved = SolveLayouts(pinned, propagated, now.choices, topology, replication);

@@ -35,11 +35,12 @@ bool IsRelayout(const Node& node) { return node.row->name == "relayout"; }
 
 LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
                          const std::vector<std::optional<Choice>>& choices, const Fold& fold,
-                         const FoldedNodes& nodes, bool opens_arguments)
+                         const FoldedNodes& nodes, const OpenAxes& open)
     : pinned_(pinned),
       choices_(choices),
       fold_(fold),
       nodes_(nodes),
+      open_(open),
       table_(pinned.values().size(), 0),
       cuts_(pinned.values().size()),
       lies_(pinned.values().size(), 0),
@@ -58,14 +59,14 @@ LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
     for (CutId cut : TableOf(id).cuts(lies_[id])) {
       const int d = static_cast<int>(cuts_[id].size());
       cuts_[id].push_back({cut});
-      if (cut != kWhole && !IsLocked(id, d)) cuts_[id].back().push_back(kWhole);
+      if (cut != kWhole && !IsLocked(id, d) && KeepsFixed(id, d, kWhole)) cuts_[id].back().push_back(kWhole);
     }
   }
   for (const VariableUpdate& update : pinned.updates()) may_owe_[update.value] = false;
   for (const OutputInfo& output : pinned.outputs()) may_owe_[output.value] = false;
-  if (opens_arguments) {
+  if (!open.arguments.empty()) {
     for (const Argument& argument : pinned.arguments())
-      if (fold.value_of[argument.value] == argument.value) OfferAllAxes(argument.value);
+      if (fold.value_of[argument.value] == argument.value) Offer(argument.value);
   }
   FindKinds();
   Spread();
@@ -112,23 +113,38 @@ bool LayoutSpace::MayCut(const Node& node, const Letter& letter, CutId cut) cons
 
 // ---- Which cuts can reach a dim.
 
+bool LayoutSpace::KeepsFixed(ValueId id, int dim, CutId cut) const {
+  const AxisSet fixed = open_.fixed, all = pool_.axes(cut), now = pool_.axes(cuts_[id][dim][0]);
+  return fixed.empty() || all.Minus(all.Minus(fixed)) == now.Minus(now.Minus(fixed));
+}
+
 bool LayoutSpace::AddCut(ValueId id, int dim, CutId cut) {
   Candidates& cuts = cuts_[id][dim];
-  if (cuts.size() >= kMostCuts || Contains(cuts, cut) || kept_[id] || IsLocked(id, dim)) return false;
+  if (cuts.size() >= kMostCuts || Contains(cuts, cut) || kept_[id] || IsLocked(id, dim) ||
+      !KeepsFixed(id, dim, cut))
+    return false;
   cuts.push_back(cut);
   return true;
 }
 
-// Each dim by each axis, and by all axes that follow each other, as far as there are elements for their devices.
-void LayoutSpace::OfferAllAxes(ValueId id) {
+// Each dim by each of the axes, and by those that follow each other, alone or behind what cuts it now, as far as there
+// are elements for their devices.
+void LayoutSpace::Offer(ValueId id) {
   const Mesh& mesh = pinned_.mesh();
   const Shape& shape = pinned_.value(id).type.shape;
   for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
+    const CutId now = TableOf(id).cuts(lies_[id])[d];
+    AxisList before;
+    if (now != kWhole && !pool_.is_strided(now)) before = pool_.cut(now)[0].axes;
     for (int first = 0; first < mesh.num_axes(); ++first) {
-      AxisList axes;
-      for (int axis = first; axis < mesh.num_axes(); ++axis) {
-        axes.push_back(axis);
-        if (mesh.GroupSize(axes) <= shape[d]) AddCut(id, d, pool_.IdOf({{1, axes}}));
+      for (const AxisList& major : {AxisList(), before}) {
+        AxisList cut = major;
+        for (int axis = first; axis < mesh.num_axes() && open_.arguments.Contains(axis); ++axis) {
+          if (AxisSet(cut).Contains(axis)) break;
+          cut.push_back(axis);
+          if (mesh.axis(axis).size > 1 && mesh.GroupSize(cut) <= shape[d])
+            AddCut(id, d, pool_.IdOf({{1, cut}}));
+        }
       }
     }
   }

@@ -39,13 +39,19 @@ struct OpModes {
   const int* LeftBy(size_t mode) const { return left.data() + mode * results; }
 };
 
+// Layouts beyond those that flow from pins.
+struct OpenAxes {
+  AxisSet arguments;  // by these, arguments without pins may be cut, too
+  AxisSet fixed;      // by these, every value stays cut as Propagate has it
+};
+
 class LayoutSpace {
  public:
   // `pinned`: the user's program, its loops opened; `propagated`: Propagate's result for it; `choices`: how each
   // op runs there, nothing for relayouts; `fold`: of `propagated`, such that what is alike is pinned alike, and `nodes`
-  // its nodes; `opens_arguments`: those without pins may be cut by every axis. All must outlive this. Of values only the first of each class are known, and nodes are classes.
+  // its nodes; `open`: see there. All must outlive this. Of values only the first of each class are known, and nodes are classes.
   LayoutSpace(const Graph& pinned, const Graph& propagated, const std::vector<std::optional<Choice>>& choices,
-              const Fold& fold, const FoldedNodes& nodes, bool opens_arguments = false);
+              const Fold& fold, const FoldedNodes& nodes, const OpenAxes& open = {});
 
   LayoutTable& TableOf(ValueId id) { return tables_[table_[id]]; }
   // The layouts in which a value could be made, by their numbers in its table; one if all its dims are
@@ -93,7 +99,8 @@ class LayoutSpace {
   const Rule& RuleAt(int n) const { return kinds_[kind_[n]].rule; }
   const std::optional<Choice>& ChoiceNow(int n) const { return choices_[fold_.first[n]]; }
   void FindKinds();
-  void OfferAllAxes(ValueId id);
+  void Offer(ValueId id);
+  bool KeepsFixed(ValueId id, int dim, CutId cut) const;
   void Spread();
   // Per letter of the op's rule: how it could be cut, whole apart.
   std::vector<Candidates> OffersTo(int n) const;
@@ -122,6 +129,7 @@ class LayoutSpace {
   const std::vector<std::optional<Choice>>& choices_;  // per node of `pinned`
   const Fold& fold_;
   const FoldedNodes& nodes_;
+  const OpenAxes open_;
   CutPool pool_;
   std::deque<LayoutTable> tables_;             // per type
   std::vector<size_t> table_;                  // per value

@@ -7,12 +7,11 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "meshwork/control/loops.h"
 #include "meshwork/ir/program.h"
+#include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/spmd/fold_repeats.h"
 #include "meshwork/spmd/gather_on_use.h"
-#include "meshwork/spmd/layout_space.h"
 #include "meshwork/spmd/move_seconds.h"
 #include "meshwork/spmd/numbering.h"
 #include "meshwork/spmd/propagate.h"
@@ -27,7 +26,7 @@ constexpr double kImplied = 1;    // of one that the layouts imply
 // An op of more operations per element that it reads or writes runs on no fewer devices than before.
 constexpr double kHeavy = 8;
 constexpr size_t kMostStates = 160;  // of one value
-constexpr int kRounds = 1;  // what lies up to so many ops away tells ops apart
+constexpr int kRounds = 1;           // what lies up to so many ops away tells ops apart
 // Entries of all tables: a program with more, on a mesh of several axes, is left as it is.
 constexpr size_t kMostTableEntries = 4'000'000;
 
@@ -49,9 +48,9 @@ class LayoutSolver {
         topology_(topology),
         replication_(replication),
         options_(options),
-        fold_(FoldOf(pinned, propagated, choices, replication)),
+        fold_(options.fold != nullptr ? *options.fold : RepeatsOf(pinned, propagated, choices, replication)),
         nodes_(propagated, fold_),
-        space_(pinned, propagated, choices, fold_, nodes_, options.opens_arguments),
+        space_(pinned, propagated, choices, fold_, nodes_, options.open),
         held_(pinned.values().size()),
         readers_(pinned.values().size()),
         of_value_(pinned.values().size()) {}
@@ -85,6 +84,7 @@ class LayoutSolver {
     SolvedLayouts solved = Realized(found.assignment);
     solved.cost = found.cost;
     solved.lower_bound = found.lower_bound;
+    solved.is_optimal = found.is_optimal;
     return solved;
   }
 
@@ -93,30 +93,6 @@ class LayoutSolver {
   struct Variable {
     int index = -1;
   };
-
-  // Of layers that repeat only the first and the last are looked at.
-  static Fold FoldOf(const Graph& pinned, const Graph& propagated,
-                     const std::vector<std::optional<Choice>>& choices, const Replication& replication) {
-    const std::vector<bool> kept = KeptValues(pinned);
-    std::vector<uint64_t> value_marks, node_marks;
-    for (ValueId id = 0; id < static_cast<ValueId>(kept.size()); ++id) {
-      const ValueInfo& info = pinned.value(id);
-      uint64_t mark = (info.layout.has_value() ? 1 : 0) | (kept[id] ? 2 : 0);
-      mark |= replication.KindOf(id) << 2;
-      for (DimMode mode : info.modes) mark = MixedHash(mark, static_cast<uint64_t>(mode));
-      value_marks.push_back(mark);
-    }
-    const std::vector<int64_t> runs = RunsOf(pinned);
-    for (size_t n = 0; n < choices.size(); ++n) {
-      uint64_t mark = static_cast<uint64_t>(runs[n]);
-      if (choices[n].has_value()) {
-        for (const std::vector<Layout>* layouts : {&choices[n]->operands, &choices[n]->results})
-          for (const Layout& layout : *layouts) mark = MixedHash(mark, HashOf(layout));
-      }
-      node_marks.push_back(mark);
-    }
-    return SkipRepeats(propagated, FoldAlike(propagated, kRounds, value_marks, node_marks));
-  }
 
   Variable AddVariable(size_t states) {
     return states > 1 ? Variable{problem_.AddVariable(static_cast<int>(states))} : Variable{};
@@ -406,6 +382,37 @@ class LayoutSolver {
 };
 
 }  // namespace
+
+bool MaySolveLayouts(const Graph& pinned, std::span<const OpenedLoop> loops) {
+  return std::none_of(loops.begin(), loops.end(),
+                      [](const OpenedLoop& loop) { return IsManual(loop.node); }) &&
+         std::none_of(pinned.nodes().begin(), pinned.nodes().end(), [](const Node& node) {
+           return node.row->name == "relayout" && node.attrs.Get<LayoutPin>("layout").Has(DimMode::kMatch);
+         });
+}
+
+Fold RepeatsOf(const Graph& pinned, const Graph& propagated,
+               const std::vector<std::optional<Choice>>& choices, const Replication& replication) {
+  const std::vector<bool> kept = KeptValues(pinned);
+  std::vector<uint64_t> value_marks, node_marks;
+  for (ValueId id = 0; id < static_cast<ValueId>(kept.size()); ++id) {
+    const ValueInfo& info = pinned.value(id);
+    uint64_t mark = (info.layout.has_value() ? 1 : 0) | (kept[id] ? 2 : 0);
+    mark |= replication.KindOf(id) << 2;
+    for (DimMode mode : info.modes) mark = MixedHash(mark, static_cast<uint64_t>(mode));
+    value_marks.push_back(mark);
+  }
+  const std::vector<int64_t> runs = RunsOf(pinned);
+  for (size_t n = 0; n < choices.size(); ++n) {
+    uint64_t mark = static_cast<uint64_t>(runs[n]);
+    if (choices[n].has_value()) {
+      for (const std::vector<Layout>* layouts : {&choices[n]->operands, &choices[n]->results})
+        for (const Layout& layout : *layouts) mark = MixedHash(mark, HashOf(layout));
+    }
+    node_marks.push_back(mark);
+  }
+  return SkipRepeats(propagated, FoldAlike(propagated, kRounds, value_marks, node_marks));
+}
 
 std::optional<SolvedLayouts> SolveLayouts(const Graph& pinned, const Graph& propagated,
                                           const std::vector<std::optional<Choice>>& choices,

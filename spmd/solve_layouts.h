@@ -16,23 +16,26 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "meshwork/control/loops.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/mesh/topology.h"
 #include "meshwork/spmd/choose_cuts.h"
+#include "meshwork/spmd/layout_space.h"
 #include "meshwork/spmd/replication.h"
 
 namespace meshwork {
 
 struct SolveOptions {
-  // Arguments that are not pinned may lie in any layout on the axes of the mesh, rather than as Propagate has laid
-  // them out.
-  bool opens_arguments = false;
+  OpenAxes open = {};  // of layouts (layout_space.h)
   // What a byte costs that a device holds for long: of an argument, or of a value that is read much later than it is
   // made, as gradients read what the forward pass has made.
   double byte_seconds = 0;
+  // Which layers stand for others; null: RepeatsOf. Costs of searches with one fold can be compared.
+  const Fold* fold = nullptr;
   int64_t max_entries = 20'000'000;  // see MinSumOptions
 };
 
@@ -42,7 +45,16 @@ struct SolvedLayouts {
   std::vector<std::string> decisions;          // where values lie otherwise than before, a line each
   double cost = 0;                             // seconds
   double lower_bound = 0;                      // no other costs less, of those that are looked at
+  bool is_optimal = false;                     // the cost is the bound
 };
+
+// Whether the search knows all of a program, whose `loops` are opened: no manual region, which says itself how its
+// values lie, and no relayout that takes a dim as it is, which follows its operand.
+bool MaySolveLayouts(const Graph& pinned, std::span<const OpenedLoop> loops);
+
+// The layers of the program that SolveLayouts looks at; arguments as there.
+Fold RepeatsOf(const Graph& pinned, const Graph& propagated,
+               const std::vector<std::optional<Choice>>& choices, const Replication& replication);
 
 // `pinned`: a global program, its loops opened; `propagated`: Propagate's result for it; `choices`: how its ops run now,
 // nothing for relayouts. Nothing if no layouts are found that cost less, or the tables would be too large.

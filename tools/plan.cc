@@ -1,0 +1,185 @@
+// meshwork plan.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "meshwork/base/status.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/plan/explain.h"
+#include "meshwork/spmd/auto_layouts.h"
+#include "meshwork/storage/file.h"
+#include "tools/commands.h"
+#include "tools/program_file.h"
+
+namespace meshwork::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct PlanFlags {
+  ProgramChoice program;
+  CompileOptions compile;
+  FindOptions find;
+  std::string topology, output;
+  int64_t plans = 3;
+  bool open = false, price_pins = false, json = false;
+};
+
+// The program without what it pins.
+Graph Opened(Graph graph) {
+  for (ValueId id = 0; id < static_cast<ValueId>(graph.values().size()); ++id) {
+    ValueInfo& info = graph.mutable_value(id);
+    if (info.node >= 0 && graph.nodes()[info.node].row->name == "relayout") continue;
+    info.layout.reset();
+    info.modes.clear();
+  }
+  return graph;
+}
+
+// What a pin of an input or a variable costs: the time of the best plan with it, beyond that without it.
+struct PinPrice {
+  std::string name, layout, instead;
+  double seconds = 0;
+};
+
+absl::StatusOr<std::vector<PinPrice>> PricesOf(const Graph& graph, const PlanFlags& o, double with_all) {
+  std::vector<PinPrice> prices;
+  for (const Argument& argument : graph.arguments()) {
+    const ValueInfo& info = graph.value(argument.value);
+    if (!info.layout.has_value()) continue;
+    Graph without = graph;
+    without.mutable_value(argument.value).layout.reset();
+    without.mutable_value(argument.value).modes.clear();
+    FindOptions find = o.find;
+    find.most = 1;
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<FoundLayouts> found, FindLayouts(without, o.compile, find));
+    std::string instead;
+    for (const FoundLayouts::Pin& pin : found[0].pins)
+      if (pin.name == info.name) instead = pin.layout;
+    prices.push_back({info.name, info.layout->ToString(), instead, with_all - found[0].seconds()});
+  }
+  std::stable_sort(prices.begin(), prices.end(),
+                   [](const PinPrice& a, const PinPrice& b) { return a.seconds > b.seconds; });
+  return prices;
+}
+
+std::string PinText(const FoundLayouts::Pin& pin) {
+  return fmt::format("%{} {}{}", pin.name, pin.layout, pin.gathers ? " gather=on_use" : "");
+}
+
+// The pins of a plan that the best one has otherwise; of the best plan, all. Pins of many are counted.
+std::vector<std::string> PinsToShow(const FoundLayouts& plan, const FoundLayouts* best) {
+  constexpr size_t kMost = 12;
+  std::vector<std::string> shown;
+  size_t count = 0;
+  for (size_t i = 0; i < plan.pins.size(); ++i) {
+    const bool is_same =
+        best != nullptr && best->graph.mesh() == plan.graph.mesh() && best->pins[i] == plan.pins[i];
+    if (is_same || ++count > kMost) continue;
+    shown.push_back(PinText(plan.pins[i]));
+  }
+  if (count > kMost) shown.push_back(fmt::format("and {} more", count - kMost));
+  return shown;
+}
+
+std::string TextOf(const Graph& graph, const std::vector<FoundLayouts>& plans,
+                   const std::vector<PinPrice>& prices) {
+  std::string text = fmt::format("{} on mesh {}, the best of the layouts that were found:\n",
+                                 graph.name.empty() ? "program" : graph.name, graph.mesh().ToString());
+  text += fmt::format("  {:>4}  {:>10}  {:>10}  {:>10}  {:>14}  {:>11}  {:>14}  {:>6}\n", "plan", "time",
+                      "compute", "links", "sent, B", "collectives", "held, B", "gap");
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const FoundLayouts& plan = plans[i];
+    text += fmt::format("  {:>4}  {:>10}  {:>10}  {:>10}  {:>14}  {:>11}  {:>14}  {:>5.1f}%\n", i + 1,
+                        TimeToString(plan.seconds()), TimeToString(plan.compute_seconds),
+                        TimeToString(plan.cost.seconds), plan.cost.bytes, plan.cost.collectives,
+                        plan.cost.peak_bytes, 100 * plan.gap);
+  }
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const std::vector<std::string> pins = PinsToShow(plans[i], i == 0 ? nullptr : &plans[0]);
+    text += fmt::format("plan {}{}:\n", i + 1, i == 0 ? "" : ", where it differs from plan 1");
+    if (plans[i].graph.mesh() != graph.mesh())
+      text += fmt::format("  mesh {}\n", plans[i].graph.mesh().ToString());
+    for (const std::string& pin : pins) text += fmt::format("  {}\n", pin);
+    if (pins.empty()) text += plans[i].pins.empty() ? "  the program pins all\n" : "  in values alone\n";
+  }
+  if (!prices.empty()) text += "what the program's own pins cost:\n";
+  for (const PinPrice& price : prices)
+    text += price.seconds > 0 ? fmt::format("  %{} {}: {}; without it, {}\n", price.name, price.layout,
+                                            TimeToString(price.seconds), price.instead)
+                              : fmt::format("  %{} {}: nothing\n", price.name, price.layout);
+  return text;
+}
+
+Json JsonOf(const Graph& graph, const std::vector<FoundLayouts>& plans, const std::vector<PinPrice>& prices) {
+  Json json = {{"program", graph.name}, {"mesh", graph.mesh().ToString()}, {"plans", Json::array()}};
+  for (const FoundLayouts& plan : plans) {
+    Json one = {{"mesh", plan.graph.mesh().ToString()},
+                {"seconds", plan.seconds()},
+                {"compute_seconds", plan.compute_seconds},
+                {"link_seconds", plan.cost.seconds},
+                {"wire_bytes_per_device", plan.cost.bytes},
+                {"collectives", plan.cost.collectives},
+                {"peak_bytes", plan.cost.peak_bytes},
+                {"gap", plan.gap},
+                {"pins", Json::array()}};
+    for (const FoundLayouts::Pin& pin : plan.pins)
+      one["pins"].push_back({{"name", pin.name}, {"layout", pin.layout}, {"gather_on_use", pin.gathers}});
+    json["plans"].push_back(std::move(one));
+  }
+  for (const PinPrice& price : prices)
+    json["pin_prices"].push_back({{"name", price.name},
+                                  {"layout", price.layout},
+                                  {"instead", price.instead},
+                                  {"seconds", price.seconds}});
+  return json;
+}
+
+}  // namespace
+
+absl::Status Plan(Arguments args) {
+  PlanFlags o;
+  FlagTable flags(
+      "meshwork plan",
+      "Finds a layout for every input and variable that the program does not pin, such that a step takes\n"
+      "little time and fits into the memory of a device. Prints the best plans, and writes the program with\n"
+      "the pins of the best one.");
+  AddProgram(flags, o.program);
+  flags.Text("topology", kTopologyHelp, &o.topology);
+  flags.Bytes("memory-budget", "what a device may hold, as 500000, 512KiB, 16MiB, 2GiB; 0: no limit",
+              &o.compile.memory_budget);
+  flags.Int("plans", "so many plans are printed", &o.plans, /*at_least=*/1, /*at_most=*/100);
+  flags.Switch("open", "what the program pins is open, too", &o.open);
+  flags.Switch("cut-mesh", "also tries the mesh with an axis cut in two parts, in every way",
+               &o.find.cuts_mesh);
+  flags.Switch("price-pins", "says what each pin of the program costs, by a search without it",
+               &o.price_pins);
+  flags.Text("output", "writes the program with the pins of the best plan; - is standard output", &o.output);
+  flags.Switch("json", "prints the plans as JSON", &o.json);
+  if (const auto done = Parse(flags, args)) return *done;
+  if (o.output == "-" && o.json)
+    return InvalidArgument("--output - and --json both write to standard output; name a file for one.");
+  if (!o.output.empty() && o.output != "-")
+    MESHWORK_RETURN_IF_ERROR(BadInput(Annotate(CheckWritable(o.output), "--output: ")));
+  o.find.most = static_cast<int>(o.plans);
+  MESHWORK_ASSIGN_OR_RETURN(Graph graph, ReadProgram(o.program));
+  if (o.open) graph = Opened(std::move(graph));
+  MESHWORK_ASSIGN_OR_RETURN(o.compile.topology, ReadTopology(graph.mesh(), o.topology));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<FoundLayouts> plans, FindLayouts(graph, o.compile, o.find));
+  std::vector<PinPrice> prices;
+  if (o.price_pins) {
+    MESHWORK_ASSIGN_OR_RETURN(prices, PricesOf(graph, o, plans[0].seconds()));
+  }
+  if (o.output == "-") {
+    fmt::print("{}", PrintGraph(plans[0].graph));
+    return absl::OkStatus();
+  }
+  if (!o.output.empty()) MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(o.output, PrintGraph(plans[0].graph)));
+  if (o.json) fmt::print("{}\n", JsonOf(graph, plans, prices).dump(2));
+  else fmt::print("{}", TextOf(graph, plans, prices));
+  return absl::OkStatus();
+}
+
+}  // namespace meshwork::tools
