@@ -43,6 +43,10 @@ std::vector<Graph> OnCutMeshes(const Graph& graph) {
   return all;
 }
 
+bool IsPinned(const ValueInfo& info) {
+  return info.layout.has_value() && LayoutPin{*info.layout, info.modes}.is_locked();
+}
+
 bool Fits(const FoundLayouts& plan, int64_t budget) { return budget == 0 || plan.cost.peak_bytes <= budget; }
 
 // Searches for layouts of one program.
@@ -113,9 +117,10 @@ class LayoutFinder {
     for (size_t i = 0; i < graph_.arguments().size(); ++i) {
       const Argument& argument = graph_.arguments()[i];
       ValueInfo& info = found.graph.mutable_value(argument.value);
-      if (info.layout.has_value()) continue;
+      if (IsPinned(info)) continue;
       const ValueId there = opened_.arguments()[i].value;
       info.layout = laid_out.value(there).layout;
+      info.modes.clear();
       const bool gathers = argument.is_variable && solved.has_value() && IsGathered(there, *solved);
       if (gathers) info.gather = Gathering::kOnUse;
       found.pins.push_back({info.name, info.layout->ToString(), gathers});
@@ -173,8 +178,9 @@ class LayoutFinder {
         const ValueInfo& info = opened_.value(id);
         const bool is_relayout = info.node >= 0 && opened_.nodes()[info.node].row->name == "relayout";
         const Layout& layout = *found->propagated.value(id).layout;
-        if (info.layout.has_value() || is_relayout || layout.is_partial()) continue;
+        if (IsPinned(info) || is_relayout || layout.is_partial()) continue;
         laid_out.mutable_value(id).layout = layout;
+        laid_out.mutable_value(id).modes.clear();
       }
       propagated = Propagate(laid_out).graph;
       choices = ChooseCuts(propagated, options_.topology, Replication());

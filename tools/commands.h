@@ -28,6 +28,7 @@ absl::Status Explain(Arguments args);
 absl::Status Report(Arguments args);
 absl::Status Verify(Arguments args);
 absl::Status Run(Arguments args);
+absl::Status Plan(Arguments args);
 absl::Status Simulate(Arguments args);
 absl::Status Relayout(Arguments args);
 absl::Status Ops(Arguments args);

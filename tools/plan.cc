@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "meshwork/base/status.h"
+#include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/plan/explain.h"
 #include "meshwork/spmd/auto_layouts.h"

@@ -1,0 +1,216 @@
+// Layouts that are found without a pin cost no more than those that engineers write by hand, for the models that made
+// each of them known.
+#include "meshwork/spmd/auto_layouts.h"
+
+#include <functional>
+#include <limits>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
+
+namespace meshwork {
+namespace {
+
+using testing::HasSubstr;
+
+// A training step in the making, with the layouts of a plan or with none.
+class Step {
+ public:
+  Step(const std::string& mesh, bool is_pinned) : graph(Mesh::Parse(mesh).value()), is_pinned_(is_pinned) {}
+
+  Value Input(const std::string& name, DType dtype, const Shape& shape, const LayoutSpec& layout) {
+    return graph.Input(name, dtype, shape, is_pinned_ ? layout : OpenLayout(shape));
+  }
+  Value Weight(const std::string& name, const Shape& shape, const LayoutSpec& layout,
+               Gathering gather = Gathering::kWithinBudget) {
+    const Initializer initializer{.type = {F32, shape}};
+    const Variable weight = is_pinned_ ? graph.Var(name, initializer, layout, {.gather = gather})
+                                       : graph.Var(name, initializer, OpenLayout(shape));
+    weights_.push_back(weight);
+    return weight;
+  }
+  // Descends.
+  Graph Finish(const Value& loss) {
+    const std::vector<Value> gradients = Gradients(loss, weights_);
+    for (size_t i = 0; i < weights_.size(); ++i) graph.Update(weights_[i], weights_[i] - gradients[i] * 0.01);
+    graph.Output("loss", loss);
+    EXPECT_TRUE(graph.status().ok()) << graph.status();
+    return std::move(graph);
+  }
+
+  Graph graph;
+
+ private:
+  static LayoutSpec OpenLayout(const Shape& shape) { return LayoutSpec(shape.size(), OPEN); }
+
+  const bool is_pinned_;
+  std::vector<Variable> weights_;
+};
+
+struct Model {
+  std::string name, mesh;
+  std::function<Graph(bool is_pinned)> build;
+  int64_t memory_budget = 0;
+  std::string topology = {};  // JSON
+};
+
+void PrintTo(const Model& model, std::ostream* out) { *out << model.name; }
+
+// [batch, in] -> [batch, hidden] -> [batch, out], twice.
+Graph Mlp(const std::string& mesh, bool is_pinned, int64_t batch, int64_t units, int64_t hidden,
+          const LayoutSpec& rows, const LayoutSpec& columns, const LayoutSpec& x,
+          Gathering gather = Gathering::kWithinBudget) {
+  Step step(mesh, is_pinned);
+  Value h = step.Input("x", F32, {batch, units}, x);
+  const Value target = step.Input("target", F32, {batch, units}, x);
+  for (int layer = 0; layer < 2; ++layer) {
+    const Value wide =
+        Relu(MatMul(h, step.Weight(fmt::format("in{}", layer), {units, hidden}, columns, gather)));
+    h = MatMul(wide, step.Weight(fmt::format("out{}", layer), {hidden, units}, rows, gather));
+  }
+  return step.Finish(ReduceMean(SquaredDifference(h, target)));
+}
+
+std::vector<Model> Models() {
+  const LayoutSpec whole = {UNSHARDED, UNSHARDED}, rows = {"x", UNSHARDED}, columns = {UNSHARDED, "x"};
+  std::vector<Model> models;
+  // Many examples, few weights: each device has examples of its own.
+  models.push_back({"data_parallel", "x=8",
+                    [=](bool pinned) { return Mlp("x=8", pinned, 4096, 64, 128, whole, whole, rows); }});
+  // Few examples, wide layers: Megatron (Shoeybi et al., arXiv 1909.08053).
+  models.push_back({"megatron", "x=8",
+                    [=](bool pinned) { return Mlp("x=8", pinned, 32, 1024, 8192, rows, columns, whole); }});
+  // Weights and gradients that do not fit whole: ZeRO stage 3.
+  models.push_back(
+      {"zero3", "x=8",
+       [=](bool pinned) { return Mlp("x=8", pinned, 8192, 512, 2048, rows, rows, rows, Gathering::kOnUse); },
+       40'000'000});
+  // Hosts that are far apart take examples, the devices of one the weights.
+  models.push_back({"hybrid", "host=4,device=8",
+                    [](bool pinned) {
+                      return Mlp("host=4,device=8", pinned, 512, 1024, 4096, {"device", UNSHARDED},
+                                 {UNSHARDED, "device"}, {"host", UNSHARDED});
+                    },
+                    0,
+                    R"({"axes": {"host": {"bandwidth": 1e9, "latency": 1e-5},
+                                 "device": {"bandwidth": 1e11, "latency": 1e-6}}, "flops": 1e13})"});
+  // One long sequence: each device has some of its tokens.
+  models.push_back({"sequence", "x=8", [](bool pinned) {
+                      const LayoutSpec by_tokens = {UNSHARDED, "x", UNSHARDED};
+                      Step step("x=8", pinned);
+                      const Value x = step.Input("x", F32, {1, 4096, 64}, by_tokens);
+                      const Value in = step.Weight("in", {64, 256}, {UNSHARDED, UNSHARDED});
+                      const Value out = step.Weight("out", {256, 64}, {UNSHARDED, UNSHARDED});
+                      const Value normed = x / Sqrt(ReduceMean(Square(x), {2}, true) + 1e-6);
+                      return step.Finish(ReduceMean(Square(x + MatMul(Relu(MatMul(normed, in)), out))));
+                    }});
+  // The logits of a large vocabulary are cut along it.
+  models.push_back({"vocabulary", "x=8", [=](bool pinned) {
+                      Step step("x=8", pinned);
+                      const Value h = step.Input("h", F32, {64, 512}, whole);
+                      const Value labels = step.Input("labels", I32, {64}, {UNSHARDED});
+                      const Value w = step.Weight("w", {512, 32768}, columns);
+                      return step.Finish(SparseSoftmaxCrossEntropy(MatMul(h, w), labels));
+                    }});
+  // Each device has some experts.
+  models.push_back({"experts", "x=8", [](bool pinned) {
+                      const LayoutSpec by_expert = {"x", UNSHARDED, UNSHARDED};
+                      Step step("x=8", pinned);
+                      const Value x = step.Input("x", F32, {16, 64, 256}, by_expert);
+                      const Value in = step.Weight("in", {16, 256, 1024}, by_expert);
+                      const Value out = step.Weight("out", {16, 1024, 256}, by_expert);
+                      return step.Finish(ReduceMean(Square(MatMul(Relu(MatMul(x, in)), out))));
+                    }});
+  // One huge image: rows of it, and what windows need of the next ones.
+  models.push_back({"spatial", "x=8", [](bool pinned) {
+                      const LayoutSpec by_rows = {UNSHARDED, "x", UNSHARDED, UNSHARDED};
+                      const LayoutSpec filter = {UNSHARDED, UNSHARDED, UNSHARDED, UNSHARDED};
+                      Step step("x=8", pinned);
+                      const Value x = step.Input("x", F32, {1, 1024, 1024, 4}, by_rows);
+                      const Value w1 = step.Weight("w1", {3, 3, 4, 8}, filter);
+                      const Value w2 = step.Weight("w2", {3, 3, 8, 4}, filter);
+                      const ConvOptions same{.window = {.padding = WindowPadding::Same()}};
+                      return step.Finish(ReduceMean(Square(Conv(Relu(Conv(x, w1, same)), w2, same))));
+                    }});
+  // A table that no device can hold, and examples that look up rows of it.
+  models.push_back({"table", "x=8",
+                    [=](bool pinned) {
+                      Step step("x=8", pinned);
+                      const Value ids = step.Input("ids", I32, {256}, {"x"});
+                      const Value table = step.Weight("table", {1 << 18, 64}, rows);
+                      const Value top = step.Weight("top", {64, 64}, whole);
+                      return step.Finish(ReduceMean(Square(MatMul(Gather(table, ids, 0), top))));
+                    },
+                    40'000'000});
+  return models;
+}
+
+class AutoLayoutsTest : public testing::TestWithParam<Model> {};
+
+// What a plan's step takes, as FindLayouts counts it.
+double SecondsOf(const Graph& graph, const CompileOptions& options) {
+  const Program program = Compile(graph, options).value();
+  const StepCost cost = CostOf(program.body, options.topology);
+  const double links = options.topology.is_assumed()
+                           ? static_cast<double>(cost.bytes) / Topology::kAssumedLink.bandwidth
+                           : cost.seconds;
+  return links + CountFlops(program.body) / options.topology.flops();
+}
+
+TEST_P(AutoLayoutsTest, CostsNoMoreThanByHand) {
+  const Model& model = GetParam();
+  CompileOptions options{.memory_budget = model.memory_budget,
+                         .replication_budget = std::numeric_limits<int64_t>::max()};
+  if (!model.topology.empty())
+    options.topology = Topology::Parse(Mesh::Parse(model.mesh).value(), model.topology).value();
+  const Graph open = model.build(false);
+  const absl::StatusOr<std::vector<FoundLayouts>> found = FindLayouts(open, options);
+  ASSERT_TRUE(found.ok()) << found.status();
+  const double by_hand = SecondsOf(model.build(true), options);
+  EXPECT_LE((*found)[0].seconds(), by_hand * 1.0001) << PrintGraph((*found)[0].graph);
+  // What is found is what compiles, and is proven.
+  options.verify = true;
+  EXPECT_NEAR(SecondsOf((*found)[0].graph, options), (*found)[0].seconds(), 1e-9);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, AutoLayoutsTest, testing::ValuesIn(Models()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(FindLayoutsTest, PinsOfTheUserStay) {
+  const Graph graph = ParseGraph(R"(mesh [x=2]
+func f(%a: f32[8,4] {_,x}, %w: f32[4,6]) {
+  %h = matmul %a, %w
+  return h=%h
+})")
+                          .value();
+  const std::vector<FoundLayouts> found = FindLayouts(graph).value();
+  EXPECT_EQ(found[0].graph.value(0).layout->ToString(), "{_,x}");
+  ASSERT_EQ(found[0].pins.size(), 1);
+  EXPECT_EQ(found[0].pins[0].name, "w");
+}
+
+TEST(FindLayoutsTest, SaysWhatMemoryIsLeastNeeded) {
+  const Graph graph = Mlp("x=2", false, 64, 64, 64, {}, {}, {});
+  const absl::StatusOr<std::vector<FoundLayouts>> found = FindLayouts(graph, {.memory_budget = 100});
+  EXPECT_EQ(found.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(MessageOf(found.status())), HasSubstr("a device may hold 100 B"));
+}
+
+TEST(FindLayoutsTest, CutsTheMeshWhereThatIsAsked) {
+  const Graph graph = Mlp("x=8", false, 64, 512, 2048, {}, {}, {});
+  const double without = FindLayouts(graph).value()[0].seconds();
+  const std::vector<FoundLayouts> cut = FindLayouts(graph, {}, {.most = 10, .cuts_mesh = true}).value();
+  EXPECT_LE(cut[0].seconds(), without);
+  for (size_t i = 1; i < cut.size(); ++i) EXPECT_LE(cut[i - 1].seconds(), cut[i].seconds());
+}
+
+}  // namespace
+}  // namespace meshwork
