@@ -114,6 +114,7 @@ class LayoutFinder {
     FoundLayouts found{.graph = graph_};
     if (solved.has_value() && solved->cost > 0) found.gap = 1 - solved->lower_bound / solved->cost;
     const Graph& laid_out = solved.has_value() ? solved->propagated : propagated_;
+    const std::vector<bool> gathered = solved.has_value() ? Gathered(*solved) : std::vector<bool>();
     for (size_t i = 0; i < graph_.arguments().size(); ++i) {
       const Argument& argument = graph_.arguments()[i];
       ValueInfo& info = found.graph.mutable_value(argument.value);
@@ -121,7 +122,7 @@ class LayoutFinder {
       const ValueId there = opened_.arguments()[i].value;
       info.layout = laid_out.value(there).layout;
       info.modes.clear();
-      const bool gathers = argument.is_variable && solved.has_value() && IsGathered(there, *solved);
+      const bool gathers = argument.is_variable && solved.has_value() && gathered[there];
       if (gathers) info.gather = Gathering::kOnUse;
       found.pins.push_back({info.name, info.layout->ToString(), gathers});
     }
@@ -205,24 +206,24 @@ class LayoutFinder {
     }
   }
 
-  // Whether an op reads the variable on fewer axes than it is kept on.
-  bool IsGathered(ValueId variable, const SolvedLayouts& solved) const {
-    const AxisSet kept = solved.propagated.value(variable).layout->ShardedAxes();
+  // Per value, whether it is a variable that an op, other than its update, reads on fewer axes than it is kept on.
+  std::vector<bool> Gathered(const SolvedLayouts& solved) const {
+    std::vector<bool> gathered(opened_.values().size(), false);
+    std::vector<ValueId> updates(opened_.values().size(), kNoValue);  // per value: the variable that gets it
+    for (const VariableUpdate& update : opened_.updates())
+      updates[update.value] = opened_.arguments()[update.argument].value;
     for (size_t n = 0; n < solved.choices.size(); ++n) {
       const Node& node = opened_.nodes()[n];
-      if (!solved.choices[n].has_value() || IsUpdateOf(node, variable)) continue;
-      for (size_t i = 0; i < node.operands.size(); ++i)
-        if (node.operands[i] == variable && !kept.Minus(solved.choices[n]->operands[i].ShardedAxes()).empty())
-          return true;
+      for (size_t i = 0; solved.choices[n].has_value() && i < node.operands.size(); ++i) {
+        const ValueId id = node.operands[i];
+        const bool is_update = std::any_of(node.results.begin(), node.results.end(),
+                                           [&](ValueId result) { return updates[result] == id; });
+        const AxisSet kept = solved.propagated.value(id).layout->ShardedAxes();
+        if (!is_update && !kept.Minus(solved.choices[n]->operands[i].ShardedAxes()).empty())
+          gathered[id] = true;
+      }
     }
-    return false;
-  }
-
-  bool IsUpdateOf(const Node& node, ValueId variable) const {
-    return std::any_of(opened_.updates().begin(), opened_.updates().end(), [&](const VariableUpdate& update) {
-      return opened_.arguments()[update.argument].value == variable &&
-             std::find(node.results.begin(), node.results.end(), update.value) != node.results.end();
-    });
+    return gathered;
   }
 
   const Graph& graph_;
