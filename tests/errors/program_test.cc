@@ -18,6 +18,7 @@
 #include "meshwork/runtime/local_program.h"
 #include "meshwork/runtime/replicas.h"
 #include "meshwork/runtime/tensor_compare.h"
+#include "meshwork/spmd/auto_layouts.h"
 #include "meshwork/spmd/compile.h"
 #include "runtime/programs.h"
 
@@ -25,6 +26,22 @@ namespace meshwork {
 namespace {
 
 Graph Parse(std::string_view text) { return ParseGraph(text, "step.mw").value(); }
+
+TEST(ProgramErrors, FindLayouts) {
+  const auto find = [](std::string_view text, const CompileOptions& options = {}, int most = 3) {
+    return FindLayouts(Parse(text), options, {.most = most}).status();
+  };
+  constexpr std::string_view kProduct =
+      "mesh [x=2] func f(%a: f32[8,4], var %w: f32[4,6]) { %h = matmul %a, %w return h=%h }";
+  const Topology other = Topology::Create(Mesh::Parse("y=2").value(),
+                                          {{.axis = "y", .link = {.bandwidth = 1e9, .latency = 1e-6}}})
+                             .value();
+  ExpectErrors("find_layouts", {
+                                   MISTAKE(find(kProduct, {}, 0)),
+                                   MISTAKE(find(kProduct, {.memory_budget = 100})),
+                                   MISTAKE(find(kProduct, {.topology = other})),
+                               });
+}
 
 TEST(ProgramErrors, Rebatch) {
   auto rebatch = [](std::string_view text, int64_t from = 8, int64_t to = 4) {

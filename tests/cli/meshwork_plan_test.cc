@@ -1,0 +1,68 @@
+// The command plan of the program meshwork. Which layouts are found says tests/spmd/auto_layouts_test.cc.
+#include <string>
+
+#include "cli/meshwork_tool.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "meshwork/ir/text.h"
+#include "nlohmann/json.hpp"
+
+namespace meshwork {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+constexpr std::string_view kLayers = R"(mesh [x=8]
+func layers(%h: f32[32,1024], var %in: f32[1024,8192], var %out: f32[8192,1024]) {
+  %wide = matmul %h, %in
+  %positive = relu %wide
+  %y = matmul %positive, %out
+  return y=%y
+}
+)";
+
+TEST_F(MeshworkTest, PlanWritesTheProgramWithItsPins) {
+  const std::string layers = File("layers.mw", kLayers), page = Path("laid_out.mw");
+  const std::string table = Output({"plan", layers, "--memory-budget=12MiB", "--output", page});
+  EXPECT_THAT(table, HasSubstr("%in {_,x}"));
+  EXPECT_THAT(table, HasSubstr("%out {x,_}"));
+  const Graph laid_out = ParseGraph(Contents(page)).value();
+  EXPECT_EQ(laid_out.value(1).layout->ToString(), "{_,x}");
+  EXPECT_EQ(Output({"plan", layers, "--memory-budget=12MiB", "--output", "-"}), Contents(page));
+  // What it writes leaves nothing to find.
+  EXPECT_THAT(Output({"plan", page}), HasSubstr("the program pins all"));
+}
+
+TEST_F(MeshworkTest, PlanSaysWhatPinsCost) {
+  const std::string layers = File("layers.mw", kLayers);
+  const json plans = json::parse(Output({"plan", layers, "--memory-budget=12MiB", "--layout", "in={x,_}",
+                                         "--price-pins", "--json", "--plans=1"}));
+  ASSERT_EQ(plans.at("plans").size(), 1);
+  EXPECT_EQ(plans.at("plans")[0].at("pins").size(), 2);
+  ASSERT_EQ(plans.at("pin_prices").size(), 1);
+  EXPECT_EQ(plans.at("pin_prices")[0].at("name"), "in");
+  EXPECT_EQ(plans.at("pin_prices")[0].at("instead"), "{_,x}");
+  EXPECT_GT(plans.at("pin_prices")[0].at("seconds"), 0);
+  const json open = json::parse(
+      Output({"plan", layers, "--memory-budget=12MiB", "--layout", "in={x,_}", "--open", "--json"}));
+  EXPECT_EQ(open.at("plans")[0].at("pins").size(), 3);
+  EXPECT_LT(open.at("plans")[0].at("seconds"), plans.at("plans")[0].at("seconds"));
+}
+
+TEST_F(MeshworkTest, PlanFitsIntoMemory) {
+  const std::string layers = File("layers.mw", kLayers);
+  const json tight = json::parse(Output({"plan", layers, "--memory-budget=12MiB", "--json"}));
+  for (const json& plan : tight.at("plans")) EXPECT_LE(plan.at("peak_bytes"), 12 << 20);
+  const Finished over = Run({"plan", layers, "--memory-budget=1MiB"});
+  EXPECT_EQ(over.code, 1);
+  EXPECT_THAT(over.err, HasSubstr("meshwork plan: FindLayouts: a device may hold 1048576 B"));
+  ExpectFails(Run({"plan", layers, "--output=-", "--json"}), 2,
+              "meshwork plan: --output - and --json both write to standard output; name a file for one.");
+  const Finished nowhere = Run({"plan", layers, "--output", Path("none/plan.mw")});
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_THAT(nowhere.err, HasSubstr("meshwork plan: --output: "));
+}
+
+}  // namespace
+}  // namespace meshwork
