@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "docs/search_picture.h"
 #include "docs/served_picture.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -327,7 +328,8 @@ std::map<std::string, std::string> DrawPictures() {
           {"partial.svg", DrawPartial().ToString()},
           {"relayout.svg", DrawRelayout().ToString()},
           {"strategies.svg", DrawStrategies().ToString()},
-          {"parameter_servers.svg", DrawParameterServers().ToString()}};
+          {"parameter_servers.svg", DrawParameterServers().ToString()},
+          {"search.svg", DrawSearch().ToString()}};
 }
 
 }  // namespace meshwork::docs

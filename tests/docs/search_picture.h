@@ -1,0 +1,10 @@
+// The picture of the search for layouts (docs/architecture.md).
+#pragma once
+
+#include "meshwork/base/svg.h"
+
+namespace meshwork::docs {
+
+Svg DrawSearch();
+
+}  // namespace meshwork::docs
