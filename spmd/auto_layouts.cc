@@ -11,6 +11,7 @@
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/spmd/choose_cuts.h"
+#include "meshwork/spmd/insert_relayouts.h"
 #include "meshwork/spmd/propagate.h"
 #include "meshwork/spmd/simplify.h"
 #include "meshwork/spmd/solve_layouts.h"
@@ -22,6 +23,7 @@ constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 // How often the price of memory is raised until a plan fits, by which factor, and how often it is then halved.
 constexpr int kRaises = 10, kHalvings = 3;
 constexpr double kRaise = 8;
+constexpr int kMostRefusals = 3;  // times that gathers are allowed, which may need others
 constexpr size_t kMostSteps = 3;  // times each axis
 // Of layouts that take the same time, those that need less memory: a byte that is held costs this part of a byte that is
 // sent.
@@ -61,8 +63,6 @@ class LayoutFinder {
     options_.verify = false;
     options_.dump = nullptr;
     options_.memory_budget = 0;
-    // Found layouts are asked for, as those of a user are.
-    options_.replication_budget = kNoLimit;
     opened_ = FoldSizes(graph, &to_opened_);
     std::vector<OpenedLoop> loops;
     if (HasLoops(opened_)) {
@@ -127,6 +127,7 @@ class LayoutFinder {
       found.pins.push_back({info.name, info.layout->ToString(), gathers});
     }
     if (solved.has_value() && !is_opened_) PinValues(*solved, found.graph);
+    AllowGathers(found.graph);
     MESHWORK_ASSIGN_OR_RETURN(const Program program, Compile(found.graph, options_));
     found.cost = CostOf(program.body, options_.topology);
     if (options_.topology.is_assumed())
@@ -203,6 +204,30 @@ class LayoutFinder {
           opened_.value(there).type != info.type)
         continue;
       info.layout = layout;
+    }
+  }
+
+  // What the found layouts gather is asked for.
+  void AllowGathers(Graph& graph) const {
+    for (int round = 0; round < kMostRefusals; ++round) {
+      std::vector<ValueId> to;
+      Graph opened = FoldSizes(graph, &to);
+      if (is_opened_) opened = OpenLoops(opened).graph;
+      const std::vector<RefusedGather> refused =
+          InsertRelayouts(Propagate(opened).graph, options_.topology,
+                          Replication(opened, options_.replication_budget))
+              .refused;
+      if (refused.empty()) return;
+      std::vector<bool> is_allowed(opened.values().size(), false);
+      for (const RefusedGather& gather : refused) is_allowed[gather.value] = true;
+      if (is_opened_) {
+        for (size_t i = 0; i < graph.arguments().size(); ++i)
+          if (is_allowed[opened.arguments()[i].value])
+            graph.mutable_value(graph.arguments()[i].value).gather = Gathering::kAllowed;
+        continue;
+      }
+      for (ValueId id = 0; id < static_cast<ValueId>(graph.values().size()); ++id)
+        if (is_allowed[to[id]]) graph.mutable_value(id).gather = Gathering::kAllowed;
     }
   }
 

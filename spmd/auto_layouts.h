@@ -49,7 +49,8 @@ struct FindOptions {
   bool cuts_mesh = false;
 };
 
-// `options`: those of the compile that is asked for; verify, dump and the replication budget are not looked at.
+// `options`: those of the compile that is asked for; verify and dump are not looked at. What a plan gathers beyond the
+// replication budget is marked gather=allowed in it.
 // Returns plans that fit into options.memory_budget, the fastest first, each with other pins. Errors: those of Compile,
 // for the program as it is pinned; RESOURCE_EXHAUSTED: no plan fits, with the least memory that one needs.
 absl::StatusOr<std::vector<FoundLayouts>> FindLayouts(const Graph& graph, const CompileOptions& options = {},

@@ -2,8 +2,8 @@
 // each of them known.
 #include "meshwork/spmd/auto_layouts.h"
 
+#include <filesystem>
 #include <functional>
-#include <limits>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -15,6 +15,7 @@
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
+#include "support/golden.h"
 
 namespace meshwork {
 namespace {
@@ -167,8 +168,7 @@ double SecondsOf(const Graph& graph, const CompileOptions& options) {
 
 TEST_P(AutoLayoutsTest, CostsNoMoreThanByHand) {
   const Model& model = GetParam();
-  CompileOptions options{.memory_budget = model.memory_budget,
-                         .replication_budget = std::numeric_limits<int64_t>::max()};
+  CompileOptions options{.memory_budget = model.memory_budget};
   if (!model.topology.empty())
     options.topology = Topology::Parse(Mesh::Parse(model.mesh).value(), model.topology).value();
   const Graph open = model.build(false);
@@ -183,6 +183,38 @@ TEST_P(AutoLayoutsTest, CostsNoMoreThanByHand) {
 
 INSTANTIATE_TEST_SUITE_P(Models, AutoLayoutsTest, testing::ValuesIn(Models()),
                          [](const auto& info) { return info.param.name; });
+
+// Programs of all kinds, loops and manual regions among them, with nothing pinned but what relayouts ask for: a plan is
+// found, and compiles, and takes no longer than with the pins of the file.
+TEST(FindLayoutsTest, OpenedProgramsCompile) {
+  constexpr double kMore = 1.001;
+  int count = 0, dearer = 0;
+  for (const char* folder : {"cases", "compile", "choose_layouts", "open_loops"}) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(fmt::format("{}/spmd/{}", MESHWORK_TEST_DIR, folder))) {
+      const std::string text =
+          ReadGolden(fmt::format("spmd/{}/{}", folder, entry.path().filename().string()));
+      const absl::StatusOr<Graph> graph = ParseGraph(text.substr(0, text.find("----\n")));
+      if (!graph.ok()) continue;
+      Graph open = *graph;
+      for (ValueId id = 0; id < static_cast<ValueId>(open.values().size()); ++id) {
+        ValueInfo& info = open.mutable_value(id);
+        if (info.node >= 0) continue;
+        info.layout.reset();
+        info.modes.clear();
+      }
+      SCOPED_TRACE(entry.path().string());
+      const absl::StatusOr<std::vector<FoundLayouts>> found = FindLayouts(open);
+      ASSERT_TRUE(found.ok()) << found.status();
+      ++count;
+      const absl::StatusOr<Program> pinned = Compile(*graph);
+      if (pinned.ok() && (*found)[0].seconds() > kMore * SecondsOf(*graph, {})) ++dearer;
+    }
+  }
+  EXPECT_GT(count, 100);
+  // Those that a cut of the mesh serves, which is not tried here, and attention with fewer heads of keys than of queries.
+  EXPECT_LE(dearer, 8);
+}
 
 TEST(FindLayoutsTest, PinsOfTheUserStay) {
   const Graph graph = ParseGraph(R"(mesh [x=2]
