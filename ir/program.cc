@@ -4,6 +4,7 @@
 
 #include "fmt/ranges.h"
 #include "meshwork/base/hash.h"
+#include "meshwork/base/saturate.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/collective_spec.h"
 #include "meshwork/ir/exchange.h"
@@ -76,7 +77,7 @@ namespace {
 
 void Summarize(const Graph& local, int64_t times, std::vector<CollectiveSummary>& all) {
   for (const Node& node : local.nodes()) {
-    for (const auto& region : node.regions) Summarize(*region, times * TimesOf(node), all);
+    for (const auto& region : node.regions) Summarize(*region, SaturatedProduct(times, TimesOf(node)), all);
     if (!Communicates(local, node)) continue;
     const CollectiveSpec collective = CollectiveOf(node);
     const std::string axes = local.mesh().AxesToString(collective.axes);
@@ -84,10 +85,10 @@ void Summarize(const Graph& local, int64_t times, std::vector<CollectiveSummary>
       return s.type == node.row->name && s.axes == axes;
     });
     if (it == all.end()) it = all.insert(all.end(), {std::string(node.row->name), axes});
-    it->count += times;
+    it->count = SaturatedSum(it->count, times);
     const Traffic traffic = WireTraffic(local, node);
-    it->bytes += times * traffic.busiest();
-    it->received += times * traffic.received;
+    it->bytes = SaturatedSum(it->bytes, SaturatedProduct(times, traffic.busiest()));
+    it->received = SaturatedSum(it->received, SaturatedProduct(times, traffic.received));
   }
 }
 

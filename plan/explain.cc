@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/saturate.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/plan/memory_report.h"
@@ -120,7 +121,8 @@ namespace {
 template <typename F>
 void ForCollectives(const Graph& local, int64_t times, F&& f) {
   for (const Node& node : local.nodes()) {
-    for (const auto& region : node.regions) ForCollectives(*region, times * TimesOf(node), f);
+    for (const auto& region : node.regions)
+      ForCollectives(*region, SaturatedProduct(times, TimesOf(node)), f);
     if (Communicates(local, node)) f(local, node, times);
   }
 }
@@ -130,10 +132,10 @@ void ForCollectives(const Graph& local, int64_t times, F&& f) {
 StepCost CostOf(const Graph& local, const Topology& topology) {
   StepCost cost{.peak_bytes = LogicalPeakBytes(local)};
   ForCollectives(local, 1, [&](const Graph& program, const Node& node, int64_t times) {
-    cost.collectives += times;
+    cost.collectives = SaturatedSum(cost.collectives, times);
     const Traffic traffic = WireTraffic(program, node);
-    cost.bytes += times * traffic.busiest();
-    cost.received += times * traffic.received;
+    cost.bytes = SaturatedSum(cost.bytes, SaturatedProduct(times, traffic.busiest()));
+    cost.received = SaturatedSum(cost.received, SaturatedProduct(times, traffic.received));
     if (!topology.is_assumed())
       cost.seconds += static_cast<double>(times) * CollectiveSeconds(program, node, topology);
   });

@@ -1,7 +1,7 @@
 #include "meshwork/plan/memory_plan.h"
 
 #include <algorithm>
-#include <numeric>
+#include <limits>
 
 #include "meshwork/base/status.h"
 
@@ -65,13 +65,17 @@ MemoryPlan PlanBuffers(std::span<const BufferRequest> requests, int64_t alignmen
 std::vector<int64_t> LiveBytes(std::span<const BufferRequest> requests) {
   int ticks = 0;
   for (const BufferRequest& request : requests) ticks = std::max(ticks, request.end + 1);
-  std::vector<int64_t> live(ticks + 1, 0);  // first how much comes and goes
+  std::vector<__int128> changes(ticks + 1, 0);  // how much comes and goes
   for (const BufferRequest& request : requests) {
-    live[request.begin] += request.bytes;
-    live[request.end + 1] -= request.bytes;
+    changes[request.begin] += request.bytes;
+    changes[request.end + 1] -= request.bytes;
   }
-  std::partial_sum(live.begin(), live.end(), live.begin());
-  live.pop_back();
+  std::vector<int64_t> live;
+  __int128 now = 0;
+  for (int tick = 0; tick < ticks; ++tick) {
+    now += changes[tick];
+    live.push_back(static_cast<int64_t>(std::min<__int128>(now, std::numeric_limits<int64_t>::max())));
+  }
   return live;
 }
 

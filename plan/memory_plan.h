@@ -30,7 +30,7 @@ struct MemoryPlan {
 // Laws: requests live at a common tick are disjoint; peak >= MaxLiveBytes(requests).
 MemoryPlan PlanBuffers(std::span<const BufferRequest> requests, int64_t alignment = 64);
 
-// The bytes live at each tick.
+// The bytes live at each tick; the largest int64_t where there are more.
 std::vector<int64_t> LiveBytes(std::span<const BufferRequest> requests);
 
 // The lower bound of every plan: the most bytes live at one tick.

@@ -9,6 +9,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "meshwork/base/saturate.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
@@ -214,9 +215,9 @@ class Drawer {
       const std::string where = node.location.ToString();
       drawings_.all.push_back({.title = fmt::format("body {} of {}{}", bodies.size() + 1, node.row->name,
                                                     where.empty() ? "" : " (" + where + ")"),
-                               .times = times_ * TimesOf(node)});
+                               .times = SaturatedProduct(times_, TimesOf(node))});
       Drawer drawer(nullptr, *region, nullptr, drawings_, num_collectives_);
-      drawer.times_ = times_ * TimesOf(node);
+      drawer.times_ = drawings_.all[at].times;
       drawer.Draw(at);
       bodies.push_back(static_cast<int>(at));
     }
