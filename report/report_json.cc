@@ -3,7 +3,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -11,7 +10,6 @@
 #include "fmt/format.h"
 #include "meshwork/base/version.h"
 #include "meshwork/ir/program.h"
-#include "meshwork/ir/row.h"
 #include "meshwork/layout/layout.h"
 #include "meshwork/mesh/mesh.h"
 #include "meshwork/plan/explain.h"
@@ -152,41 +150,8 @@ Json CollectivesJson(const Explanation& all, const Drawings& drawings) {
   return list;
 }
 
-// The collective that each span of the links is of. In a loop the simulation names the loop alone, so that the line and
-// the op tell.
-class CollectivesOfSpans {
- public:
-  CollectivesOfSpans(const Graph& local) {
-    int number = 0;
-    for (int n = 0; n < static_cast<int>(local.nodes().size()); ++n)
-      Visit(local, local.nodes()[n], n, number);
-  }
-
-  // -1 if there is none.
-  int Take(const SimulatedSpan& span) {
-    std::vector<int>& left = left_[{span.node, span.op, span.where}];
-    if (left.empty()) return -1;
-    const int number = left.front();
-    left.erase(left.begin());
-    return number;
-  }
-
- private:
-  // Numbers as Explain does.
-  void Visit(const Graph& program, const Node& node, int outermost, int& number) {
-    for (const auto& region : node.regions)
-      for (const Node& inner : region->nodes()) Visit(*region, inner, outermost, number);
-    if (!Communicates(program, node)) return;
-    const std::string axes = program.mesh().AxesToString(GroupAxes(program, node));
-    left_[{outermost, fmt::format("{} over {}", node.row->name, axes), node.location.ToString()}].push_back(
-        number++);
-  }
-
-  std::map<std::tuple<int, std::string, std::string>, std::vector<int>> left_;
-};
-
 // Arrays instead of objects: there are as many spans as nodes.
-Json TimesJson(const Graph& local, const Simulation& step) {
+Json TimesJson(const Simulation& step) {
   Json json = {{"seconds", step.seconds},
                {"compute_seconds", step.compute_seconds},
                {"link_seconds", step.link_seconds},
@@ -194,12 +159,9 @@ Json TimesJson(const Graph& local, const Simulation& step) {
                {"limit", step.limit},
                {"spans", Json::array()},
                {"memory", Json::array()}};
-  CollectivesOfSpans collectives(local);
-  for (const SimulatedSpan& span : step.spans) {
-    const bool crosses = span.lane == Lane::kLinks;
-    json["spans"].push_back({crosses ? 1 : 0, span.start, span.seconds, span.times, span.depth, span.op,
-                             span.where, crosses ? collectives.Take(span) : -1, span.has_body});
-  }
+  for (const SimulatedSpan& span : step.spans)
+    json["spans"].push_back({span.lane == Lane::kLinks ? 1 : 0, span.start, span.seconds, span.times,
+                             span.depth, span.op, span.where, span.collective, span.has_body});
   // A point for each change.
   int64_t bytes = -1;
   for (const MemoryAt& at : step.memory) {
@@ -285,7 +247,7 @@ std::string ReportJson(const Graph& global, const Program& program, const Report
   json["layouts"] = layouts.Take();
   Machine machine = options.machine;
   machine.topology = options.compile.topology;
-  json["times"] = TimesJson(local, Simulate(local, machine));
+  json["times"] = TimesJson(Simulate(local, machine));
   json["peak"] = PeakJson(local);
   // Names may be any bytes.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -12,7 +12,13 @@
 
 #include <algorithm>
 
+#include "meshwork/mesh/placement.h"
+#include "meshwork/mesh/topology.h"
+
 namespace meshwork {
+
+// The link over the slowest axis that leads from one domain to others; where none does, any.
+Link LinkBetweenDomains(const Placement& placement, const Topology& topology);
 
 struct OverlapClock {
   double now = 0;         // of the device

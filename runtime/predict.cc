@@ -14,16 +14,6 @@
 namespace meshwork {
 namespace {
 
-// The link over the slowest axis that leaves a domain.
-Link LinkBetweenDomains(const StepPlan& plan, const Topology& topology) {
-  const std::vector<Link> links = topology.LinksOf(plan.graph->mesh());
-  std::optional<Link> slowest;
-  for (int axis : plan.domain.placement().across().ToList())
-    slowest = slowest.has_value() ? Slowest(*slowest, links[static_cast<size_t>(axis)])
-                                  : links[static_cast<size_t>(axis)];
-  return slowest.value_or(Link{.bandwidth = 1, .latency = 0});  // nothing crosses
-}
-
 class PlanClock {
  public:
   PlanClock(const Link& link, double flops) : link_(link), flops_(flops) {}
@@ -129,8 +119,17 @@ class PlanClock {
 
 }  // namespace
 
+Link LinkBetweenDomains(const Placement& placement, const Topology& topology) {
+  const std::vector<Link> links = topology.LinksOf(placement.mesh());
+  std::optional<Link> slowest;
+  for (int axis : placement.across().ToList())
+    slowest = slowest.has_value() ? Slowest(*slowest, links[static_cast<size_t>(axis)])
+                                  : links[static_cast<size_t>(axis)];
+  return slowest.value_or(Link{.bandwidth = 1, .latency = 0});  // nothing crosses
+}
+
 StepPrediction Predict(const StepPlan& plan, const Topology& topology) {
-  PlanClock clock(LinkBetweenDomains(plan, topology), topology.flops());
+  PlanClock clock(LinkBetweenDomains(plan.domain.placement(), topology), topology.flops());
   clock.Run(plan);
   return clock.Finish();
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/simulate/machine.h"
 #include "meshwork/simulate/simulate.h"
@@ -14,6 +15,15 @@ namespace meshwork {
 // node of `local`, and by the end.
 Simulation FinishSimulation(const Graph& local, Simulation step, const std::vector<double>& passed,
                             const Machine& machine);
+
+// "all_reduce over (batch)". REQUIRES: a collective of `local`.
+std::string NameOfCollective(const Graph& local, const Node& node);
+
+// Percent of the whole; 0 of nothing.
+inline double PercentOf(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+// Errors: a time is not finite, with the first op that is not.
+absl::Status CheckTimes(const Graph& local, const Machine& machine, const Simulation& step);
 
 // Simulation::limit, by its spans and times. The links limit a step that waits longer than it computes.
 std::string LimitOf(const Simulation& step);

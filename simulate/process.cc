@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "meshwork/base/saturate.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/row.h"
@@ -45,16 +45,6 @@ class PlannedEnd : public Transport {
   const int64_t num_domains_;
 };
 
-// The link over the slowest axis that leaves a domain.
-Link LinkBetween(const Placement& placement, const Topology& topology) {
-  const std::vector<Link> links = topology.LinksOf(placement.mesh());
-  std::optional<Link> slowest;
-  for (int axis : placement.across().ToList())
-    slowest = slowest.has_value() ? Slowest(*slowest, links[static_cast<size_t>(axis)])
-                                  : links[static_cast<size_t>(axis)];
-  return slowest.value_or(Link{.bandwidth = 1, .latency = 0});
-}
-
 // Inputs and outputs are the process's own blocks, as a session would gather or cut them.
 std::set<std::string> DistributedOf(const Graph& local) {
   std::set<std::string> names;
@@ -76,8 +66,8 @@ class ScheduleClock {
     const int depth_around = std::exchange(depth_, depth);
     for (size_t i = 0; i < schedule.instructions.size(); ++i) {
       const Instruction& instruction = schedule.instructions[i];
-      if (depth == 0) passed_.emplace_back(clock_.now, instruction.node);
-      if (instruction.barrier) clock_.Compute(machine_->barrier_seconds);
+      if (depth == 0) Pass(instruction);
+      if (instruction.barrier) AddSpan(instruction, "barrier", "", machine_->barrier_seconds);
       if (instruction.is_remote()) Remote(instruction);
       else if (instruction.loop != nullptr) Loop(instruction);
       else if (const int p = pieces.of[i]; p < 0) Add(instruction, SecondsOf(instruction));
@@ -93,7 +83,13 @@ class ScheduleClock {
     depth_ = depth_around;
   }
 
-  const std::vector<std::pair<double, int>>& passed() const { return passed_; }
+  // When the first instruction of each node starts; a node without one, as a view, is where the one before it is.
+  std::vector<double> Passed(size_t num_nodes) const {
+    std::vector<double> passed(num_nodes, 0);
+    for (size_t n = 1; n < num_nodes; ++n)
+      passed[n] = std::max(passed[n - 1], passed_.contains(n) ? passed_.at(n) : 0);
+    return passed;
+  }
 
   Simulation Finish() {
     std::stable_sort(spans_.begin(), spans_.end(), [](const SimulatedSpan& a, const SimulatedSpan& b) {
@@ -107,6 +103,17 @@ class ScheduleClock {
   }
 
  private:
+  void Pass(const Instruction& instruction) {
+    const auto pass = [&](int node) {
+      if (node >= 0) passed_.emplace(static_cast<size_t>(node), clock_.now);
+    };
+    pass(instruction.node);
+    for (const KernelStep& step : instruction.steps) {
+      pass(step.node);
+      pass(step.reduces);
+    }
+  }
+
   // By the roofline of the process.
   double SecondsOf(const Instruction& instruction) const {
     double flops = 0, bytes = 0, seconds = machine_->op_seconds;
@@ -137,21 +144,21 @@ class ScheduleClock {
   void Start(const Instruction& instruction) {
     if ((instruction.sends.empty() && instruction.receives.empty()) || instruction.is_fence()) return;
     const double bytes = std::max(BytesOf(instruction.sends), BytesOf(instruction.receives));
-    clock_.Compute(machine_->op_seconds);
+    const Node& node = schedule_->graph->nodes()[static_cast<size_t>(instruction.node)];
+    const std::string name = NameOfCollective(*schedule_->graph, node), where = node.location.ToString();
+    AddSpan(instruction, "start of " + name, where, machine_->op_seconds);
     const double arrives = clock_.Cross(clock_.now, bytes / link_.bandwidth, link_.latency);
     arrives_[instruction.operation] = arrives;
-    const Node& node = schedule_->graph->nodes()[static_cast<size_t>(instruction.node)];
     const double seconds = bytes / link_.bandwidth;
-    spans_.push_back(
-        {.node = NodeOf(instruction),
-         .lane = Lane::kLinks,
-         .op = fmt::format("{} over {}", node.row->name,
-                           schedule_->graph->mesh().AxesToString(GroupAxes(*schedule_->graph, node))),
-         .where = node.location.ToString(),
-         .start = arrives - link_.latency - seconds,
-         .seconds = seconds,
-         .times = times_,
-         .depth = depth_});
+    spans_.push_back({.node = NodeOf(instruction),
+                      .lane = Lane::kLinks,
+                      .op = name,
+                      .where = where,
+                      .start = arrives - link_.latency - seconds,
+                      .seconds = seconds,
+                      .latency = link_.latency,
+                      .times = times_,
+                      .depth = depth_});
   }
 
   double BytesOf(const std::vector<RemoteStep::Part>& parts) const {
@@ -163,6 +170,18 @@ class ScheduleClock {
 
   int NodeOf(const Instruction& instruction) const { return depth_ > 0 ? loop_ : instruction.node; }
 
+  void AddSpan(const Instruction& instruction, std::string op, std::string where, double seconds) {
+    if (seconds <= 0) return;
+    spans_.push_back({.node = NodeOf(instruction),
+                      .op = std::move(op),
+                      .where = std::move(where),
+                      .start = clock_.now,
+                      .seconds = seconds,
+                      .times = times_,
+                      .depth = depth_});
+    clock_.Compute(seconds);
+  }
+
   void Add(const Instruction& instruction, double seconds) {
     if (seconds <= 0) return;
     ProfileRow row{.op = std::string(NameOf(instruction.kind)), .where = instruction.subject};
@@ -170,14 +189,7 @@ class ScheduleClock {
     std::vector<ProfiledNode> nodes;
     for (const KernelStep& step : instruction.steps) nodes.push_back({step.node, step.reduces, 0});
     if (!nodes.empty()) AddNodes(*schedule_->graph, nodes, row);
-    spans_.push_back({.node = NodeOf(instruction),
-                      .op = std::move(row.op),
-                      .where = std::move(row.where),
-                      .start = clock_.now,
-                      .seconds = seconds,
-                      .times = times_,
-                      .depth = depth_});
-    clock_.Compute(seconds);
+    AddSpan(instruction, std::move(row.op), std::move(row.where), seconds);
   }
 
   // The first two turns of a loop are run; those that follow are like the second. The spans are those of the first.
@@ -189,7 +201,7 @@ class ScheduleClock {
     const size_t first = spans_.size();
     const int loop_around = loop_;
     if (depth_ == 0) loop_ = instruction.node;
-    const int64_t times_around = std::exchange(times_, times_ * length);
+    const int64_t times_around = std::exchange(times_, SaturatedProduct(times_, length));
     RunBodies(loop);
     times_ = times_around;
     const size_t last = spans_.size();
@@ -237,8 +249,8 @@ class ScheduleClock {
   int depth_ = 0, loop_ = -1;  // loop_: the outermost loop's node
   int64_t times_ = 1;
   OverlapClock clock_;
-  std::map<int, double> arrives_;  // by operation
-  std::vector<std::pair<double, int>> passed_;
+  std::map<int, double> arrives_;    // by operation
+  std::map<size_t, double> passed_;  // by node
   std::vector<SimulatedSpan> spans_;
 };
 
@@ -252,7 +264,7 @@ absl::StatusOr<Schedule> ScheduleOfProcess(const Program& program, const Machine
   if (program.num_domains > 1) {
     MESHWORK_ASSIGN_OR_RETURN(const Placement placement,
                               Placement::Create(program.body.mesh(), program.num_domains));
-    end = std::make_unique<PlannedEnd>(program.num_domains, LinkBetween(placement, machine.topology));
+    end = std::make_unique<PlannedEnd>(program.num_domains, LinkBetweenDomains(placement, machine.topology));
     executor.transport = end.get();
     executor.distributed = DistributedOf(program.body);
   }
@@ -264,26 +276,22 @@ absl::StatusOr<Simulation> SimulateProcess(const Program& program, const Machine
                                            const SimulateOptions& options) {
   MESHWORK_CHECK(machine.workers >= 1);
   MESHWORK_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOfProcess(program, machine, options));
-  ScheduleClock clock(LinkBetween(schedule.domain.placement(), machine.topology), machine);
+  ScheduleClock clock(LinkBetweenDomains(schedule.domain.placement(), machine.topology), machine);
   clock.Run(schedule, 0);
-  // What has no instruction of its own, as a view, is where the one before it is.
-  const std::vector<std::pair<double, int>>& instructions = clock.passed();
-  std::vector<double> passed;
-  size_t next = 0;
-  double now = 0;
-  for (int n = 0; n < static_cast<int>(schedule.graph->nodes().size()); ++n) {
-    while (next < instructions.size() && instructions[next].second <= n) now = instructions[next++].first;
-    passed.push_back(now);
-  }
+  std::vector<double> passed = clock.Passed(schedule.graph->nodes().size());
   Simulation step = clock.Finish();
   passed.push_back(step.seconds);
-  return FinishSimulation(*schedule.graph, std::move(step), passed, machine);
+  step = FinishSimulation(*schedule.graph, std::move(step), passed, machine);
+  MESHWORK_RETURN_IF_ERROR(CheckTimes(*schedule.graph, machine, step));
+  return step;
 }
 
 absl::StatusOr<Simulation> SimulateOn(const Program& program, const Machine& machine,
                                       const SimulateOptions& options) {
   if (machine.workers > 0) return SimulateProcess(program, machine, options);
-  return Simulate(program.body, machine, options);
+  Simulation step = Simulate(program.body, machine, options);
+  MESHWORK_RETURN_IF_ERROR(CheckTimes(program.body, machine, step));
+  return step;
 }
 
 }  // namespace meshwork

@@ -20,18 +20,19 @@
 
 namespace meshwork {
 
-// The schedule of the first of program.num_domains processes. `machine`: its workers and links count. Errors: those of
-// Executor::PlanMemory.
+// The schedule of the first of program.num_domains processes. `machine`: its workers and links count. Errors: the
+// domains cannot share the mesh (Placement::Create); those of Executor::PlanStep.
 absl::StatusOr<Schedule> ScheduleOfProcess(const Program& program, const Machine& machine,
                                            const SimulateOptions& options = {});
 
 // Nodes of the spans and of the memory are those of the program in the order in which it runs. The memory is that of a
 // device; the process needs less than that for each, as it stores what is equal once. REQUIRES: machine.workers >= 1; the
-// topology is of the program's mesh (Topology::CheckDescribes). Errors: those of ScheduleOfProcess.
+// topology is of the program's mesh (Topology::CheckDescribes). Errors: those of ScheduleOfProcess; a time is not
+// finite.
 absl::StatusOr<Simulation> SimulateProcess(const Program& program, const Machine& machine,
                                            const SimulateOptions& options = {});
 
-// SimulateProcess if the machine has workers, else Simulate.
+// SimulateProcess if the machine has workers, else Simulate. Errors: those of SimulateProcess; a time is not finite.
 absl::StatusOr<Simulation> SimulateOn(const Program& program, const Machine& machine,
                                       const SimulateOptions& options = {});
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "meshwork/base/status.h"
 #include "meshwork/plan/explain.h"
+#include "meshwork/simulate/finish.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {
@@ -15,7 +17,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-int64_t Nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
+// At most what an int64_t holds, 292 years.
+int64_t Nanoseconds(double seconds) {
+  constexpr auto kMost = std::numeric_limits<int64_t>::max();
+  const double nanoseconds = seconds * 1e9;
+  return nanoseconds < static_cast<double>(kMost) ? std::llround(nanoseconds) : kMost;
+}
 
 // Of the links' time, in percent; 100 where nothing crosses.
 double HiddenPercent(const Simulation& step) {
@@ -29,7 +36,7 @@ std::vector<int64_t> HeldIn(const Simulation& step, int columns) {
     const double end = m + 1 < step.memory.size() ? step.memory[m + 1].start : step.seconds;
     const auto column = [&](double time) {
       const double at = step.seconds > 0 ? time / step.seconds * columns : 0;
-      return std::clamp(static_cast<int>(at), 0, columns - 1);
+      return at >= 0 ? static_cast<int>(std::min<double>(at, columns - 1)) : 0;
     };
     for (int c = column(step.memory[m].start); c <= column(end); ++c)
       held[static_cast<size_t>(c)] = std::max(held[static_cast<size_t>(c)], step.memory[m].bytes);
@@ -71,12 +78,12 @@ std::string ToText(const Graph& local, const Simulation& step, int most) {
       continue;
     }
     out += fmt::format("  {:<8} {:>9} {:>5.1f} % {:>7}  {}{}\n", NameOf(cost.lane),
-                       TimeToString(cost.seconds), 100 * cost.seconds / step.seconds, cost.times, cost.op,
+                       TimeToString(cost.seconds), PercentOf(cost.seconds, step.seconds), cost.times, cost.op,
                        cost.where.empty() ? "" : " (" + cost.where + ")");
   }
   if (static_cast<int>(dearest.size()) > most)
     out += fmt::format("  {:<8} {:>9} {:>5.1f} % {:>7}  {} more\n", "", TimeToString(rest),
-                       100 * rest / step.seconds, "", std::ssize(dearest) - most);
+                       PercentOf(rest, step.seconds), "", std::ssize(dearest) - most);
   return out + "\nwhat a device holds:\n" + MemoryChart(step);
 }
 
@@ -97,6 +104,7 @@ Json ToJson(const Graph& local, const Simulation& step) {
                              {"where", span.where},
                              {"start", span.start},
                              {"seconds", span.seconds},
+                             {"latency", span.latency},
                              {"times", span.times},
                              {"depth", span.depth}});
   for (const MemoryAt& at : step.memory) json["memory"].push_back({{"start", at.start}, {"bytes", at.bytes}});

@@ -1,10 +1,12 @@
 #include "meshwork/simulate/simulate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 #include <utility>
 
+#include "meshwork/base/saturate.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/regions.h"
@@ -19,8 +21,13 @@ namespace {
 // Runs a program against a clock. Times are since the start of this program, be it the step's or a body's.
 class GraphClock {
  public:
-  GraphClock(const Graph& local, const Machine& machine, const SimulateOptions& options)
-      : local_(local), machine_(machine), options_(options), ready_(local.values().size(), 0) {}
+  // `collectives`: how many there were before, in the order of Explain.
+  GraphClock(const Graph& local, const Machine& machine, const SimulateOptions& options, int& collectives)
+      : local_(local),
+        machine_(machine),
+        options_(options),
+        collectives_(collectives),
+        ready_(local.values().size(), 0) {}
 
   void Run() {
     for (size_t n = 0; n < local_.nodes().size(); ++n) {
@@ -74,6 +81,7 @@ class GraphClock {
     const double ready = options_.overlap ? ReadyAt(node) : clock_.now;
     const double arrives = clock_.Cross(ready, seconds, /*latency=*/0);
     Add(n, node, Lane::kLinks, arrives - seconds, seconds);
+    spans_.back().collective = collectives_++;
     Finish(node, arrives);
     if (!options_.overlap) clock_.WaitUntil(arrives);
   }
@@ -94,7 +102,7 @@ class GraphClock {
     for (SimulatedSpan& span : body.spans) {
       span.node = n;
       span.start += start;
-      span.times *= times;
+      span.times = SaturatedProduct(span.times, times);
       ++span.depth;
       if (times > 0) spans_.push_back(std::move(span));
     }
@@ -107,7 +115,7 @@ class GraphClock {
   }
 
   Simulation RunBody(const Graph& region) const {
-    GraphClock clock(region, machine_, options_);
+    GraphClock clock(region, machine_, options_, collectives_);
     clock.Run();
     return clock.Take();
   }
@@ -125,8 +133,7 @@ class GraphClock {
   }
 
   void Add(int n, const Node& node, Lane lane, double start, double seconds) {
-    std::string op(node.row->name);
-    if (lane == Lane::kLinks) op += " over " + local_.mesh().AxesToString(GroupAxes(local_, node));
+    std::string op = lane == Lane::kLinks ? NameOfCollective(local_, node) : std::string(node.row->name);
     spans_.push_back({.node = n,
                       .lane = lane,
                       .op = std::move(op),
@@ -139,6 +146,7 @@ class GraphClock {
   const Graph& local_;
   const Machine& machine_;
   const SimulateOptions options_;
+  int& collectives_;
   OverlapClock clock_;
   std::vector<double> ready_;   // per value
   std::vector<double> passed_;  // per node
@@ -150,7 +158,8 @@ class GraphClock {
 std::string_view NameOf(Lane lane) { return lane == Lane::kCompute ? "compute" : "links"; }
 
 Simulation Simulate(const Graph& local, const Machine& machine, const SimulateOptions& options) {
-  GraphClock clock(local, machine, options);
+  int collectives = 0;
+  GraphClock clock(local, machine, options, collectives);
   clock.Run();
   const std::vector<double> passed = clock.passed();
   return FinishSimulation(local, clock.Take(), passed, machine);
@@ -158,6 +167,11 @@ Simulation Simulate(const Graph& local, const Machine& machine, const SimulateOp
 
 Simulation FinishSimulation(const Graph& local, Simulation step, const std::vector<double>& passed,
                             const Machine& machine) {
+  if (machine.step_seconds > 0)
+    step.spans.push_back({.node = static_cast<int>(local.nodes().size()),
+                          .op = "start and end of a step",
+                          .start = step.seconds,
+                          .seconds = machine.step_seconds});
   step.seconds += machine.step_seconds;
   step.compute_seconds += machine.step_seconds;
   const std::vector<int64_t> live = LiveBytesOfNodes(local);
@@ -168,12 +182,32 @@ Simulation FinishSimulation(const Graph& local, Simulation step, const std::vect
   return step;
 }
 
+std::string NameOfCollective(const Graph& local, const Node& node) {
+  return fmt::format("{} over {}", node.row->name, local.mesh().AxesToString(GroupAxes(local, node)));
+}
+
+absl::Status CheckTimes(const Graph& local, const Machine& machine, const Simulation& step) {
+  if (std::isfinite(step.seconds) && std::isfinite(step.compute_seconds) &&
+      std::isfinite(step.link_seconds) && std::isfinite(step.waited_seconds))
+    return absl::OkStatus();
+  std::string where = "all of it together";
+  for (const SimulatedSpan& span : step.spans) {
+    if (span.has_body || std::isfinite(span.start + span.seconds + span.latency)) continue;
+    where = span.where.empty() ? span.op : span.op + " at " + span.where;
+    break;
+  }
+  return InvalidArgument(
+      "{} on {}: {} takes longer than a number can say, on a device of {} operations per second, {} s for each op and "
+      "{} s for each step; give the machine and the links numbers nearer to those of hardware.",
+      local.name, local.mesh().ToString(), where, machine.flops(), machine.op_seconds, machine.step_seconds);
+}
+
 std::string LimitOf(const Simulation& step) {
   const Lane lane = step.waited_seconds > step.compute_seconds ? Lane::kLinks : Lane::kCompute;
   for (const SimulatedCost& cost : DearestOf(step)) {
-    if (cost.lane != lane) continue;
+    if (cost.lane != lane || cost.seconds <= 0) continue;
     return fmt::format("{}: {}{} takes {:.0f} %", NameOf(lane), cost.op,
-                       cost.where.empty() ? "" : " at " + cost.where, 100 * cost.seconds / step.seconds);
+                       cost.where.empty() ? "" : " at " + cost.where, PercentOf(cost.seconds, step.seconds));
   }
   return "nothing: the step takes no time";
 }
@@ -186,8 +220,8 @@ std::vector<SimulatedCost> DearestOf(const Simulation& simulation) {
     cost.lane = span.lane;
     cost.op = span.op;
     cost.where = span.where;
-    cost.seconds += span.seconds * static_cast<double>(span.times);
-    cost.times += span.times;
+    cost.seconds += (span.seconds + span.latency) * static_cast<double>(span.times);
+    cost.times = SaturatedSum(cost.times, span.times);
   }
   std::vector<SimulatedCost> dearest;
   for (auto& [key, cost] : costs) dearest.push_back(std::move(cost));

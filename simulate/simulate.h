@@ -34,16 +34,23 @@ enum class Lane : uint8_t { kCompute, kLinks };
 // "compute", "links".
 std::string_view NameOf(Lane lane);
 
-// An op or a collective on its lane. A span of a loop or a branch contains those of one run of its body.
+// An op or a collective on its lane; or a barrier, the start of what crosses, or the start and end of a step. A span of a
+// loop or a branch contains those of one run of its body.
 struct SimulatedSpan {
-  int node = 0;  // of the program; within a loop or a branch, the outermost one's
+  // Of the program; within a loop or a branch, the outermost one's. The number of nodes: the start and end of a step.
+  // -1: it is of none, as what copies an input of a process.
+  int node = 0;
   Lane lane = Lane::kCompute;
   std::string op;                 // "matmul"; of a collective with its axes, "all_reduce over (batch)"
   std::string where;              // the user's line, "mlp.cc:12"; empty if unknown
   double start = 0, seconds = 0;  // of one run
-  int64_t times = 1;              // how often it runs in a step
-  int depth = 0;                  // in so many loops and branches
-  bool has_body = false;          // is a loop or a branch: spans of the next depth lie in it
+  // Of what crosses between processes: until it has arrived, after the links are free again.
+  double latency = 0;
+  int64_t times = 1;      // how often it runs in a step
+  int depth = 0;          // in so many loops and branches
+  bool has_body = false;  // is a loop or a branch: spans of the next depth lie in it
+  // The number of the collective, in the order of Explain (plan/explain.h); -1: it is none, or of a process.
+  int collective = -1;
 
   double end() const { return start + seconds; }
   bool operator==(const SimulatedSpan&) const = default;
@@ -59,9 +66,10 @@ struct MemoryAt {
 };
 
 struct Simulation {
-  double seconds = 0;          // of the step
-  double compute_seconds = 0;  // of the ops alone
-  double link_seconds = 0;     // of the collectives alone
+  double seconds = 0;  // of the step
+  // Of the ops alone, and of the collectives alone. Law: each is the sum of DearestOf's costs of its lane, but for rounding.
+  double compute_seconds = 0;
+  double link_seconds = 0;
   double waited_seconds =
       0;  // in which no op runs, as data crosses. Law: seconds == compute_seconds + waited_seconds
   std::vector<SimulatedSpan> spans;  // in order of start; those of a lane and a depth do not overlap
@@ -79,7 +87,8 @@ struct SimulateOptions {
   bool overlap = true;
 };
 
-// REQUIRES: a local program, on the mesh of machine.topology (Topology::CheckDescribes).
+// REQUIRES: a local program, on the mesh of machine.topology (Topology::CheckDescribes). Times that no double holds are
+// not finite; SimulateOn (simulate/process.h) refuses them.
 // Laws: without links, seconds is the sum of the ops; with overlap, it is no more than without.
 Simulation Simulate(const Graph& local, const Machine& machine, const SimulateOptions& options = {});
 

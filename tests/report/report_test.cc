@@ -163,6 +163,27 @@ TEST(ReportJsonTest, HasEveryCollectiveOfTheExplanation) {
   }
 }
 
+// The simulation takes the dearer branch, whose collective is another one than that of the other branch, also where both
+// are of one op and one line.
+TEST(ReportJsonTest, ASpanOfABranchIsTheCollectiveOfThatBranch) {
+  constexpr std::string_view kCheap =
+      "(%a: f32[8,8] {_,x}, %b: f32[8,8] {x,_}) { %m = matmul %a, %b return %m }";
+  constexpr std::string_view kDear =
+      "(%a: f32[8,8] {_,x}, %b: f32[8,8] {x,_}) { %m = matmul %a, %b %n = exp %m return %n }";
+  for (const bool dear_is_first : {true, false}) {
+    const Compiled step = CompileText(
+        fmt::format("mesh [x=4]\nfunc step(%p: bool[], %a: f32[8,8] {{_,x}}, %b: f32[8,8] {{x,_}}) {{\n"
+                    "%y = if %p, %a, %b {} else {}\nreturn y=%y }}",
+                    dear_is_first ? kDear : kCheap, dear_is_first ? kCheap : kDear));
+    ASSERT_EQ(Explain(step.program).collectives.size(), 2u);
+    const json report = json::parse(ReportJson(step.global, step.program));
+    std::vector<int> collectives;
+    for (const json& span : report["times"]["spans"])
+      if (span[7] >= 0) collectives.push_back(span[7].get<int>());
+    EXPECT_THAT(collectives, ElementsAre(dear_is_first ? 0 : 1));
+  }
+}
+
 TEST(ReportJsonTest, HasCostsMemoryAndProof) {
   const Compiled step = CompileText(kStepProgram);
   const json report = json::parse(ReportJson(step.global, step.program));

@@ -19,7 +19,6 @@
 namespace meshwork {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr std::string_view kProcessStep = R"(mesh [x=2, y=2]

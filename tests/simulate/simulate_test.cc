@@ -1,12 +1,17 @@
 #include "meshwork/simulate/simulate.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/plan/memory_plan.h"
 #include "meshwork/plan/memory_report.h"
 #include "meshwork/spmd/compile.h"
 
@@ -49,7 +54,8 @@ TEST(SimulateTest, AProductAndItsSumTakeTheirRooflineAndTheirRing) {
                                         .op = "all_reduce over (x)",
                                         .where = "program:4",
                                         .start = 48,
-                                        .seconds = 68}));
+                                        .seconds = 68,
+                                        .collective = 0}));
   EXPECT_EQ(step.limit, "links: all_reduce over (x) at program:4 takes 59 %");
 }
 
@@ -140,22 +146,50 @@ TEST(SimulateTest, ALoopTakesItsBodyAsOftenAsItRuns) {
 }
 
 TEST(SimulateTest, OfABranchTheDearerBodyIsTaken) {
-  const Graph local = Parsed(R"(mesh [x=4]
-func step(%p: bool[] {}, %s: f32[2] of f32[8] {x}) {
-  %y = if %p, %s (%c: f32[2] of f32[8] {x}) {
+  constexpr std::string_view kCheap = R"((%c: f32[2] of f32[8] {x}) {
     %n = neg %c : f32[2] of f32[8] {x}
     return %n
-  } else (%c: f32[2] of f32[8] {x}) {
+  })";
+  constexpr std::string_view kDear = R"((%c: f32[2] of f32[8] {x}) {
     %n = neg %c : f32[2] of f32[8] {x}
     %m = exp %n : f32[2] of f32[8] {x}
     return %m
+  })";
+  for (const auto& [first, second] : {std::pair(kCheap, kDear), std::pair(kDear, kCheap)}) {
+    const Graph local =
+        Parsed(fmt::format("mesh [x=4]\nfunc step(%p: bool[] {{}}, %s: f32[2] of f32[8] {{x}}) {{\n"
+                           "  %y = if %p, %s {} else {} : f32[2] of f32[8] {{x}}\n  return y=%y\n}}",
+                           first, second));
+    const Simulation step = Simulate(local, SlowMachine(local));
+    EXPECT_EQ(step.seconds, 4);
+    ASSERT_EQ(step.spans.size(), 3u);
+    EXPECT_EQ(step.spans[2].op, "exp");
+  }
+}
+
+// 2^80 turns are more than can be counted.
+TEST(SimulateTest, TurnsThatCannotBeCountedAreAsManyAsCan) {
+  const Graph local = Parsed(R"(mesh [x=4]
+func step(%s: f32[2] of f32[8] {x}) {
+  %y = scan %s length=1099511627776 (var %c: f32[2] of f32[8] {x}) {
+    %z = scan %c length=1099511627776 (var %d: f32[2] of f32[8] {x}) {
+      %e = exp %d : f32[2] of f32[8] {x}
+      update %d = %e
+    } : f32[2] of f32[8] {x}
+    update %c = %z
   } : f32[2] of f32[8] {x}
   return y=%y
 })");
   const Simulation step = Simulate(local, SlowMachine(local));
-  EXPECT_EQ(step.seconds, 4);
-  ASSERT_EQ(step.spans.size(), 3u);
-  EXPECT_EQ(step.spans[2].op, "exp");
+  EXPECT_EQ(step.seconds, std::ldexp(2.0, 80));
+  EXPECT_EQ(DearestOf(step).at(0).times, std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(SummarizeCollectives(local).size(), 0u);
+}
+
+TEST(SimulateTest, BytesThatCannotBeCountedAreAsManyAsCan) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const std::vector<BufferRequest> requests = {{kMost, 0, 1}, {kMost, 1, 2}, {5, 3, 3}};
+  EXPECT_THAT(LiveBytes(requests), ElementsAre(kMost, kMost, kMost, 5));
 }
 
 TEST(SimulateTest, ViewsTakeNoTime) {
@@ -176,6 +210,9 @@ TEST(SimulateTest, NothingTakesNoTime) {
   const Simulation step = Simulate(local, SlowMachine(local));
   EXPECT_EQ(step.seconds, 0);
   EXPECT_EQ(step.limit, "nothing: the step takes no time");
+  Machine machine = SlowMachine(local);
+  machine.step_seconds = 1e-3;
+  EXPECT_EQ(Simulate(local, machine).limit, "compute: start and end of a step takes 100 %");
 }
 
 // ---- Laws, on compiled programs.
@@ -226,7 +263,7 @@ TEST(SimulateTest, LawsHold) {
       EXPECT_EQ(most, each.peak_bytes);
       EXPECT_TRUE(std::is_sorted(each.memory.begin(), each.memory.end(),
                                  [](const MemoryAt& a, const MemoryAt& b) { return a.start < b.start; }));
-      double compute = machine.step_seconds;
+      double compute = 0;
       for (const Lane lane : {Lane::kCompute, Lane::kLinks}) {
         double end = 0;
         for (const SimulatedSpan& span : each.spans) {
