@@ -3,9 +3,12 @@
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
+#include "meshwork/ops/ops.h"
 #include "meshwork/simulate/machine.h"
 #include "meshwork/simulate/measure.h"
+#include "meshwork/simulate/process.h"
 #include "meshwork/simulate/scale.h"
+#include "meshwork/spmd/compile.h"
 
 namespace meshwork {
 namespace {
@@ -47,6 +50,49 @@ TEST(SimulateErrors, Curves) {
                                      MISTAKE(CurveOf(mesh, {.axis = "seq"})),
                                      MISTAKE(CurveOf(mesh, {.axis = "batch", .devices = 2})),
                                      MISTAKE(CurveOf(mesh, {.axis = "batch"})),
+                                 });
+}
+
+// Whose first two inputs the axis cuts.
+absl::Status CurveOfTwo() {
+  const auto point_on = [](const Mesh& on) -> absl::StatusOr<ScaleProgram> {
+    Graph graph(on);
+    graph.Output("y", graph.Input("x", F32, {4, 4}, {"batch", UNSHARDED}));
+    graph.Output("z", graph.Input("w", F32, {8}, {"batch"}));
+    return ScaleProgram{std::move(graph), {}};
+  };
+  return Scale(Mesh::Parse("batch=2").value(), {}, point_on)->front().status;
+}
+
+// A batch of 16 sequences of 2^33 numbers.
+absl::Status CurveOfMuch() {
+  const auto point_on = [](const Mesh& on) -> absl::StatusOr<ScaleProgram> {
+    Graph graph(on);
+    graph.Output("y", Exp(graph.Input("x", F32, {16, int64_t{1} << 33}, {"batch", UNSHARDED})));
+    return ScaleProgram{std::move(graph), {}};
+  };
+  return Scale(Mesh::Parse("batch=2").value(), {}, point_on)->back().status;
+}
+
+TEST(SimulateErrors, Batches) {
+  ExpectErrors("simulate_batch", {MISTAKE(CurveOfTwo()), MISTAKE(CurveOfMuch())});
+}
+
+// A product of 4·4·4 elements and its sum.
+absl::Status StepOn(Machine machine) {
+  Graph graph(Mesh::Parse("x=2").value());
+  const Value h = graph.Input("h", F32, {4, 4}, {UNSHARDED, "x"});
+  const Value w = graph.Input("w", F32, {4, 4}, {"x", UNSHARDED});
+  graph.Output("y", MatMul(h, w));
+  const Program program = Compile(graph).value();
+  return SimulateOn(program, machine).status();
+}
+
+TEST(SimulateErrors, Times) {
+  ExpectErrors("simulate_times", {
+                                     MISTAKE(StepOn({.product_flops = 5e-324})),
+                                     MISTAKE(StepOn({.op_seconds = 1e308})),
+                                     MISTAKE(StepOn({.product_flops = 5e-324, .workers = 2})),
                                  });
 }
 

@@ -1,6 +1,6 @@
 #include "meshwork/simulate/report.h"
 
-#include <bit>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -13,7 +13,9 @@ namespace meshwork {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr std::string_view kOneSum = R"(mesh [x=4]
@@ -78,6 +80,18 @@ TEST(SimulationReportTest, TracesAreReadByTraceViewers) {
             (std::vector<std::pair<std::string, double>>{{"matmul", 48e6}, {"all_reduce over (x)", 116e6}}));
 }
 
+// Times of nothing, and those that no trace can hold.
+TEST(SimulationReportTest, TimesAtTheEndsOfTheirRange) {
+  const Graph local = ParseGraph(kOneSum).value();
+  Simulation none = Simulate(local, SlowLinks(local.mesh()));
+  none.seconds = 0;
+  for (SimulatedSpan& span : none.spans) span.start = span.seconds = 0;
+  EXPECT_THAT(ToText(local, none), Not(HasSubstr("nan")));
+  Simulation long_step = Simulate(local, SlowLinks(local.mesh()));
+  long_step.spans[1].seconds = 1e300;
+  EXPECT_EQ(TraceOf(local, long_step).events[1].ns, std::numeric_limits<int64_t>::max() - 48'000'000'000);
+}
+
 // ---- Scaling.
 
 // 8 examples for each position of x, whose gradient is summed over x.
@@ -130,15 +144,77 @@ TEST(ScaleTest, ABatchThatStaysIsShared) {
 
 TEST(ScaleTest, AnErrorOfASizeStandsInItsLine) {
   const auto sometimes = [](const Mesh& mesh) -> absl::StatusOr<ScaleProgram> {
-    if (mesh.num_devices() == 2) return InvalidArgument("not on two.");
+    if (mesh.num_devices() == 2) return InvalidArgument("not on two.\nBut on four.");
     return TrainingOn(mesh);
   };
   const std::vector<ScalePoint> curve = Scale(Mesh::Parse("x=2").value(), {.devices = 4}, sometimes).value();
   ASSERT_EQ(curve.size(), 3u);
-  EXPECT_EQ(MessageOf(curve[1].status), "not on two.");
+  EXPECT_EQ(MessageOf(curve[1].status), "not on two.\nBut on four.");
   EXPECT_TRUE(curve[2].status.ok());
-  EXPECT_THAT(ToText(curve), HasSubstr("  [x=2] not on two.\n"));
-  EXPECT_EQ(json::parse(ToJson(curve).dump())[1].at("error"), "not on two.");
+  EXPECT_THAT(ToText(curve), AllOf(HasSubstr("  [x=2] not on two.\n"), Not(HasSubstr("four"))));
+  EXPECT_EQ(json::parse(ToJson(curve).dump())[1].at("error"), "not on two.\nBut on four.");
+}
+
+// The labels are the first input; the axis cuts the images.
+TEST(ScaleTest, TheBatchIsWhatTheAxisCuts) {
+  const auto point_on = [](const Mesh& mesh) -> absl::StatusOr<ScaleProgram> {
+    MESHWORK_ASSIGN_OR_RETURN(
+        Graph graph, ParseGraph(fmt::format("mesh {}\nfunc f(%table: f32[5,8], %h: f32[16,5] {{x,_}}) {{\n"
+                                            "  %y = matmul %h, %table\n  return y=%y\n}}",
+                                            mesh.ToString())));
+    return ScaleProgram{std::move(graph), {}};
+  };
+  const std::vector<ScalePoint> curve = Scale(Mesh::Parse("x=2").value(), {.devices = 4}, point_on).value();
+  for (const ScalePoint& point : curve) {
+    ASSERT_TRUE(point.status.ok()) << point.status;
+    EXPECT_EQ(point.batch_input, "h");
+    EXPECT_EQ(point.batch, 8 * point.mesh.num_devices());
+  }
+  EXPECT_THAT(ToText(curve),
+              HasSubstr("\nThe batch is dim 0 of %h: 8 with the first size, 32 with the last.\n"));
+  const std::vector<ScalePoint> same =
+      Scale(Mesh::Parse("x=2").value(), {.devices = 4, .same_batch = true}, point_on).value();
+  EXPECT_THAT(ToText(same), Not(HasSubstr("The batch")));
+}
+
+// An activation of `examples` sequences for each position, of 1024 tokens and 768 numbers each.
+absl::StatusOr<ScaleProgram> SequencesOn(const Mesh& mesh, int64_t examples) {
+  MESHWORK_ASSIGN_OR_RETURN(
+      Graph graph,
+      ParseGraph(fmt::format("mesh {}\nfunc f(%tokens: i32[{},1024] {{x,_}}, var %table: f32[512,768]) {{\n"
+                             "  %y = gather %table, %tokens dim=0\n"
+                             "  %s = reduce_sum %y dims=[0,1,2]\n  return s=%s\n}}",
+                             mesh.ToString(), 2 * examples)));
+  return ScaleProgram{std::move(graph), {}};
+}
+
+// No value has more than 2^40 elements.
+TEST(ScaleTest, ACurveReachesAsFarAsTheBatchCanGrow) {
+  const Mesh mesh = Mesh::Parse("x=2").value();
+  const auto curve_of = [&](int64_t examples) {
+    return Scale(mesh, {}, [&](const Mesh& on) { return SequencesOn(on, examples); }).value();
+  };
+  const std::vector<ScalePoint> small = curve_of(1), large = curve_of(8);
+  EXPECT_TRUE(small.back().status.ok()) << small.back().status;
+  EXPECT_EQ(
+      MessageOf(large.back().status),
+      "a batch of 8388608 needs a value of more than 2^40 elements, the most there can be; begin with a smaller "
+      "batch than 16 on 2 positions, or end with fewer devices.");
+  EXPECT_TRUE(large[large.size() - 4].status.ok());
+}
+
+// No mesh has more than 2^40 devices, and no batch has more elements.
+TEST(ScaleTest, SizesThatCannotBeCountedAreErrors) {
+  const auto point_on = [](const Mesh& mesh) -> absl::StatusOr<ScaleProgram> {
+    Graph graph(mesh);
+    graph.Output("y", graph.Input("x", F32, {int64_t{1} << 39}, {"x"}));
+    return ScaleProgram{std::move(graph), {}};
+  };
+  const std::vector<ScalePoint> curve =
+      Scale(Mesh::Parse("x=1").value(), {.devices = std::numeric_limits<int64_t>::max()}, point_on).value();
+  ASSERT_EQ(curve.size(), 41u);
+  EXPECT_TRUE(curve[1].status.ok()) << curve[1].status;
+  EXPECT_THAT(MessageOf(curve[40].status), HasSubstr("more than 2^40 elements"));
 }
 
 TEST(MachineTest, IsReadAsItIsWritten) {
