@@ -72,6 +72,7 @@ class Cutter {
     together_.resize(count);
     std::iota(together_.begin(), together_.end(), 0);
     JoinByPartialValues();
+    FindReaders();
     std::vector<int> last(count);  // by the first instruction of a piece
     for (size_t i = 0; i < count; ++i)
       last[static_cast<size_t>(FirstOf(static_cast<int>(i)))] = static_cast<int>(i);
@@ -145,16 +146,27 @@ class Cutter {
   // Values computed by these nodes that something else reads.
   std::vector<ValueId> ReadOutside(const std::set<int>& members) const {
     std::set<ValueId> read;
-    const auto reads = [&](ValueId value) {
-      const ValueId content = contents_[value];
-      if (members.contains(local_.value(content).node)) read.insert(content);
-    };
-    for (size_t n = 0; n < local_.nodes().size(); ++n)
-      if (!members.contains(static_cast<int>(n)) && !local_.nodes()[n].row->is_view)
-        for (ValueId operand : local_.nodes()[n].operands) reads(operand);
-    for (const OutputInfo& output : local_.outputs()) reads(output.value);
-    for (const VariableUpdate& update : local_.updates()) reads(update.value);
+    for (int n : members)
+      for (ValueId result : local_.nodes()[static_cast<size_t>(n)].results) {
+        const std::vector<int>& readers = readers_[result];
+        if (std::any_of(readers.begin(), readers.end(),
+                        [&](int reader) { return !members.contains(reader); }))
+          read.insert(result);
+      }
     return {read.begin(), read.end()};
+  }
+
+  // The nodes but views that read each content; for an output or an update, the number of nodes.
+  void FindReaders() {
+    const auto end = static_cast<int>(local_.nodes().size());
+    readers_.resize(local_.values().size());
+    for (int n = 0; n < end; ++n) {
+      const Node& node = local_.nodes()[static_cast<size_t>(n)];
+      if (node.row->is_view) continue;
+      for (ValueId operand : node.operands) readers_[contents_[operand]].push_back(n);
+    }
+    for (const OutputInfo& output : local_.outputs()) readers_[contents_[output.value]].push_back(end);
+    for (const VariableUpdate& update : local_.updates()) readers_[contents_[update.value]].push_back(end);
   }
 
   // A copy of these nodes; nothing if it would have inputs or outputs that owe sums, or layouts that it cannot have.
@@ -164,17 +176,17 @@ class Cutter {
     piece.program.name = "piece";
     piece.outputs = ReadOutside(members);
     if (piece.outputs.empty()) return std::nullopt;
-    std::vector<ValueId> map(local_.values().size(), kNoValue);
+    std::map<ValueId, ValueId> map;
     for (int n : nodes)
       for (ValueId operand : local_.nodes()[static_cast<size_t>(n)].operands)
-        if (map[operand] == kNoValue && !members.contains(local_.value(contents_[operand]).node) &&
+        if (!map.contains(operand) && !members.contains(local_.value(contents_[operand]).node) &&
             Computes(operand) != kOnce && !AddInput(operand, piece, map))
           return std::nullopt;
     for (int n : nodes)
       if (!AddNode(n, piece.program, map)) return std::nullopt;
     for (size_t o = 0; o < piece.outputs.size(); ++o) {
       if (Owes(piece.outputs[o])) return std::nullopt;
-      piece.program.AddOutput({fmt::format("o{}", o), map[piece.outputs[o]]});
+      piece.program.AddOutput({fmt::format("o{}", o), map.at(piece.outputs[o])});
     }
     FindInPlace(nodes, piece);
     piece.key = KeyOf(nodes, piece);
@@ -186,7 +198,7 @@ class Cutter {
     return schedule_.domain.is_only() ? info : InfoWithin(info, mesh_, across_);
   }
 
-  bool AddInput(ValueId value, Piece& piece, std::vector<ValueId>& map) const {
+  bool AddInput(ValueId value, Piece& piece, std::map<ValueId, ValueId>& map) const {
     std::optional<ValueInfo> info = InfoOf(value);
     if (!info.has_value() || Owes(value)) return false;
     *info = {.name = fmt::format("i{}", piece.inputs.size()),
@@ -199,11 +211,11 @@ class Cutter {
   }
 
   // With the views and the constants before it that it reads.
-  bool AddNode(int n, Graph& to, std::vector<ValueId>& map) const {
+  bool AddNode(int n, Graph& to, std::map<ValueId, ValueId>& map) const {
     const Node& node = local_.nodes()[static_cast<size_t>(n)];
     Node copy{.row = node.row, .attrs = node.attrs};
     for (ValueId operand : node.operands) {
-      if (map[operand] == kNoValue && !AddNode(local_.value(operand).node, to, map)) return false;
+      if (!map.contains(operand) && !AddNode(local_.value(operand).node, to, map)) return false;
       copy.operands.push_back(map[operand]);
     }
     std::vector<ValueInfo> infos;
@@ -273,9 +285,10 @@ class Cutter {
   const AxisSet across_;
   const Mesh mesh_;
   const std::vector<ValueId> contents_;
-  static constexpr int kOnce = -2;   // before the first step
-  std::vector<int> instruction_of_;  // per node; -1: none; or kOnce
-  std::vector<int> together_;        // per instruction: another one of its piece, or itself, the first
+  static constexpr int kOnce = -2;         // before the first step
+  std::vector<int> instruction_of_;        // per node; -1: none; or kOnce
+  std::vector<std::vector<int>> readers_;  // per content
+  std::vector<int> together_;              // per instruction: another one of its piece, or itself, the first
 };
 
 }  // namespace
