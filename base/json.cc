@@ -90,6 +90,10 @@ JsonOddities ParseJsonWatched(std::string_view text, Json* json) {
   return std::move(watch).Take();
 }
 
+std::string PrintJson(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
 absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view document) {
   Json json;
   JsonOddities odd;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/json.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/row.h"
@@ -67,7 +68,7 @@ std::string Stats(const Graph& global, const Program& program) {
   }
   for (const PassTiming& pass : program.passes) json["ms"][pass.pass] = Milliseconds(pass.seconds);
   json["ms"]["verify"] = Milliseconds(program.verify_seconds);
-  return json.dump(2) + "\n";
+  return PrintJson(json);
 }
 
 // The program after propagate, below the decisions of the pass.
@@ -96,7 +97,7 @@ absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global, C
   if (emit == "stats") return Stats(global, program);
   if (emit == "memory") return PrintMemoryReport(program.body, ReportMemory(program.body));
   if (emit == "explain") return ToText(ExplainAll(global, program, options));
-  if (emit == "explain-json") return ToJson(ExplainAll(global, program, options)).dump(2) + "\n";
+  if (emit == "explain-json") return PrintJson(ToJson(ExplainAll(global, program, options)));
   if (emit == "certificate") {
     const Graph asked = WithShardedState(global, program);
     MESHWORK_ASSIGN_OR_RETURN(const Proof proof, meshwork::Verify(asked, program.body));

@@ -1,6 +1,8 @@
 #include "tools/program_file.h"
 
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
@@ -34,6 +36,43 @@ absl::StatusOr<std::string> ReadText(const std::string& file) {
   return text;
 }
 
+namespace {
+
+bool IsSameFile(const std::string& a, const std::string& b) {
+  std::error_code none;
+  if (std::filesystem::equivalent(a, b, none)) return true;
+  const auto path_of = [&](const std::string& file) { return std::filesystem::weakly_canonical(file, none); };
+  return !path_of(a).empty() && path_of(a) == path_of(b);
+}
+
+bool IsFile(const GivenFile& file) { return !file.path.empty() && file.path != "-"; }
+
+}  // namespace
+
+absl::Status CheckFiles(const std::vector<GivenFile>& inputs, const std::vector<GivenFile>& outputs) {
+  const GivenFile* from_standard_input = nullptr;
+  for (const GivenFile& input : inputs) {
+    if (input.path != "-") continue;
+    if (from_standard_input != nullptr)
+      return InvalidArgument("{}: - is standard input, which is {} already; name a file.", input.flag,
+                             from_standard_input->flag);
+    from_standard_input = &input;
+  }
+  std::vector<GivenFile> taken = inputs;
+  for (const GivenFile& output : outputs) {
+    if (!IsFile(output)) continue;
+    for (const GivenFile& other : taken) {
+      if (!IsFile(other) || !IsSameFile(output.path, other.path)) continue;
+      const std::filesystem::path path(output.path);
+      return InvalidArgument("{}: {} is {} too, and would be overwritten; give another name, as {}.",
+                             output.flag, output.path, other.flag,
+                             (path.parent_path() / path.stem()).string() + "." + output.other);
+    }
+    taken.push_back(output);
+  }
+  return absl::OkStatus();
+}
+
 void AddProgram(FlagTable& flags, ProgramChoice& program) {
   flags.Positional("FILE", kFileHelp, &program.file);
   flags.Text("mesh", "another mesh for the program, as batch=4,model=2; axes that it lacks shard nothing",
@@ -45,6 +84,10 @@ void AddProgram(FlagTable& flags, ProgramChoice& program) {
 
 absl::StatusOr<Graph> ReadProgram(const ProgramChoice& program) {
   MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadText(program.file));
+  return ParseProgram(text, program);
+}
+
+absl::StatusOr<Graph> ParseProgram(const std::string& text, const ProgramChoice& program) {
   absl::StatusOr<Graph> graph = ParseGraph(text, NameOf(program.file));
   if (graph.ok() && graph->outputs().empty() && graph->updates().empty())
     return InvalidArgument(
@@ -67,6 +110,11 @@ absl::StatusOr<Graph> ReadProgram(const ProgramChoice& program) {
 absl::StatusOr<Topology> ReadTopology(const Mesh& mesh, const std::string& file) {
   if (file.empty()) return Topology();
   MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadText(file));
+  return ParseTopology(mesh, text, file);
+}
+
+absl::StatusOr<Topology> ParseTopology(const Mesh& mesh, const std::string& text, const std::string& file) {
+  if (file.empty()) return Topology();
   absl::StatusOr<Topology> topology = Topology::Parse(mesh, text);
   if (!topology.ok()) return Annotate(topology.status(), NameOf(file) + ": ");
   return topology;

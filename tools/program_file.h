@@ -34,6 +34,17 @@ absl::Status BadInput(const absl::Status& status);
 // Errors: the file cannot be read.
 absl::StatusOr<std::string> ReadText(const std::string& file);
 
+// A file of a command line. `path` is empty if it is not given; "-" is standard input, or standard output.
+struct GivenFile {
+  std::string flag;  // "FILE", "--machine"
+  std::string path;
+  std::string other = {};  // of an output: the end of a name that nothing else has, "trace.json"
+};
+
+// Errors: two inputs are standard input; an output is the same file as an input or as another output, whatever it is
+// called there.
+absl::Status CheckFiles(const std::vector<GivenFile>& inputs, const std::vector<GivenFile>& outputs);
+
 // The program that a command is about, as its arguments say.
 struct ProgramChoice {
   std::string file;
@@ -47,9 +58,13 @@ void AddProgram(FlagTable& flags, ProgramChoice& program);
 // The program, on the mesh and with the layouts that are asked for (OnOtherMesh, train/remesh.h). Errors: those of
 // ReadText, of ParseGraph and of OnOtherMesh; a program that neither returns nor updates anything.
 absl::StatusOr<Graph> ReadProgram(const ProgramChoice& program);
+// The same for the text of FILE.
+absl::StatusOr<Graph> ParseProgram(const std::string& text, const ProgramChoice& program);
 
 // The assumed topology for an empty name. Errors: those of ReadText and of Topology::Parse.
 absl::StatusOr<Topology> ReadTopology(const Mesh& mesh, const std::string& file);
+// The same for the text of the file; the assumed topology if `file` is empty.
+absl::StatusOr<Topology> ParseTopology(const Mesh& mesh, const std::string& text, const std::string& file);
 
 // What the flag --machine names, with the assumed links; the assumed machine for an empty name. Errors: those of ReadText
 // and of ParseMachine.

@@ -1,9 +1,11 @@
 // meshwork report.
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "meshwork/base/status.h"
 #include "meshwork/report/html_report.h"
+#include "meshwork/simulate/process.h"
 #include "meshwork/storage/file.h"
 #include "tools/commands.h"
 #include "tools/program_file.h"
@@ -37,6 +39,9 @@ absl::Status Report(Arguments args) {
   flags.Text("output", "the page; - is standard output; empty: FILE's name with .html, in this folder",
              &output);
   if (const auto done = Parse(flags, args)) return *done;
+  const std::vector<GivenFile> inputs = {
+      {"FILE", choice.file}, {"--machine", machine}, {"--topology", topology}};
+  MESHWORK_RETURN_IF_ERROR(CheckFiles(inputs, {}));
   MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(choice));
   MESHWORK_ASSIGN_OR_RETURN(options.compile.topology, ReadTopology(global.mesh(), topology));
   MESHWORK_ASSIGN_OR_RETURN(options.machine, ReadMachine(machine));
@@ -44,10 +49,13 @@ absl::Status Report(Arguments args) {
     return InvalidArgument(
         "--machine: {} is a process, whose {} do the work of all its devices; meshwork simulate knows its times. Here, "
         "name a machine without \"workers\".",
-        machine, Count(options.machine.workers, "worker"));
+        NameOf(machine), Count(options.machine.workers, "worker"));
   const std::string page = output.empty() ? PageOf(choice.file, global) : output;
+  MESHWORK_RETURN_IF_ERROR(CheckFiles(inputs, {{"--output", page, "report.html"}}));
   if (page != "-") MESHWORK_RETURN_IF_ERROR(BadInput(Annotate(CheckWritable(page), "--output: ")));
   MESHWORK_ASSIGN_OR_RETURN(const Program program, CompileWithin(global, options.compile));
+  options.machine.topology = options.compile.topology;
+  MESHWORK_RETURN_IF_ERROR(SimulateOn(program, options.machine).status());  // its times must be finite
   const std::string html = HtmlReport(global, program, options);
   if (page == "-") {
     fmt::print("{}", html);

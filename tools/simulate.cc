@@ -1,10 +1,12 @@
 // meshwork simulate.
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "meshwork/base/json.h"
 #include "meshwork/base/status.h"
 #include "meshwork/simulate/measure.h"
 #include "meshwork/simulate/process.h"
@@ -18,62 +20,103 @@
 namespace meshwork::tools {
 namespace {
 
+constexpr int64_t kMostDevices = int64_t{1} << 20;  // unless --devices says otherwise
+
 struct SimulateFlags {
   ProgramChoice program;
   CompileOptions compile;
   std::string topology, machine, trace, plot, scale;
-  int64_t most_devices = int64_t{1} << 20, domains = 1;
+  int64_t most_devices = kMostDevices, domains = 1;
   bool measure = false, json = false, strong = false, no_overlap = false;
 };
 
 absl::Status CheckFlags(const SimulateFlags& o) {
   if (o.measure && o.machine.empty())
     return InvalidArgument("--measure writes what it measures into the file that --machine names; name one.");
+  if (o.measure && o.machine == "-")
+    return InvalidArgument(
+        "--measure writes what it measures into the file that --machine names; - is none.");
   if (o.scale.empty() && o.strong)
     return InvalidArgument("--strong says how a step scales; name the axis that grows with --scale.");
   if (o.scale.empty() && !o.plot.empty())
     return InvalidArgument("--plot draws how a step scales; name the axis that grows with --scale.");
+  if (o.scale.empty() && o.most_devices != kMostDevices)
+    return InvalidArgument("--devices says how far a step scales; name the axis that grows with --scale.");
   if (!o.scale.empty() && !o.trace.empty())
     return InvalidArgument("--trace writes one step, --scale simulates many; leave one of them out.");
   if (!o.scale.empty() && o.measure)
     return InvalidArgument("--measure times one program, --scale simulates many; leave one of them out.");
-  for (const auto& [flag, file] : {std::pair("trace", o.trace), std::pair("plot", o.plot),
-                                   std::pair("machine", o.measure ? o.machine : "")})
-    if (!file.empty())
-      MESHWORK_RETURN_IF_ERROR(BadInput(Annotate(CheckWritable(file), fmt::format("--{}: ", flag))));
+  if (!o.scale.empty() && o.domains > 1)
+    return InvalidArgument(
+        "--domains shares the devices of one mesh, --scale simulates many; leave one of them out.");
+  std::vector<GivenFile> inputs = {{"FILE", o.program.file}, {"--topology", o.topology}};
+  std::vector<GivenFile> outputs = {{"--trace", o.trace, "trace.json"}, {"--plot", o.plot, "curve.svg"}};
+  if (o.measure) outputs.push_back({"--machine", o.machine, "machine.json"});
+  else inputs.push_back({"--machine", o.machine});
+  MESHWORK_RETURN_IF_ERROR(CheckFiles(inputs, outputs));
+  for (const GivenFile& output : outputs)
+    if (!output.path.empty())
+      MESHWORK_RETURN_IF_ERROR(BadInput(Annotate(CheckWritable(output.path), output.flag + ": ")));
   return absl::OkStatus();
 }
 
-// The machine of the file, or the assumed one, with the links of --topology.
-absl::StatusOr<Machine> MachineOn(const Mesh& mesh, const SimulateFlags& o) {
+// What the files say; each is read once, for it may be standard input.
+struct SimulateInputs {
+  std::string program, topology;
   Machine machine;
-  if (!o.measure) {
-    MESHWORK_ASSIGN_OR_RETURN(machine, ReadMachine(o.machine));
+};
+
+absl::StatusOr<SimulateInputs> ReadInputs(const SimulateFlags& o) {
+  SimulateInputs inputs;
+  MESHWORK_ASSIGN_OR_RETURN(inputs.program, ReadText(o.program.file));
+  if (!o.topology.empty()) {
+    MESHWORK_ASSIGN_OR_RETURN(inputs.topology, ReadText(o.topology));
   }
-  MESHWORK_ASSIGN_OR_RETURN(machine.topology, ReadTopology(mesh, o.topology));
+  if (!o.measure) {
+    MESHWORK_ASSIGN_OR_RETURN(inputs.machine, ReadMachine(o.machine));
+  }
+  return inputs;
+}
+
+// The machine of the file, or the assumed one, with the links of --topology.
+absl::StatusOr<Machine> MachineOn(const Mesh& mesh, const SimulateInputs& inputs, const SimulateFlags& o) {
+  Machine machine = inputs.machine;
+  MESHWORK_ASSIGN_OR_RETURN(machine.topology, ParseTopology(mesh, inputs.topology, o.topology));
   return machine;
 }
 
-absl::Status SimulateOne(const Graph& global, const SimulateFlags& o) {
-  MESHWORK_ASSIGN_OR_RETURN(Machine machine, MachineOn(global.mesh(), o));
+// Measures this machine and the pieces of the program, and writes both into --machine. The pieces of other programs that
+// stand there stay, if they were measured with as many workers.
+absl::StatusOr<Machine> Measured(const Program& program, const Topology& topology, const SimulateFlags& o) {
+  MESHWORK_ASSIGN_OR_RETURN(Machine machine, MeasureMachine());
+  machine.topology = topology;
+  MESHWORK_RETURN_IF_ERROR(MeasureKernels(program, machine));
+  const absl::StatusOr<std::string> before = ReadFile(o.machine);
+  if (absl::StatusOr<Machine> known = before.ok() ? ParseMachine(*before) : before.status();
+      known.ok() && known->workers == machine.workers)
+    machine.kernels.merge(known->kernels);
+  MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(o.machine, PrintJson(MachineToJson(machine))));
+  return machine;
+}
+
+absl::Status SimulateOne(const Graph& global, const SimulateInputs& inputs, const SimulateFlags& o) {
+  MESHWORK_ASSIGN_OR_RETURN(Machine machine, MachineOn(global.mesh(), inputs, o));
+  if (o.domains > 1 && !o.measure && machine.workers == 0)
+    return InvalidArgument(
+        "--domains={}: processes share virtual devices, and --machine has hardware; name a machine with "
+        "\"workers\", as --measure writes it.",
+        o.domains);
   CompileOptions compile = o.compile;
   compile.topology = machine.topology;
   compile.num_domains = o.domains;
-  absl::StatusOr<Program> program = meshwork::Compile(global, compile);
-  if (program.status().code() == absl::StatusCode::kResourceExhausted) return BadInput(program.status());
-  MESHWORK_RETURN_IF_ERROR(program.status());
+  MESHWORK_ASSIGN_OR_RETURN(const Program program, CompileWithin(global, compile));
   if (o.measure) {
-    const Topology topology = machine.topology;
-    MESHWORK_ASSIGN_OR_RETURN(machine, MeasureMachine());
-    machine.topology = topology;
-    MESHWORK_RETURN_IF_ERROR(MeasureKernels(*program, machine));
-    MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(o.machine, MachineToJson(machine).dump(2) + "\n"));
+    MESHWORK_ASSIGN_OR_RETURN(machine, Measured(program, compile.topology, o));
   }
-  MESHWORK_ASSIGN_OR_RETURN(const Simulation step, SimulateOn(*program, machine, {.overlap = !o.no_overlap}));
-  if (o.json) fmt::print("{}\n", ToJson(program->body, step).dump(2));
-  else fmt::print("{}", ToText(program->body, step));
+  MESHWORK_ASSIGN_OR_RETURN(const Simulation step, SimulateOn(program, machine, {.overlap = !o.no_overlap}));
+  fmt::print("{}", o.json ? PrintJson(ToJson(program.body, step)) : ToText(program.body, step));
   return o.trace.empty() ? absl::OkStatus()
-                         : WriteFileAtomically(o.trace, TraceOf(program->body, step).ToJson());
+                         : WriteFileAtomically(o.trace, TraceOf(program.body, step).ToJson());
 }
 
 LineChart ChartOf(const Graph& global, const std::vector<ScalePoint>& curve, const SimulateFlags& o) {
@@ -96,8 +139,11 @@ LineChart ChartOf(const Graph& global, const std::vector<ScalePoint>& curve, con
   return chart;
 }
 
-absl::Status SimulateMany(const Graph& global, const SimulateFlags& o) {
-  ScaleOptions options{.axis = o.scale == "first" ? "" : o.scale,
+absl::Status SimulateMany(const Graph& global, const SimulateInputs& inputs, const SimulateFlags& o) {
+  const std::vector<Axis> axes = global.mesh().axes();
+  const bool has_axis =
+      std::any_of(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.name == o.scale; });
+  ScaleOptions options{.axis = o.scale == "first" && !has_axis ? "" : o.scale,
                        .devices = o.most_devices,
                        .same_batch = o.strong,
                        .compile = o.compile,
@@ -106,13 +152,14 @@ absl::Status SimulateMany(const Graph& global, const SimulateFlags& o) {
   const auto point_on = [&](const Mesh& mesh) -> absl::StatusOr<ScaleProgram> {
     ProgramChoice choice = o.program;
     choice.mesh = mesh.ToString();
-    MESHWORK_ASSIGN_OR_RETURN(Graph graph, ReadProgram(choice));
-    MESHWORK_ASSIGN_OR_RETURN(Machine machine, MachineOn(mesh, o));
+    MESHWORK_ASSIGN_OR_RETURN(Graph graph, ParseProgram(inputs.program, choice));
+    MESHWORK_ASSIGN_OR_RETURN(Machine machine, MachineOn(mesh, inputs, o));
     return ScaleProgram{std::move(graph), std::move(machine)};
   };
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<ScalePoint> curve, Scale(global.mesh(), options, point_on));
-  if (o.json) fmt::print("{}\n", ToJson(curve).dump(2));
-  else fmt::print("{}", ToText(curve));
+  if (std::none_of(curve.begin(), curve.end(), [](const ScalePoint& p) { return p.status.ok(); }))
+    return BadInput(Annotate(curve.front().status, curve.front().mesh.ToString() + ": "));
+  fmt::print("{}", o.json ? PrintJson(ToJson(curve)) : ToText(curve));
   return o.plot.empty() ? absl::OkStatus() : WriteFileAtomically(o.plot, ChartOf(global, curve, o).ToSvg());
 }
 
@@ -146,8 +193,9 @@ absl::Status Simulate(Arguments args) {
   flags.Switch("json", "prints one JSON value", &o.json);
   if (const auto done = Parse(flags, args)) return *done;
   MESHWORK_RETURN_IF_ERROR(CheckFlags(o));
-  MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(o.program));
-  return o.scale.empty() ? SimulateOne(global, o) : SimulateMany(global, o);
+  MESHWORK_ASSIGN_OR_RETURN(const SimulateInputs inputs, ReadInputs(o));
+  MESHWORK_ASSIGN_OR_RETURN(const Graph global, ParseProgram(inputs.program, o.program));
+  return o.scale.empty() ? SimulateOne(global, inputs, o) : SimulateMany(global, inputs, o);
 }
 
 }  // namespace meshwork::tools

@@ -1,4 +1,5 @@
 // The command report of the program meshwork. What the page shows say tests/report.
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -72,6 +73,41 @@ TEST_F(MeshworkTest, ReportThatFailsLeavesThePageThatIsThere) {
   EXPECT_THAT(over.err,
               HasSubstr("meshwork report: Compile: step does not fit into the memory budget of 10 B."));
   EXPECT_EQ(Contents(page), "as it was");
+}
+
+TEST_F(MeshworkTest, ReportOverwritesNothingThatItReads) {
+  const std::string step = File("step.html", kStep), machine = File("machine.json", "{}");
+  const auto refused = [&](const std::string& given, const std::string& what) {
+    return fmt::format(
+        "meshwork report: --output: {} is {} too, and would be overwritten; give another name, as {}.report.html.",
+        given, what, given.substr(0, given.rfind('.')));
+  };
+  ExpectFails(Shell("\"$0\" report step.html"), 2, refused("step.html", "FILE"));
+  ExpectFails(Shell("\"$0\" report ./step.html --output ../$(basename $PWD)/step.html"), 2,
+              refused("../" + std::filesystem::path(dir()).filename().string() + "/step.html", "FILE"));
+  std::filesystem::create_symlink(step, Path("link.html"));
+  ExpectFails(Shell("\"$0\" report step.html --output link.html"), 2, refused("link.html", "FILE"));
+  ExpectFails(Shell("\"$0\" report step.html --machine machine.json --output machine.json"), 2,
+              refused("machine.json", "--machine"));
+  EXPECT_EQ(Contents(step), kStep);
+  EXPECT_EQ(Contents(machine), "{}");
+  ExpectFails(Shell("\"$0\" report - --machine - < step.html"), 2,
+              "meshwork report: --machine: - is standard input, which is FILE already; name a file.");
+  ExpectFails(
+      Shell("echo '{\"workers\": 2}' | \"$0\" report step.html --output p.html --machine -"), 2,
+      "meshwork report: --machine: standard input is a process, whose 2 workers do the work of all its devices; "
+      "meshwork simulate knows its times. Here, name a machine without \"workers\".");
+  const Finished endless = Run({"report", step, "--output", Path("p.html"), "--machine",
+                                File("slow.json", R"({"product_flops": 5e-324})")});
+  EXPECT_EQ(endless.code, 2);
+  EXPECT_THAT(endless.err, HasSubstr("takes longer than a number can say"));
+}
+
+// A name may be any bytes.
+TEST_F(MeshworkTest, ExplainOfAFileWhoseNameIsNoTextIsJson) {
+  const std::string step = File("\xff.mw", kStep);
+  EXPECT_THAT(nlohmann::json::parse(Output({"explain", step, "--json"})).dump(),
+              HasSubstr("\xef\xbf\xbd.mw"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/meshwork_tool.h"
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/ir/text.h"
@@ -64,6 +65,80 @@ TEST_F(MeshworkTest, SimulateMeasures) {
               HasSubstr(" over (batch"));
 }
 
+// What was measured of one program stays when another one is measured; the same program is measured anew.
+TEST_F(MeshworkTest, SimulateMeasuresOneProgramAfterTheOther) {
+  const std::string machine = Path("here.json");
+  File("other.mw", "mesh [x=2]\nfunc other(%h: f32[40,30] {x,_}) {\n  %y = exp %h\n  return y=%y\n}");
+  const auto kernels = [&] { return json::parse(Contents(machine)).at("kernels"); };
+  Output({"simulate", Path("step.mw"), "--measure", "--machine", machine});
+  const json first = kernels();
+  Output({"simulate", Path("other.mw"), "--measure", "--machine", machine});
+  EXPECT_GT(kernels().size(), first.size());
+  for (const auto& [key, seconds] : first.items()) EXPECT_EQ(kernels().at(key), seconds) << key;
+  json changed = json::parse(Contents(machine));
+  const std::string key = first.begin().key();
+  changed["kernels"][key] = 1e6;
+  File("here.json", changed.dump());
+  Output({"simulate", Path("step.mw"), "--measure", "--machine", machine});
+  EXPECT_LT(kernels().at(key), 1e6);
+}
+
+// A name may be any bytes.
+TEST_F(MeshworkTest, SimulateOfAFileWhoseNameIsNoTextIsJson) {
+  const std::string step = File("\xff.mw", kStep);
+  EXPECT_EQ(json::parse(Output({"simulate", step, "--json"})).at("program"), "step");
+}
+
+// Standard input is read once, for all sizes.
+TEST_F(MeshworkTest, SimulateScalesStandardInput) {
+  File("machine.json", R"({"op_seconds": 1e-6})");
+  const std::string flags = " --scale batch --devices 16 --json --machine ";
+  const Finished named = Shell("\"$0\" simulate step.mw" + flags + "machine.json");
+  EXPECT_EQ(named.code, 0);
+  EXPECT_EQ(named.err, "");
+  const Finished program = Shell("\"$0\" simulate -" + flags + "machine.json < step.mw");
+  EXPECT_EQ(program.err, "");
+  EXPECT_EQ(json::parse(program.out)[2].at("seconds"), json::parse(named.out)[2].at("seconds"));
+  EXPECT_EQ(Shell("\"$0\" simulate step.mw" + flags + "- < machine.json").out, named.out);
+}
+
+// An axis goes before the word for the first one.
+TEST_F(MeshworkTest, SimulateScalesAnAxisThatIsCalledFirst) {
+  const std::string step =
+      File("axes.mw", "mesh [a=2, first=2]\nfunc f(%h: f32[8] {first}) {\n  %y = exp %h\n  return y=%y\n}");
+  const json curve = json::parse(Output({"simulate", step, "--scale", "first", "--devices", "4", "--json"}));
+  EXPECT_EQ(curve.at(0).at("mesh"), "[a=2, first=1]");
+}
+
+TEST_F(MeshworkTest, SimulateFailsWhereEverySizeDoes) {
+  const std::string step = Path("step.mw");
+  const Finished finished =
+      Run({"simulate", step, "--scale", "batch", "--devices", "16", "--memory-budget", "10"});
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_EQ(finished.out, "");
+  EXPECT_THAT(finished.err, HasSubstr("meshwork simulate: [batch=1, model=4]: Compile: step does not fit"));
+}
+
+TEST_F(MeshworkTest, SimulateOverwritesNothingThatItReads) {
+  File("here.json", "{}");
+  const auto refused = [&](const std::string& flag, const std::string& given, const std::string& what,
+                           const std::string& other) {
+    return fmt::format(
+        "meshwork simulate: --{}: {} is {} too, and would be overwritten; give another name, as {}.", flag,
+        given, what, other);
+  };
+  ExpectFails(Shell("\"$0\" simulate step.mw --trace step.mw"), 2,
+              refused("trace", "step.mw", "FILE", "step.trace.json"));
+  ExpectFails(Shell("\"$0\" simulate step.mw --machine here.json --trace $PWD/here.json"), 2,
+              refused("trace", Path("here.json"), "--machine", Path("here.trace.json")));
+  ExpectFails(Shell("\"$0\" simulate step.mw --measure --machine new.json --trace new.json"), 2,
+              refused("machine", "new.json", "--trace", "new.machine.json"));
+  ExpectFails(Shell("\"$0\" simulate step.mw --scale batch --topology here.json --plot here.json"), 2,
+              refused("plot", "here.json", "--topology", "here.curve.svg"));
+  EXPECT_EQ(Contents(Path("step.mw")), kStep);
+  EXPECT_EQ(Contents(Path("here.json")), "{}");
+}
+
 TEST_F(MeshworkTest, SimulateRefusesArgumentsThatAreWrong) {
   File("broken.json", R"({"flops": 1})");
   const std::string step = Path("step.mw");
@@ -75,6 +150,16 @@ TEST_F(MeshworkTest, SimulateRefusesArgumentsThatAreWrong) {
        "--trace writes one step, --scale simulates many; leave one of them out."},
       {{"--scale", "batch", "--measure", "--machine", "m"},
        "--measure times one program, --scale simulates many; leave one of them out."},
+      {{"--measure", "--machine", "-"},
+       "--measure writes what it measures into the file that --machine names; - is none."},
+      {{"--devices", "16"}, "--devices says how far a step scales; name the axis that grows with --scale."},
+      {{"--scale", "batch", "--domains", "2"},
+       "--domains shares the devices of one mesh, --scale simulates many; leave one of them out."},
+      {{"--domains", "2"},
+       "--domains=2: processes share virtual devices, and --machine has hardware; name a machine with \"workers\", as "
+       "--measure writes it."},
+      {{"--machine", "-", "--topology", "-"},
+       "--machine: - is standard input, which is --topology already; name a file."},
       {{"--scale", "bacth"},
        "Scale: mesh [batch=2, model=4] has no axis \"bacth\" that could grow; did you mean \"batch\"?"},
       {{"--machine", Path("broken.json")}, "--machine: " + Path("broken.json") + ": machine: "},
