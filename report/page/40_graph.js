@@ -237,7 +237,8 @@ function startGraph() {
     const y = event.offsetY / overview.clientHeight * placesOf(shown).height;
     scroller.scrollTo(scroller.scrollLeft, y * zoom - scroller.clientHeight / 2);
   });
-  new ResizeObserver(() => setZoom(zoom)).observe(scroller);
+  // In the next frame: what is resized within the observer is an error of the page.
+  new ResizeObserver(() => requestAnimationFrame(() => setZoom(zoom))).observe(scroller);
   onSelect(what => {
     if (what !== null) {
       if (what.drawing !== shown) showDrawing(what.drawing);

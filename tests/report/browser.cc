@@ -117,6 +117,11 @@ Browser::Browser(const std::string& program, const std::string& profile) {
                  .value("sessionId", "");
   for (const char* domain : {"Page", "Runtime", "Network", "Log"}) Call(fmt::format("{}.enable", domain));
   Call("Page.setLifecycleEventsEnabled", {{"enabled", true}});
+  // Errors of observers come to the window alone.
+  Call(
+      "Page.addScriptToEvaluateOnNewDocument",
+      {{"source",
+        "addEventListener('error', e => { if (e.message?.startsWith('ResizeObserver')) console.error(e.message); })"}});
 }
 
 Browser::~Browser() {
