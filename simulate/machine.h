@@ -53,7 +53,8 @@ bool IsBoundByMemory(const Graph& local, const Node& node, const Machine& machin
 // The form above, for a machine whose links are the assumed ones (mesh/topology.h); every key may be left out. Errors:
 // JSON of another form, with the place; a number that is negative or not finite.
 absl::StatusOr<Machine> ParseMachine(std::string_view text);
-// Law: ParseMachine(MachineToJson(m).dump()) is equal to `m` but for the links, which are left out.
+// Law: ParseMachine(MachineToJson(m).dump()) is equal to `m` but for the links, which are left out, and product_flops,
+// which is m.flops() there.
 nlohmann::ordered_json MachineToJson(const Machine& machine);
 
 }  // namespace meshwork
