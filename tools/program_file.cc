@@ -41,7 +41,9 @@ namespace {
 bool IsSameFile(const std::string& a, const std::string& b) {
   std::error_code none;
   if (std::filesystem::equivalent(a, b, none)) return true;
-  const auto path_of = [&](const std::string& file) { return std::filesystem::weakly_canonical(file, none); };
+  const auto path_of = [&](const std::string& file) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(file, none), none);
+  };
   return !path_of(a).empty() && path_of(a) == path_of(b);
 }
 

@@ -1,4 +1,5 @@
 // What the page is made of: the data is complete, and names that are markup stay text.
+#include <limits>
 #include <set>
 #include <string>
 #include <string_view>
@@ -182,6 +183,26 @@ TEST(ReportJsonTest, ASpanOfABranchIsTheCollectiveOfThatBranch) {
       if (span[7] >= 0) collectives.push_back(span[7].get<int>());
     EXPECT_THAT(collectives, ElementsAre(dear_is_first ? 0 : 1));
   }
+}
+
+// 2^80 turns are more than can be counted.
+TEST(ReportJsonTest, TurnsThatCannotBeCountedAreAsManyAsCan) {
+  const Compiled loops = CompileText(R"(mesh [x=2]
+func f(%a: f32[8,8] {_,x}, %s: f32[8,8] {x,_}) {
+  %y = scan %s, %a length=1099511627776 (var %c: f32[8,8] {x,_}, %a: f32[8,8] {_,x}) {
+    %z = scan %c, %a length=1099511627776 (var %d: f32[8,8] {x,_}, %a: f32[8,8] {_,x}) {
+      %m = matmul %a, %d
+      update %d = %m
+    }
+    update %c = %z
+  }
+  return y=%y
+})");
+  const json report = json::parse(ReportJson(loops.global, loops.program, {.alternatives = 0}));
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(report["drawings"].back()["times"], kMost);
+  EXPECT_EQ(report["collectives"][0]["times"], kMost);
+  EXPECT_EQ(report["cost"]["bytes"], kMost);
 }
 
 TEST(ReportJsonTest, HasCostsMemoryAndProof) {
