@@ -3,6 +3,7 @@
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
+#include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/simulate/machine.h"
 #include "meshwork/simulate/measure.h"
@@ -79,13 +80,13 @@ TEST(SimulateErrors, Batches) {
 }
 
 // A product of 4·4·4 elements and its sum.
-absl::Status StepOn(Machine machine) {
-  Graph graph(Mesh::Parse("x=2").value());
-  const Value h = graph.Input("h", F32, {4, 4}, {UNSHARDED, "x"});
-  const Value w = graph.Input("w", F32, {4, 4}, {"x", UNSHARDED});
-  graph.Output("y", MatMul(h, w));
-  const Program program = Compile(graph).value();
-  return SimulateOn(program, machine).status();
+absl::Status StepOn(const Machine& machine) {
+  const Graph graph =
+      ParseGraph(
+          "mesh [x=2]\nfunc step(%h: f32[4,4] {_,x}, %w: f32[4,4] {x,_}) {\n  %y = matmul %h, %w\n"
+          "  return y=%y\n}")
+          .value();
+  return SimulateOn(Compile(graph).value(), machine).status();
 }
 
 TEST(SimulateErrors, Times) {
