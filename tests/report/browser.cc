@@ -80,7 +80,6 @@ Browser::Browser(const std::string& program, const std::string& profile) {
                                    "--disable-background-networking",
                                    "--disable-component-update",
                                    "--disable-extensions",
-                                   "--hide-scrollbars",
                                    "--no-first-run",
                                    "--no-default-browser-check",
                                    "about:blank"};
@@ -117,6 +116,7 @@ Browser::Browser(const std::string& program, const std::string& profile) {
                  .value("sessionId", "");
   for (const char* domain : {"Page", "Runtime", "Network", "Log"}) Call(fmt::format("{}.enable", domain));
   Call("Page.setLifecycleEventsEnabled", {{"enabled", true}});
+  ShowScrollbars(false);
   // Errors of observers come to the window alone.
   Call(
       "Page.addScriptToEvaluateOnNewDocument",
@@ -208,6 +208,8 @@ void Browser::SetSize(int width, int height, bool dark) {
   Call("Emulation.setEmulatedMedia",
        {{"features", json::array({{{"name", "prefers-color-scheme"}, {"value", dark ? "dark" : "light"}}})}});
 }
+
+void Browser::ShowScrollbars(bool shown) { Call("Emulation.setScrollbarsHidden", {{"hidden", !shown}}); }
 
 void Browser::Open(const std::string& path) {
   url_ = "file://" + std::filesystem::absolute(path).lexically_normal().string();

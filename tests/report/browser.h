@@ -33,6 +33,8 @@ class Browser {
 
   bool ok() const { return ok_; }
   void SetSize(int width, int height, bool dark);
+  // They take room, as on most desktops; at first they are hidden.
+  void ShowScrollbars(bool shown);
   // Returns when the page's scripts have run.
   void Open(const std::string& path);
   // What the JavaScript expression gives; a promise is waited for.

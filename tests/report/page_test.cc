@@ -205,6 +205,19 @@ TEST_F(ReportPageTest, ALongProgramIsDrawnWhereItIsSeen) {
   EXPECT_LT(Count("#graph .vertex"), 200);
 }
 
+// A graph that comes to have a scrollbar changes the room for it.
+TEST_F(ReportPageTest, ScrollbarsAreNoErrors) {
+  browser_->ShowScrollbars(true);
+  for (const int width : {1300, 700, 400}) {
+    browser_->SetSize(width, 500, /*dark=*/false);
+    for (const int layers : {1, 2, 8}) {
+      Open(LongProgram(layers), "step.mw", {.alternatives = 0});
+      AwaitFrames();
+      EXPECT_THAT(browser_->errors(), IsEmpty()) << width << " " << layers;
+    }
+  }
+}
+
 // Those of docs/pictures, with UPDATE_PICTURES=1 in the environment: other browsers draw other pixels, so that they are
 // not compared.
 TEST_F(ReportPageTest, DrawsTheDocsPictures) {
