@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "meshwork/base/json.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
@@ -162,6 +163,8 @@ absl::Status Plan(Arguments args) {
   if (const auto done = Parse(flags, args)) return *done;
   if (o.output == "-" && o.json)
     return InvalidArgument("--output - and --json both write to standard output; name a file for one.");
+  MESHWORK_RETURN_IF_ERROR(CheckFiles({{"FILE", o.program.file}, {"--topology", o.topology}},
+                                      {{"--output", o.output, "laid_out.mw"}}));
   if (!o.output.empty() && o.output != "-")
     MESHWORK_RETURN_IF_ERROR(BadInput(Annotate(CheckWritable(o.output), "--output: ")));
   o.find.most = static_cast<int>(o.plans);
@@ -178,8 +181,7 @@ absl::Status Plan(Arguments args) {
     return absl::OkStatus();
   }
   if (!o.output.empty()) MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(o.output, PrintGraph(plans[0].graph)));
-  if (o.json) fmt::print("{}\n", JsonOf(graph, plans, prices).dump(2));
-  else fmt::print("{}", TextOf(graph, plans, prices));
+  fmt::print("{}", o.json ? PrintJson(JsonOf(graph, plans, prices)) : TextOf(graph, plans, prices));
   return absl::OkStatus();
 }
 

@@ -59,6 +59,10 @@ TEST_F(MeshworkTest, PlanFitsIntoMemory) {
   EXPECT_THAT(over.err, HasSubstr("meshwork plan: FindLayouts: a device may hold 1048576 B"));
   ExpectFails(Run({"plan", layers, "--output=-", "--json"}), 2,
               "meshwork plan: --output - and --json both write to standard output; name a file for one.");
+  const Finished itself = Run({"plan", layers, "--output", layers});
+  EXPECT_EQ(itself.code, 2);
+  EXPECT_THAT(itself.err, HasSubstr("--output"));
+  EXPECT_EQ(Contents(layers), kLayers);
   const Finished nowhere = Run({"plan", layers, "--output", Path("none/plan.mw")});
   EXPECT_EQ(nowhere.code, 2);
   EXPECT_THAT(nowhere.err, HasSubstr("meshwork plan: --output: "));
