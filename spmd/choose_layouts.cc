@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "meshwork/ir/regions.h"
-#include "meshwork/ir/row.h"
 #include "meshwork/plan/explain.h"
 #include "meshwork/spmd/bucket.h"
 #include "meshwork/spmd/localize.h"

@@ -49,7 +49,7 @@ class LayoutSpace {
  public:
   // `pinned`: the user's program, its loops opened; `propagated`: Propagate's result for it; `choices`: how each
   // op runs there, nothing for relayouts; `fold`: of `propagated`, such that what is alike is pinned alike, and `nodes`
-  // its nodes; `open`: see there. All must outlive this. Of values only the first of each class are known, and nodes are classes.
+  // its nodes. All must outlive this. Only values that stand for others are known, and nodes are numbers of classes.
   LayoutSpace(const Graph& pinned, const Graph& propagated, const std::vector<std::optional<Choice>>& choices,
               const Fold& fold, const FoldedNodes& nodes, const OpenAxes& open = {});
 

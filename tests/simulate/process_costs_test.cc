@@ -1,44 +1,18 @@
 // What the time of a process's step consists of, and when what happens in it.
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "meshwork/base/status.h"
-#include "meshwork/ir/text.h"
 #include "meshwork/simulate/process.h"
-#include "meshwork/spmd/compile.h"
+#include "simulate/programs.h"
 
 namespace meshwork {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-constexpr std::string_view kCostlyStep = R"(mesh [x=2, y=2]
-func step(%h: f32[64,96] {x,_}, var %w: f32[96,128] {_,y}, var %u: f32[128,32] {y,_}) {
-  %a = matmul %h, %w
-  %r = relu %a
-  %b = matmul %r, %u
-  %t = tanh %b
-  %g = matmul %r, %t transpose_a=true
-  %e = matmul %t, %u transpose_b=true
-  %f = matmul %h, %e transpose_a=true
-  %u1 = sub %u, %g
-  %w1 = sub %w, %f
-  %loss = reduce_sum %t dims=[0,1]
-  update %w = %w1
-  update %u = %u1
-  return loss=%loss
-})";
-
-Program CompiledFor(std::string_view text, int64_t num_domains = 1) {
-  absl::StatusOr<Program> program = Compile(ParseGraph(text).value(), {.num_domains = num_domains});
-  if (!program.ok()) ADD_FAILURE() << MessageOf(program.status());
-  return *std::move(program);
-}
 
 // The time of a program whose kernels take no time on two processes.
 Simulation OnTwoProcesses(const Program& program, const Link& link, Machine machine) {
@@ -57,7 +31,7 @@ double SecondsIn(const Simulation& step, Lane lane) {
 // Also of a step that is latency, starts, barriers and its own start and end alone.
 TEST(ProcessCostsTest, CostsAreAllOfTheStep) {
   for (const int64_t workers : {1, 2}) {
-    const Program program = CompiledFor(kCostlyStep, 2);
+    const Program program = Compiled(kProcessStep, 2);
     const Link link{.bandwidth = 1e9, .latency = 1};
     Machine machine{
         .topology = Topology::Create(program.body.mesh(), {{"x", link}, {"y", link}}, 1e9).value(),
@@ -78,7 +52,7 @@ func step(%h: f32[64,96] {x,_}, %d: f32[64,32] {x,_}) {
   %g = matmul %h, %d transpose_a=true
   return g=%g
 })";
-  const Program program = CompiledFor(kOneSum, 2);
+  const Program program = Compiled(kOneSum, 2);
   const Simulation far = OnTwoProcesses(program, {.bandwidth = 1e30, .latency = 1}, {.workers = 1});
   EXPECT_THAT(far.limit, StartsWith("links: all_reduce over (x)"));
   EXPECT_THAT(far.limit, HasSubstr(" takes 100 %"));
@@ -86,13 +60,13 @@ func step(%h: f32[64,96] {x,_}, %d: f32[64,32] {x,_}) {
   const Simulation slow = OnTwoProcesses(program, near, {.step_seconds = 1e-3, .workers = 1});
   EXPECT_EQ(slow.limit, "compute: start and end of a step takes 100 %");
   const Simulation meeting =
-      OnTwoProcesses(CompiledFor(kCostlyStep, 2), near, {.workers = 2, .barrier_seconds = 1});
+      OnTwoProcesses(Compiled(kProcessStep, 2), near, {.workers = 2, .barrier_seconds = 1});
   EXPECT_EQ(meeting.limit, "compute: barrier takes 100 %");
 }
 
 // What is held begins with the step, and changes where the first instruction of a node starts.
 TEST(ProcessCostsTest, MemoryChangesWhereNodesBegin) {
-  const Program program = CompiledFor(R"(mesh [x=2]
+  const Program program = Compiled(R"(mesh [x=2]
 func step(%s: f32[64] {x}) {
   %a = exp %s
   %y = scan %a length=5 (var %c: f32[64]) {
@@ -132,14 +106,14 @@ TEST(ProcessCostsTest, ABranchAndALoopOfUnknownLength) {
   std::vector<double> seconds;
   for (const auto& [first, second] :
        {std::pair(kCheap, kDear), std::pair(kDear, kCheap), std::pair(kCheap, kCheap)}) {
-    const Program program = CompiledFor(fmt::format(
+    const Program program = Compiled(fmt::format(
         "mesh [x=1]\nfunc step(%p: bool[], %s: f32[64]) {{\n  %y = if %p, %s {} else {}\n  return y=%y\n}}",
         first, second));
     seconds.push_back(SimulateProcess(program, machine)->seconds);
   }
   EXPECT_EQ(seconds[0], seconds[1]);
   EXPECT_LT(seconds[2], seconds[0]);
-  const Program loop = CompiledFor(R"(mesh [x=1]
+  const Program loop = Compiled(R"(mesh [x=1]
 func step(%s: f32[64]) {
   %y = while %s (var %c: f32[64]) {
     %m = reduce_max %c dims=[0]

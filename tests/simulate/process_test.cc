@@ -7,42 +7,18 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "meshwork/ir/text.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/runtime/local_program.h"
 #include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/simulate/measure.h"
 #include "meshwork/simulate/pieces.h"
-#include "meshwork/spmd/compile.h"
+#include "simulate/programs.h"
 
 namespace meshwork {
 namespace {
 
 using ::testing::IsEmpty;
-
-constexpr std::string_view kProcessStep = R"(mesh [x=2, y=2]
-func step(%h: f32[64,96] {x,_}, var %w: f32[96,128] {_,y}, var %u: f32[128,32] {y,_}) {
-  %a = matmul %h, %w
-  %r = relu %a
-  %b = matmul %r, %u
-  %t = tanh %b
-  %g = matmul %r, %t transpose_a=true
-  %e = matmul %t, %u transpose_b=true
-  %f = matmul %h, %e transpose_a=true
-  %u1 = sub %u, %g
-  %w1 = sub %w, %f
-  %loss = reduce_sum %t dims=[0,1]
-  update %w = %w1
-  update %u = %u1
-  return loss=%loss
-})";
-
-Program Compiled(std::string_view text, int64_t num_domains = 1) {
-  absl::StatusOr<Program> program = Compile(ParseGraph(text).value(), {.num_domains = num_domains});
-  if (!program.ok()) ADD_FAILURE() << MessageOf(program.status());
-  return *std::move(program);
-}
 
 // Where ops alone take time, the step is the sum of its pieces.
 TEST(ProcessTest, AStepTakesItsPieces) {
