@@ -40,8 +40,9 @@ struct Fold {
 Fold FoldAlike(const Graph& graph, int rounds, std::span<const uint64_t> value_marks,
                std::span<const uint64_t> node_marks);
 
-// alike: of `graph`. Where nothing repeats often enough, each by itself.
-Fold SkipRepeats(const Graph& graph, const Fold& alike);
+// alike: of `graph`. kept: how many layers that are alike stay, at least 2: one before those that are left out, and one
+// behind. Where nothing repeats often enough, each by itself.
+Fold SkipRepeats(const Graph& graph, const Fold& alike, int kept = 2);
 
 // Each by itself.
 Fold Unfolded(const Graph& graph);

@@ -22,7 +22,9 @@
 #include "meshwork/spmd/regroup_sums.h"
 #include "meshwork/spmd/replication.h"
 #include "meshwork/spmd/shard_weight_update.h"
+#include "meshwork/spmd/short_program.h"
 #include "meshwork/spmd/simplify.h"
+#include "meshwork/spmd/solve_layouts.h"
 #include "meshwork/spmd/split_at_domains.h"
 
 namespace meshwork {
@@ -39,6 +41,9 @@ std::vector<std::string> StateDecisions(const std::vector<ShardedState>& state) 
 void Append(std::vector<std::string>& to, const std::vector<std::string>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
+
+// A smaller program is laid out as a whole.
+constexpr size_t kLeastNodes = 64;
 
 class CompileState;
 
@@ -111,25 +116,35 @@ class CompileState {
   }
 
   std::optional<Graph> WithCutMesh(const Graph& graph) {
-    std::optional<Graph> cut =
-        CutMesh(graph, Propagation(graph).graph, options_.topology, options_.replication_budget);
-    if (cut.has_value())
-      stated_.push_back(fmt::format("mesh = {}: reshapes send less", cut->mesh().ToString()));
-    return cut;
+    const Graph& propagated = Propagation(graph).graph;
+    const std::optional<Graph> cut =
+        CutMesh(LookedAt(graph), propagated, options_.topology, options_.replication_budget);
+    if (!cut.has_value()) return std::nullopt;
+    stated_.push_back(fmt::format("mesh = {}: reshapes send less", cut->mesh().ToString()));
+    Graph on_finer = graph;
+    on_finer.CutMesh(cut->mesh());
+    return on_finer;
   }
 
   std::optional<Graph> WithSummaries(const Graph& graph) {
-    std::optional<CarriedSummaries> carried = CarrySummaries(graph, Propagation(graph).graph);
+    const Graph& propagated = Propagation(graph).graph;
+    std::optional<CarriedSummaries> carried = CarrySummaries(LookedAt(graph), propagated);
+    if (carried.has_value() && short_.has_value()) carried = CarrySummaries(graph, Propagate(graph).graph);
     if (!carried.has_value()) return std::nullopt;
     Append(stated_, carried->decisions);
     return std::move(carried->graph);
   }
 
-  Graph Propagated(const Graph& graph) {
-    pinned_ = graph;
+  std::optional<Graph> Propagated(const Graph& graph) {
     propagated_ = Propagation(graph);
+    pinned_ = LookedAt(graph);
+    if (short_.has_value()) {
+      whole_ = graph;
+      stated_.push_back(fmt::format("{} ops of layers that repeat run as {} others do",
+                                    graph.nodes().size() - pinned_.nodes().size(), pinned_.nodes().size()));
+    }
     Decide();
-    return propagated_.graph;
+    return Shown(propagated_.graph);
   }
 
   std::optional<Graph> WithKeptWeights() {
@@ -138,12 +153,15 @@ class CompileState {
     Append(stated_, kept);
     Decide();
     if (kept.empty()) return std::nullopt;
-    return propagated_.graph;
+    has_decided_ = true;
+    return Shown(propagated_.graph);
   }
 
-  Graph Placed(const Graph& graph) {
-    propagated_.graph = graph;
-    inserted_ = InsertRelayouts(graph, options_.topology, Replication(pinned_, options_.replication_budget));
+  std::optional<Graph> Placed(const Graph& graph) {
+    if (!short_.has_value()) propagated_.graph = graph;
+    inserted_ = InsertRelayouts(propagated_.graph, options_.topology,
+                                Replication(pinned_, options_.replication_budget));
+    if (short_.has_value()) return std::nullopt;
     return inserted_.graph;
   }
 
@@ -154,10 +172,26 @@ class CompileState {
     if (!chosen.has_value()) return std::nullopt;
     propagated_.graph = std::move(chosen->propagated);
     inserted_ = std::move(chosen->inserted);
+    is_chosen_ = has_decided_ = true;
     Append(stated_, chosen->decisions);
     Decide();
+    if (short_.has_value()) return std::nullopt;
     return inserted_.graph;
   }
+
+  // The whole program, as the short one is laid out.
+  Graph WithAllLayers() {
+    std::vector<std::optional<Choice>> choices = ChoicesOfWhole(*short_, inserted_.choices);
+    propagated_.graph = LaidOutAs(*short_, propagated_.graph, *whole_);
+    pinned_ = *std::move(whole_);
+    const Replication replication(pinned_, options_.replication_budget);
+    inserted_ = is_chosen_
+                    ? InsertOwing(propagated_.graph, options_.topology, replication, std::move(choices))
+                    : InsertRelayouts(propagated_.graph, options_.topology, replication, std::move(choices));
+    short_.reset();
+    return inserted_.graph;
+  }
+  bool is_short() const { return short_.has_value(); }
 
   Graph Localized(const Graph& graph) const {
     return Localize(graph, {.relayout_bytes = local_.relayout_bytes,
@@ -187,10 +221,35 @@ class CompileState {
     return (pass.applies == nullptr || pass.applies(*this)) && (!pass.is_optional || Runs(pass.name));
   }
 
-  // What Propagate makes of the program as it is now.
+  // What Propagate makes of the program as it is now, or of the short one that stands for it.
   const PropagateResult& Propagation(const Graph& graph) {
-    if (!propagation_.has_value()) propagation_ = Propagate(graph);
+    if (!propagation_.has_value()) {
+      short_ = ShortOf(graph);
+      propagation_ = Propagate(LookedAt(graph));
+    }
     return *propagation_;
+  }
+
+  // The program that layouts are found for.
+  const Graph& LookedAt(const Graph& graph) const { return short_.has_value() ? short_->graph : graph; }
+
+  // A program of few of the layers, where most of them repeat. Memory counts in the whole, and loops hold their layers
+  // in their bodies.
+  std::optional<ShortProgram> ShortOf(const Graph& graph) const {
+    if (!Runs("repeat_layers") || control_.tamper || has_memory_budget() || is_open_ ||
+        graph.nodes().size() < kLeastNodes)
+      return std::nullopt;
+    std::optional<ShortProgram> made =
+        Shortened(graph, RepeatsOf(graph, graph, {}, Replication(graph, options_.replication_budget)));
+    if (made.has_value() && 2 * made->graph.nodes().size() > graph.nodes().size()) return std::nullopt;
+    return made;
+  }
+
+  // What a pass has laid out, as the program goes on; of a short one, only to be looked at.
+  std::optional<Graph> Shown(const Graph& laid_out) const {
+    if (!short_.has_value()) return laid_out;
+    if (options_.dump == nullptr) return std::nullopt;
+    return LaidOutAs(*short_, laid_out, *whole_);
   }
 
   // Writes down how the program was laid out, and why.
@@ -216,9 +275,10 @@ class CompileState {
     std::optional<Graph> made = pass.make(*this, program.body);
     if (made.has_value()) {
       program.body = control_.tamper ? control_.tamper(pass.name, *std::move(made)) : *std::move(made);
-      propagation_.reset();
-      if (pass.is_optional) passed_.optional.emplace_back(pass.name);
+      if (!whole_.has_value()) propagation_.reset();
     }
+    if (std::exchange(has_decided_, false) || made.has_value())
+      if (pass.is_optional) passed_.optional.emplace_back(pass.name);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     program.passes.push_back({std::string(pass.name), seconds.count()});
     if (!made.has_value() || options_.dump == nullptr) return;
@@ -233,6 +293,10 @@ class CompileState {
   std::vector<OpenedLoop> loops_;
   bool is_open_ = false;  // the bodies of loops stand in the program, see control/loops.h
   std::optional<PropagateResult> propagation_;  // of the program, while no pass changes it
+  std::optional<ShortProgram> short_;           // stands for the program, until all layers are laid out
+  std::optional<Graph> whole_;                  // the program, as soon as the short one is laid out
+  bool is_chosen_ = false;                      // the layouts are those of choose_layouts
+  bool has_decided_ = false;                    // a pass, of the short program
   std::vector<std::string> stated_;             // decisions that are not of Propagate
   Graph pinned_;                                // what was propagated
   PropagateResult propagated_;
@@ -287,6 +351,10 @@ const std::vector<Pass>& AllPasses() {
        .make = [](C& c, const Graph&) -> Made { return c.WithChosenLayouts(); },
        // What it finds depends on how the mesh is cut at domains.
        .applies = [](const C& c) { return !c.options().deterministic; },
+       .is_optional = true},
+      {.name = "repeat_layers",
+       .make = [](C& c, const Graph&) -> Made { return c.WithAllLayers(); },
+       .applies = [](const C& c) { return c.is_short(); },
        .is_optional = true},
       {.name = "close_loops",
        .make = [](C& c, const Graph& graph) -> Made { return c.Closed(graph); },

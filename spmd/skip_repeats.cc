@@ -8,8 +8,8 @@
 namespace meshwork {
 namespace {
 
-constexpr int kMostPeriods = 8;  // that are tried
-constexpr int kLeastTimes = 4;   // that something repeats, to leave some out
+constexpr int kMostPeriods = 24;  // that are tried
+constexpr int kLeastTimes = 4;    // that something repeats, to leave some out
 
 // Nodes [begin, end) in which each is like the one `period` before, from begin + period on.
 struct Repeats {
@@ -93,17 +93,23 @@ class RunFinder {
 
 class Skipper {
  public:
-  Skipper(const Graph& graph, const Fold& alike)
-      : graph_(graph), runs_(RunFinder(alike.class_of).Find()), stands_for_(graph.nodes().size(), -1) {}
+  Skipper(const Graph& graph, const Fold& alike, int kept)
+      : graph_(graph),
+        kept_(kept),
+        runs_(RunFinder(alike.class_of).Find()),
+        stands_for_(graph.nodes().size(), -1) {}
 
   Fold Run() {
     int times = 0;
     for (const Repeats& run : runs_) times = times == 0 ? run.times() : std::min(times, run.times());
-    // One stays before those that are left out, and one behind.
-    const int skipped = times - 2;
+    const int skipped = times - kept_;
     if (skipped <= 0) return Unfolded(graph_);
     FindHomes();
-    for (const Repeats& run : runs_) Skip(run, skipped);
+    for (Repeats run : runs_) {
+      // What is there several times in each layer.
+      run.period *= run.times() / times;
+      Skip(run, skipped);
+    }
     return Made();
   }
 
@@ -174,6 +180,7 @@ class Skipper {
   }
 
   const Graph& graph_;
+  const int kept_;
   const std::vector<Repeats> runs_;
   std::vector<int> home_;        // per value: a node
   std::vector<int> stands_for_;  // per node that is left out: the one that stands for it; else -1
@@ -181,6 +188,8 @@ class Skipper {
 
 }  // namespace
 
-Fold SkipRepeats(const Graph& graph, const Fold& alike) { return Skipper(graph, alike).Run(); }
+Fold SkipRepeats(const Graph& graph, const Fold& alike, int kept) {
+  return Skipper(graph, alike, kept).Run();
+}
 
 }  // namespace meshwork

@@ -1,9 +1,12 @@
 #include "meshwork/spmd/search/reduce.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <deque>
 #include <numeric>
+#include <unordered_map>
 #include <utility>
 
 namespace meshwork {
@@ -18,6 +21,97 @@ constexpr int kMaxVisits = 8;
 // Sums of tables differ by rounding by less than this times their largest costs. A state must be worse than a later one by
 // more than that, so that the first of equals is kept.
 constexpr double kRounding = 1e-14;
+
+// What is asked of a table about the states of one of its variables.
+struct StateFacts {
+  std::vector<bool> never;  // per state: every entry is infinite
+  std::vector<double>
+      most;  // [a, b]: the most that state b costs more than a, where a may be; empty: not asked yet
+  double largest = 0;  // the largest amount of a finite entry
+};
+
+// Tables that are equal, as those of layers are that repeat, are asked once.
+class KnownTables {
+ public:
+  // sizes: the states of its variables.
+  int NumberOf(const CostTable& table, std::vector<int> sizes) {
+    uint64_t hash = table.costs.size();
+    for (int size : sizes) hash = Mixed(hash, static_cast<uint64_t>(size));
+    for (double cost : table.costs) hash = Mixed(hash, std::bit_cast<uint64_t>(cost));
+    std::vector<int>& same = of_hash_[hash];
+    for (int k : same)
+      if (kinds_[k].costs == table.costs && kinds_[k].sizes == sizes) return k;
+    same.push_back(static_cast<int>(kinds_.size()));
+    Kind& kind = kinds_.emplace_back();
+    kind.costs = table.costs;
+    kind.facts.resize(sizes.size());
+    kind.sizes = std::move(sizes);
+    return same.back();
+  }
+
+  // compares: `most` is asked for, too.
+  const StateFacts& FactsOf(int number, size_t position, bool compares) {
+    Kind& kind = kinds_[number];
+    StateFacts& facts = kind.facts[position];
+    if (facts.never.empty()) FindNever(kind, position, facts);
+    if (compares && facts.most.empty()) FindMost(kind, position, facts);
+    return facts;
+  }
+
+ private:
+  struct Kind {
+    std::vector<int> sizes;
+    std::vector<double> costs;
+    std::vector<StateFacts> facts;  // per position of a variable
+  };
+
+  static uint64_t Mixed(uint64_t hash, uint64_t word) {
+    return (std::rotl(hash, 23) ^ word) * uint64_t{0x9E3779B97F4A7C15};
+  }
+
+  // [before, states, after] around a variable.
+  static AroundVariable AroundOf(const Kind& kind, size_t position) {
+    AroundVariable around;
+    for (size_t i = 0; i < kind.sizes.size(); ++i) {
+      const auto size = static_cast<size_t>(kind.sizes[i]);
+      (i < position ? around.before : i == position ? around.states : around.after) *= size;
+    }
+    return around;
+  }
+
+  static void FindNever(const Kind& kind, size_t position, StateFacts& facts) {
+    const auto [before, states, after] = AroundOf(kind, position);
+    facts.never.assign(states, true);
+    const double* cost = kind.costs.data();
+    for (size_t i = 0; i < before; ++i)
+      for (size_t s = 0; s < states; ++s)
+        for (size_t j = 0; j < after; ++j, ++cost) {
+          if (*cost == kNever) continue;
+          facts.never[s] = false;
+          facts.largest = std::max(facts.largest, std::abs(*cost));
+        }
+  }
+
+  static void FindMost(const Kind& kind, size_t position, StateFacts& facts) {
+    const auto [before, n, after] = AroundOf(kind, position);
+    facts.most.assign(n * n, -kNever);
+    std::vector<double> row(n);
+    for (size_t i = 0; i < before; ++i) {
+      for (size_t j = 0; j < after; ++j) {
+        for (size_t s = 0; s < n; ++s) row[s] = kind.costs[(i * n + s) * after + j];
+        for (size_t a = 0; a < n; ++a) {
+          const double cost = row[a];
+          if (cost == kNever) continue;  // where a may not be, b need not be better
+          double* __restrict of_a = facts.most.data() + a * n;
+          for (size_t b = 0; b < n; ++b) of_a[b] = row[b] - cost > of_a[b] ? row[b] - cost : of_a[b];
+        }
+      }
+    }
+  }
+
+  std::vector<Kind> kinds_;
+  std::unordered_map<uint64_t, std::vector<int>> of_hash_;
+};
 
 class Reducer {
  public:
@@ -52,6 +146,7 @@ class Reducer {
   bool DropStates() {
     const size_t before = result_.dropped.size();
     of_ = TablesOf(result_.model);
+    kinds_.assign(tables().size(), -1);
     std::vector<int> visits(states().size(), 0);
     std::vector<bool> waits(states().size(), true);
     std::deque<int> queue(states().size());
@@ -79,23 +174,35 @@ class Reducer {
     return std::find(table.variables.begin(), table.variables.end(), v) - table.variables.begin();
   }
 
+  // The number of a table in known_, as it is now.
+  int KindOf(int t) {
+    if (kinds_[t] < 0) {
+      std::vector<int> sizes;
+      for (int v : tables()[t].variables) sizes.push_back(states()[v]);
+      kinds_[t] = known_.NumberOf(tables()[t], std::move(sizes));
+    }
+    return kinds_[t];
+  }
+
   // Per state: whether it can be left out.
   std::vector<bool> Droppable(int v, bool compares) {
     const int n = states()[v];
     std::vector<bool> drop(n, false);
     double steps = 0, rounding = 0;
     for (int t : of_[v]) {
-      const std::vector<double> least = LeastPerState(tables()[t], PositionOf(v, tables()[t]), states());
+      const StateFacts& facts = known_.FactsOf(KindOf(t), PositionOf(v, tables()[t]), /*compares=*/false);
       for (int s = 0; s < n; ++s)
-        if (least[s] == kNever) Mark(v, s, -1, drop);
+        if (facts.never[s]) Mark(v, s, -1, drop);
       steps += static_cast<double>(tables()[t].costs.size()) * n;
     }
     if (n == 1 || !compares || steps > kMaxCompared) return drop;
     // more[a * n + b]: the most that b costs more than a.
     std::vector<double> more(static_cast<size_t>(n) * n, 0);
     for (int t : of_[v]) {
-      AddMost(v, tables()[t], more);
-      rounding += kRounding * LargestOf(tables()[t]);
+      const StateFacts& facts = known_.FactsOf(KindOf(t), PositionOf(v, tables()[t]), /*compares=*/true);
+      for (size_t i = 0; i < more.size(); ++i)
+        if (more[i] != kNever) more[i] += facts.most[i];
+      rounding += kRounding * facts.largest;
     }
     for (int a = 0; a < n; ++a)
       for (int b = 0; b < n && !drop[a]; ++b)
@@ -111,35 +218,6 @@ class Reducer {
     result_.dropped.push_back({v, kept[state], instead < 0 ? -1 : kept[instead]});
   }
 
-  // The largest amount of a finite entry.
-  static double LargestOf(const CostTable& table) {
-    double largest = 0;
-    for (double cost : table.costs)
-      if (cost != kNever) largest = std::max(largest, std::abs(cost));
-    return largest;
-  }
-
-  // Adds per pair of states (a, b) the most that b costs more than a.
-  void AddMost(int v, const CostTable& table, std::vector<double>& more) {
-    std::vector<int> order;
-    for (int u : table.variables)
-      if (u != v) order.push_back(u);
-    order.push_back(v);
-    const CostTable rows = order == table.variables ? table : Reordered(table, std::move(order), states());
-    const auto n = static_cast<size_t>(states()[v]);
-    std::vector<double> most(n * n, -kNever);
-    for (const double *row = rows.costs.data(), *end = row + rows.costs.size(); row < end; row += n) {
-      for (size_t a = 0; a < n; ++a) {
-        const double cost = row[a];
-        if (cost == kNever) continue;  // where a may not be, b need not be better
-        double* __restrict of_a = most.data() + a * n;
-        for (size_t b = 0; b < n; ++b) of_a[b] = row[b] - cost > of_a[b] ? row[b] - cost : of_a[b];
-      }
-    }
-    for (size_t i = 0; i < more.size(); ++i)
-      if (more[i] != kNever) more[i] += most[i];
-  }
-
   void Drop(int v, const std::vector<bool>& drop) {
     for (int t : of_[v]) {
       CostTable& table = tables()[t];
@@ -150,6 +228,7 @@ class Reducer {
         for (size_t s = 0; s < around.states; ++s, row += around.after)
           if (!drop[s]) left.insert(left.end(), row, row + around.after);
       table.costs = std::move(left);
+      kinds_[t] = -1;
     }
     std::vector<int> kept;
     for (size_t s = 0; s < drop.size(); ++s)
@@ -206,6 +285,8 @@ class Reducer {
 
   Reduced result_;
   std::vector<std::vector<int>> of_;  // the tables of a variable
+  KnownTables known_;
+  std::vector<int> kinds_;  // per table: its number in known_; -1: it has changed
 };
 
 }  // namespace

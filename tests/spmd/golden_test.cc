@@ -104,6 +104,7 @@ const Pass kPasses[] = {
     {"spmd/carry_summaries", After("carry_summaries")},
     {"spmd/keep_weights", After("keep_weights")},
     {"spmd/choose_layouts", After("choose_layouts")},
+    {"spmd/repeat_layers", After("repeat_layers")},
     {"spmd/close_loops", After("close_loops")},
     {"spmd/share_subexpressions_local", After("share_subexpressions_local")},
     {"spmd/drop_dead_code_local", After("drop_dead_code_local")},
