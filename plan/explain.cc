@@ -92,8 +92,10 @@ std::string ToText(const Explanation& all, size_t index) {
 }
 
 std::string ToText(const Explanation& all, const LayoutChange& change) {
-  return fmt::format("  {} {} instead of {}{}: {}, {}, {} B of memory instead of {} B\n", change.value,
-                     change.to, change.from, change.location.empty() ? "" : " (" + change.location + ")",
+  const std::string others = change.others > 0 ? fmt::format(", and {} like it,", change.others) : "";
+  return fmt::format("  {}{} {} instead of {}{}: {}, {}, {} B of memory instead of {} B\n", change.value,
+                     others, change.to, change.from,
+                     change.location.empty() ? "" : " (" + change.location + ")",
                      Count(change.cost.collectives, "collective"),
                      Sent(all, change.cost.bytes, change.cost.received, change.cost.seconds),
                      change.cost.peak_bytes, all.cost.peak_bytes);
@@ -185,6 +187,8 @@ std::string ToText(const Explanation& all) {
   const LayoutSearch& search = all.search;
   if (!search.changes.empty()) out += "cheaper with one layout changed:\n";
   for (const LayoutChange& change : search.changes) out += ToText(all, change);
+  if (!search.changes.empty() && search.by_few_layers)
+    out += "  (reckoned from programs of few of the layers, which repeat)\n";
   if (search.tried < search.layouts)
     out += fmt::format("of {} other layouts {} were tried, those of the largest values\n", search.layouts,
                        search.tried);
@@ -216,6 +220,7 @@ Json ToJson(const Explanation& all) {
   for (const LayoutChange& change : all.search.changes) {
     Json item = {
         {"value", change.value}, {"from", change.from}, {"to", change.to}, {"location", change.location}};
+    if (change.others > 0) item["others"] = change.others;
     item.update(ToJson(change.cost, all.has_times));
     changes.push_back(std::move(item));
   }

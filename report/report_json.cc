@@ -189,6 +189,7 @@ Json AlternativesJson(const Explanation& all, const Mesh& mesh, LayoutTable& lay
     layouts.Add(mesh, change.from);
     layouts.Add(mesh, change.to);
     json["changes"].push_back({{"value", change.value},
+                               {"others", change.others},
                                {"from", change.from},
                                {"to", change.to},
                                {"line", change.location},
@@ -214,7 +215,8 @@ std::string ReportJson(const Graph& global, const Program& program, const Report
   const Graph& local = program.body;
   Explanation all = Explain(program, options.compile.topology);
   if (options.alternatives > 0)
-    all.search = CheaperLayouts(global, program, options.compile, static_cast<int>(options.alternatives));
+    all.search = CheaperLayouts(global, program, options.compile,
+                                {.most = static_cast<int>(options.alternatives), .in_full = true});
   const Graph asked = WithShardedState(global, program);
   const absl::StatusOr<Proof> proven = Verify(asked, local);
   const Drawings drawings =

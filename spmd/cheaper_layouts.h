@@ -8,14 +8,24 @@
 
 namespace meshwork {
 
+struct CheaperOptions {
+  int most = 3;  // layouts that are returned, at most
+  // So many nodes the compiles together have at most, and each is tried at least once.
+  int64_t most_nodes = int64_t{1} << 18;
+  bool in_full = false;  // of a program whose layers repeat, too, what is returned is compiled as a whole
+};
+
 // Tries other layouts for the values pinned in `global` – an axis of a dim dropped, moved to another dim, or
 // a free axis added –, each by compiling with it. Returns the best layout for each value, at most `most`, the
 // cheapest first: those with which the step sends less (or takes less time, if options.topology is known)
 // without a device computing more. An optimizer's state changes with its weight. At most about 64 layouts are
-// tried, those of the largest values; fewer for a large program, so that the compiles together have at most
-// `most_nodes` nodes, but at least one. REQUIRES: `program` is the result of Compile for `global` with these
-// options.
+// tried, those of the largest values; fewer for a large program, see most_nodes.
+//
+// Where layers repeat (fold_repeats.h), a value changes together with those that are like it, and a program of few of
+// the layers is compiled (short_program.h). It costs a part of each layer that is the same, so what the whole costs
+// follows from two such programs, of which one has a layer more. REQUIRES: `program` is the result of Compile for
+// `global` with these options.
 LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const CompileOptions& options = {},
-                            int most = 3, int64_t most_nodes = int64_t{1} << 18);
+                            const CheaperOptions& cheaper = {});
 
 }  // namespace meshwork

@@ -1,6 +1,7 @@
 // What repeats in a program, found in the order of its nodes.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "meshwork/spmd/fold_repeats.h"
@@ -8,8 +9,9 @@
 namespace meshwork {
 namespace {
 
-constexpr int kMostPeriods = 24;  // that are tried
-constexpr int kLeastTimes = 4;    // that something repeats, to leave some out
+constexpr int kMostPeriods = 24;    // that are tried
+constexpr size_t kMostBegins = 16;  // of a run, that are tried
+constexpr int kLeastTimes = 4;      // that something repeats, to leave some out
 
 // Nodes [begin, end) in which each is like the one `period` before, from begin + period on.
 struct Repeats {
@@ -105,25 +107,66 @@ class Skipper {
     const int skipped = times - kept_;
     if (skipped <= 0) return Unfolded(graph_);
     FindHomes();
-    for (Repeats run : runs_) {
-      // What is there several times in each layer.
-      run.period *= run.times() / times;
-      Skip(run, skipped);
+    for (Repeats& run : runs_)
+      run.period *= run.times() / times;  // what is there several times in each layer
+    // Layers may begin at any of their ops: so that what becomes of a variable stays where it does.
+    std::optional<Fold> first;
+    for (int begin : Begins(runs_[0], skipped)) {
+      std::fill(stands_for_.begin(), stands_for_.end(), -1);
+      LeaveOut(runs_[0], begin, skipped);
+      for (size_t i = 1; i < runs_.size(); ++i) LeaveOut(runs_[i], BestBegin(runs_[i], skipped), skipped);
+      Fold fold = Made();
+      if (KeepsUpdates(fold)) return fold;
+      if (!first.has_value()) first = std::move(fold);
     }
-    return Made();
+    return *std::move(first);
   }
 
  private:
-  // Where a value is made, or an argument is first read.
+  // Where a value is made, or an argument is first read, and how many values are held before each node: an argument up
+  // to what becomes of it.
   void FindHomes() {
     for (const ValueInfo& info : graph_.values()) home_.push_back(info.node);
-    for (int n = 0; n < static_cast<int>(graph_.nodes().size()); ++n)
-      for (ValueId id : graph_.nodes()[n].operands)
+    std::vector<int> last = home_;
+    for (int n = 0; n < static_cast<int>(graph_.nodes().size()); ++n) {
+      for (ValueId id : graph_.nodes()[n].operands) {
         if (home_[id] < 0) home_[id] = n;
+        last[id] = n;
+      }
+    }
+    for (const VariableUpdate& update : graph_.updates()) {
+      int& end = last[graph_.arguments()[update.argument].value];
+      end = std::max(end, graph_.value(update.value).node);
+    }
+    std::vector<int> changes(graph_.nodes().size() + 1, 0);
+    for (size_t id = 0; id < last.size(); ++id) {
+      if (last[id] <= home_[id]) continue;
+      ++changes[home_[id] + 1];
+      --changes[last[id] + 1];
+    }
+    int held = 0;
+    for (int change : changes) held_.push_back(held += change);
   }
 
-  // Leaves out of the run those layers that earlier runs leave out, told by what is read there.
-  void Skip(const Repeats& run, int times) {
+  // Where the first run may begin to be left out: behind one layer, and then from where the fewest values are held.
+  std::vector<int> Begins(const Repeats& run, int times) const {
+    std::vector<int> begins;
+    for (int i = 0; i < run.period && run.begin + run.period + i + times * run.period <= run.end; ++i)
+      begins.push_back(run.begin + run.period + i);
+    std::stable_sort(begins.begin() + 1, begins.end(), [&](int a, int b) { return held_[a] < held_[b]; });
+    if (begins.size() > kMostBegins) begins.resize(kMostBegins);
+    return begins;
+  }
+
+  bool KeepsUpdates(const Fold& fold) const {
+    const auto stays = [&](ValueId id) { return fold.value_of[id] == id; };
+    return std::all_of(graph_.updates().begin(), graph_.updates().end(), [&](const VariableUpdate& update) {
+      return stays(graph_.arguments()[update.argument].value) == stays(update.value);
+    });
+  }
+
+  // Where those layers begin that earlier runs leave out, told by what is read there.
+  int BestBegin(const Repeats& run, int times) const {
     const int length = times * run.period;
     // Reads of what is left out, and of what is not, before each node of the run.
     std::vector<int> of_skipped = {0}, of_kept = {0};
@@ -145,7 +188,12 @@ class Skipper {
       least = across;
       best = begin;
     }
-    for (int n = best; n < best + length; ++n) stands_for_[n] = best - run.period + (n - best) % run.period;
+    return best;
+  }
+
+  void LeaveOut(const Repeats& run, int begin, int times) {
+    for (int n = begin; n < begin + times * run.period; ++n)
+      stands_for_[n] = begin - run.period + (n - begin) % run.period;
   }
 
   bool IsInRun(int node) const {
@@ -181,8 +229,9 @@ class Skipper {
 
   const Graph& graph_;
   const int kept_;
-  const std::vector<Repeats> runs_;
+  std::vector<Repeats> runs_;
   std::vector<int> home_;        // per value: a node
+  std::vector<int> held_;        // per node: values
   std::vector<int> stands_for_;  // per node that is left out: the one that stands for it; else -1
 };
 

@@ -392,12 +392,12 @@ bool MaySolveLayouts(const Graph& pinned, std::span<const OpenedLoop> loops) {
 }
 
 Fold RepeatsOf(const Graph& pinned, const Graph& propagated,
-               const std::vector<std::optional<Choice>>& choices, const Replication& replication) {
-  const std::vector<bool> kept = KeptValues(pinned);
+               const std::vector<std::optional<Choice>>& choices, const Replication& replication, int kept) {
+  const std::vector<bool> is_kept = KeptValues(pinned);
   std::vector<uint64_t> value_marks, node_marks;
-  for (ValueId id = 0; id < static_cast<ValueId>(kept.size()); ++id) {
+  for (ValueId id = 0; id < static_cast<ValueId>(is_kept.size()); ++id) {
     const ValueInfo& info = pinned.value(id);
-    uint64_t mark = (info.layout.has_value() ? 1 : 0) | (kept[id] ? 2 : 0);
+    uint64_t mark = (info.layout.has_value() ? 1 : 0) | (is_kept[id] ? 2 : 0);
     mark |= replication.KindOf(id) << 2;
     for (DimMode mode : info.modes) mark = MixedHash(mark, static_cast<uint64_t>(mode));
     value_marks.push_back(mark);
@@ -411,7 +411,7 @@ Fold RepeatsOf(const Graph& pinned, const Graph& propagated,
     }
     node_marks.push_back(mark);
   }
-  return SkipRepeats(propagated, FoldAlike(propagated, kRounds, value_marks, node_marks));
+  return SkipRepeats(propagated, FoldAlike(propagated, kRounds, value_marks, node_marks), kept);
 }
 
 std::optional<SolvedLayouts> SolveLayouts(const Graph& pinned, const Graph& propagated,

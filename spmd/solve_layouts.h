@@ -52,9 +52,10 @@ struct SolvedLayouts {
 // values lie, and no relayout that takes a dim as it is, which follows its operand.
 bool MaySolveLayouts(const Graph& pinned, std::span<const OpenedLoop> loops);
 
-// The layers of the program that SolveLayouts looks at; arguments as there.
+// The layers of the program that SolveLayouts looks at; arguments as there. kept: see SkipRepeats.
 Fold RepeatsOf(const Graph& pinned, const Graph& propagated,
-               const std::vector<std::optional<Choice>>& choices, const Replication& replication);
+               const std::vector<std::optional<Choice>>& choices, const Replication& replication,
+               int kept = 2);
 
 // `pinned`: a global program, its loops opened; `propagated`: Propagate's result for it; `choices`: how its ops run now,
 // nothing for relayouts. Nothing if no layouts are found that cost less, or the tables would be too large.

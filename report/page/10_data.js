@@ -65,4 +65,6 @@ const layoutText = text => element("span", {}, chipOf(layoutByText.get(text)), c
 const collectiveName = c => c.axes === "()" ? c.op : `${c.op} over ${c.axes}`;
 const stepBytes = c => c.bytes * c.times;
 const stepSeconds = c => (c.seconds ?? 0) * c.times;
+// Values of other layers that change with one.
+const othersText = others => others > 0 ? `, and ${others} like it` : "";
 const lineOf = c => c.values.map(value => value.line).find(line => line !== "") ?? "";

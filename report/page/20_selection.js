@@ -75,7 +75,7 @@ const costsText = cost => [bytesText(cost.bytes), ...(cost.seconds === undefined
 
 // The change of a layout, and what the whole step costs with it.
 function changeOf(change, ...first) {
-  return element("div", {class: "change"}, code(change.value), " ", layoutText(change.to), " instead of ",
+  return element("div", {class: "change"}, code(change.value), othersText(change.others), " ", layoutText(change.to), " instead of ",
                  layoutText(change.from), change.line === "" ? null : ` (${change.line})`, ...first,
                  element("div", {class: "note"}, `the step: ${countText(change.cost.collectives, "collective")}, ` +
                    `${costsText(change.cost)} instead of ${costsText(data.cost)}; ` +

@@ -70,15 +70,15 @@ function startTables() {
   if (changes.length > 0) {
     const number = (text, title) => element("td", {class: "number", title}, text);
     const head = ["value", "layout", "instead of", "line", "collectives", "bytes per step", ...(data.has_times ? ["time per step"] : []), "memory"];
-    const row = ({value, from: was, to: is, line, cost}) => element("tr", {},
-      element("td", {}, code(value)), element("td", {}, layoutText(is)), element("td", {}, layoutText(was)),
+    const row = ({value, others, from: was, to: is, line, cost}) => element("tr", {},
+      element("td", {}, code(value), othersText(others)), element("td", {}, layoutText(is)), element("td", {}, layoutText(was)),
       element("td", {}, code(line)), number(cost.collectives), number(bytesText(cost.bytes), exactBytes(cost.bytes)),
       data.has_times ? number(secondsText(cost.seconds)) : null, number(bytesText(cost.peak_bytes), exactBytes(cost.peak_bytes)));
     const now = element("tr", {}, element("td", {colspan: 4}, "as it is"), number(data.cost.collectives),
                         number(bytesText(data.cost.bytes), exactBytes(data.cost.bytes)),
                         data.has_times ? number(secondsText(data.cost.seconds)) : null,
                         number(bytesText(data.cost.peak_bytes), exactBytes(data.cost.peak_bytes)));
-    all.append(element("p", {class: "note"}, "Each changes the layout of one value; what it costs was compiled."),
+    all.append(element("p", {class: "note"}, "Each changes the layout of one value, or of one in every layer that repeats; what it costs was compiled."),
                element("div", {class: "scrolled"}, element("table", {},
                  element("thead", {}, element("tr", {}, ...head.map((name, i) => element("th", {class: i > 3 ? "number" : null}, name)))),
                  element("tbody", {}, now, ...changes.map(row)))));

@@ -122,7 +122,7 @@ TEST(DrawingTest, BodiesOfLoopsAreDrawingsOfTheirOwn) {
 TEST(CheapestChangeTest, IsTheCheapestThatMovesLessOfTheCollectivesValues) {
   const Compiled step = CompileText(kStepProgram);
   Explanation all = Explain(step.program);
-  all.search = CheaperLayouts(step.global, step.program, {}, 16);
+  all.search = CheaperLayouts(step.global, step.program, {}, {.most = 16});
   const std::vector<std::optional<CheapestChange>> changes = CheapestChanges(all);
   ASSERT_EQ(changes.size(), 2u);
   ASSERT_TRUE(changes[0].has_value());

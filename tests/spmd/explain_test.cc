@@ -1,7 +1,11 @@
 #include "meshwork/plan/explain.h"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -94,7 +98,7 @@ TEST(ExplainTest, CheaperLayoutsCostWhatIsSaid) {
   const Graph global = ParseStep(kStep);
   const Program program = Compile(global).value();
   const StepCost now = CostOf(program.body, {});
-  const std::vector<LayoutChange> changes = CheaperLayouts(global, program, {}, 100).changes;
+  const std::vector<LayoutChange> changes = CheaperLayouts(global, program, {}, {.most = 100}).changes;
   ASSERT_THAT(changes, Not(IsEmpty()));
   for (const LayoutChange& change : changes) {
     EXPECT_TRUE(std::pair(change.cost.bytes, change.cost.collectives) <
@@ -114,6 +118,72 @@ TEST(ExplainTest, CheaperLayoutsCostWhatIsSaid) {
   }
 }
 
+// A step whose layers repeat: x = x + tanh(x · a) · b, and updates.
+Graph RepeatedSteps(int layers, const std::string& of_a, const std::string& of_b) {
+  std::string text = "mesh [batch=4, model=2]\nfunc step(%x: f32[64,64] {batch,_}", updates;
+  for (int i = 0; i < layers; ++i)
+    text += fmt::format(", var %a{0}: f32[64,256] {1}, var %b{0}: f32[256,64] {2}", i, of_a, of_b);
+  text += ") {\n";
+  std::string x = "%x";
+  for (int i = 0; i < layers; ++i) {
+    text += fmt::format(
+        "  %h{0} = matmul {1}, %a{0}\n  %t{0} = tanh %h{0}\n  %p{0} = matmul %t{0}, %b{0}\n"
+        "  %x{0} = add {1}, %p{0}\n  %d{0} = matmul %t{0}, %x{0} transpose_a=true\n"
+        "  %n{0} = sub %b{0}, %d{0}\n",
+        i, x);
+    updates += fmt::format("  update %b{0} = %n{0}\n", i);
+    x = fmt::format("%x{}", i);
+  }
+  return ParseStep(text + updates + "  return y=" + x + "\n}\n");
+}
+
+// What programs of few layers say of a change is what the whole, compiled with it, costs.
+TEST(ExplainTest, WhereLayersRepeatFewAreCompiled) {
+  int compared = 0;
+  for (const auto& [of_a, of_b] :
+       std::vector<std::pair<std::string, std::string>>{{"{_,_}", "{_,_}"},
+                                                        {"{model,_}", "{model,_}"},
+                                                        {"{_,model}", "{_,model}"},
+                                                        {"{batch,_}", "{_,model}"}}) {
+    SCOPED_TRACE(of_a + " " + of_b);
+    const Graph global = RepeatedSteps(30, of_a, of_b);
+    const Program program = Compile(global).value();
+    const LayoutSearch search = CheaperLayouts(global, program, {}, {.most = 100});
+    EXPECT_TRUE(search.by_few_layers);
+    Explanation explanation = Explain(program);
+    explanation.search = search;
+    for (const LayoutChange& change : search.changes) {
+      if (change.others < 25) continue;
+      EXPECT_THAT(ToText(explanation),
+                  HasSubstr(fmt::format("{}, and {} like it, {}", change.value, change.others, change.to)));
+      EXPECT_THAT(ToText(explanation), HasSubstr("reckoned from programs of few of the layers"));
+      // Layers near the ends may be by themselves.
+      Graph changed = global;
+      int64_t count = 0;
+      for (const Argument& argument : global.arguments()) {
+        ValueInfo& info = changed.mutable_value(argument.value);
+        if (info.name[0] != change.value[1]) continue;
+        if (std::stoi(info.name.substr(1)) < std::stoi(change.value.substr(2)) || count > change.others)
+          continue;
+        ++count;
+        info.layout = Layout::Parse(global.mesh(), change.to).value();
+      }
+      ASSERT_EQ(count, change.others + 1);
+      const StepCost then = CostOf(Compile(changed).value().body, {});
+      EXPECT_NEAR(static_cast<double>(change.cost.bytes), static_cast<double>(then.bytes),
+                  0.01 * static_cast<double>(then.bytes))
+          << change.value << " " << change.to;
+      ++compared;
+    }
+    // Each as a whole: their collectives are known.
+    const LayoutSearch in_full = CheaperLayouts(global, program, {}, {.most = 100, .in_full = true});
+    EXPECT_FALSE(in_full.by_few_layers);
+    for (const LayoutChange& change : in_full.changes)
+      EXPECT_EQ(std::ssize(change.collectives), change.cost.collectives);
+  }
+  EXPECT_GE(compared, 4);
+}
+
 TEST(ExplainTest, NothingIsCheaperThanNothing) {
   const Graph global = ParseStep("mesh [x=2]\nfunc f(%a: f32[4] {x}) {\n  %0 = tanh %a\n  return y=%0\n}\n");
   EXPECT_THAT(CheaperLayouts(global, Compile(global).value()).changes, IsEmpty());
@@ -130,7 +200,7 @@ TEST(ExplainTest, EveryProgramIsSearched) {
       if (!global.ok()) continue;
       const absl::StatusOr<Program> program = Compile(*global);
       if (!program.ok()) continue;
-      const LayoutSearch search = CheaperLayouts(*global, *program, {}, 100, /*most_nodes=*/1);
+      const LayoutSearch search = CheaperLayouts(*global, *program, {}, {.most = 100, .most_nodes = 1});
       EXPECT_LE(search.tried, search.layouts);
       ++programs;
     }
@@ -142,14 +212,14 @@ TEST(ExplainTest, EveryProgramIsSearched) {
 TEST(ExplainTest, OfALargeProgramFewerLayoutsAreTried) {
   const Graph global = ParseStep(kStep);
   const Program program = Compile(global).value();
-  const LayoutSearch all = CheaperLayouts(global, program, {}, 100);
+  const LayoutSearch all = CheaperLayouts(global, program, {}, {.most = 100});
   EXPECT_EQ(all.tried, all.layouts);
   Explanation explanation = Explain(program);
   explanation.search = all;
   EXPECT_THAT(ToText(explanation), Not(HasSubstr("were tried")));
   const auto nodes = static_cast<int64_t>(global.nodes().size());
   for (const int64_t most : {int64_t{1}, nodes - 1, nodes, 2 * nodes, 3 * nodes - 1, 3 * nodes}) {
-    const LayoutSearch some = CheaperLayouts(global, program, {}, 100, most);
+    const LayoutSearch some = CheaperLayouts(global, program, {}, {.most = 100, .most_nodes = most});
     EXPECT_EQ(some.layouts, all.layouts);
     EXPECT_EQ(some.tried, std::max<int64_t>(1, most / nodes));
     // %x is the largest.
