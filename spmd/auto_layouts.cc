@@ -1,7 +1,6 @@
 #include "meshwork/spmd/auto_layouts.h"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -28,22 +27,6 @@ constexpr size_t kMostSteps = 3;  // times each axis
 // Of layouts that take the same time, those that need less memory: a byte that is held costs this part of a byte that is
 // sent.
 constexpr double kHeldByte = 1e-3;
-
-// The program on its mesh, and on each mesh that one cut makes of that.
-std::vector<Graph> OnCutMeshes(const Graph& graph) {
-  std::vector<Graph> all = {graph};
-  const Mesh& mesh = graph.mesh();
-  for (int i = 0; i < mesh.num_axes(); ++i) {
-    for (int64_t major = 2; major < mesh.axis(i).size; ++major) {
-      if (mesh.axis(i).size % major != 0) continue;
-      const absl::StatusOr<Mesh> cut = mesh.CutAxis(i, major);
-      if (!cut.ok()) continue;
-      all.push_back(graph);
-      all.back().CutMesh(*cut);
-    }
-  }
-  return all;
-}
 
 bool IsPinned(const ValueInfo& info) {
   return info.layout.has_value() && LayoutPin{*info.layout, info.modes}.is_locked();
@@ -268,11 +251,7 @@ absl::StatusOr<std::vector<FoundLayouts>> FindLayouts(const Graph& graph, const 
   MESHWORK_RETURN_IF_ERROR(graph.status());
   MESHWORK_RETURN_IF_ERROR(options.topology.CheckDescribes(graph.mesh()));
   if (find.most < 1) return InvalidArgument("FindLayouts: most={}; ask for at least one plan.", find.most);
-  std::vector<FoundLayouts> all;
-  for (const Graph& tried : find.cuts_mesh ? OnCutMeshes(graph) : std::vector<Graph>{graph}) {
-    MESHWORK_ASSIGN_OR_RETURN(std::vector<FoundLayouts> found, LayoutFinder(tried, options).Run());
-    std::move(found.begin(), found.end(), std::back_inserter(all));
-  }
+  MESHWORK_ASSIGN_OR_RETURN(std::vector<FoundLayouts> all, LayoutFinder(graph, options).Run());
   int64_t least = kNoLimit;
   for (const FoundLayouts& plan : all) least = std::min(least, plan.cost.peak_bytes);
   std::erase_if(all, [&](const FoundLayouts& plan) { return !Fits(plan, options.memory_budget); });
@@ -286,9 +265,8 @@ absl::StatusOr<std::vector<FoundLayouts>> FindLayouts(const Graph& graph, const 
   });
   std::vector<FoundLayouts> found;
   for (FoundLayouts& plan : all) {
-    const bool is_new = std::none_of(found.begin(), found.end(), [&](const FoundLayouts& other) {
-      return other.graph.mesh() == plan.graph.mesh() && other.pins == plan.pins;
-    });
+    const bool is_new = std::none_of(found.begin(), found.end(),
+                                     [&](const FoundLayouts& other) { return other.pins == plan.pins; });
     if (is_new && static_cast<int>(found.size()) < find.most) found.push_back(std::move(plan));
   }
   return found;

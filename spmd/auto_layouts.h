@@ -44,9 +44,6 @@ struct FoundLayouts {
 
 struct FindOptions {
   int most = 3;  // plans that are returned
-  // Also tries the mesh with an axis cut in two parts, each axis in every way: layouts may then be cut by a part of
-  // it, as a batch by "x:(1)4" and columns by "x:(4)2". Each takes a search of its own.
-  bool cuts_mesh = false;
 };
 
 // `options`: those of the compile that is asked for; verify and dump are not looked at. What a plan gathers beyond the

@@ -1,4 +1,6 @@
 // meshwork plan.
+#include <unistd.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,6 +13,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/plan/explain.h"
 #include "meshwork/spmd/auto_layouts.h"
+#include "meshwork/spmd/auto_mesh.h"
 #include "meshwork/storage/file.h"
 #include "tools/commands.h"
 #include "tools/program_file.h"
@@ -23,11 +26,23 @@ using Json = nlohmann::ordered_json;
 struct PlanFlags {
   ProgramChoice program;
   CompileOptions compile;
-  FindOptions find;
   std::string topology, output;
-  int64_t plans = 3;
-  bool open = false, price_pins = false, json = false;
+  int64_t plans = 3, devices = 0;
+  bool open = false, cut_mesh = false, price_pins = false, json = false;
 };
+
+// A search takes a while: on a terminal, the mesh that it has come to is shown.
+absl::StatusOr<std::vector<FoundLayouts>> Search(const Graph& graph, const PlanFlags& o, int most) {
+  if (!o.cut_mesh) return FindLayouts(graph, o.compile, {.most = most});
+  const bool is_terminal = isatty(STDERR_FILENO) != 0;
+  const auto show = [&](const Mesh& mesh) {
+    if (is_terminal) fmt::print(stderr, "\r\x1b[Kplan: mesh {}", mesh.ToString());
+  };
+  absl::StatusOr<std::vector<FoundLayouts>> found =
+      FindMesh(graph, o.compile, {.most = most, .on_search = show});
+  if (is_terminal) fmt::print(stderr, "\r\x1b[K");
+  return found;
+}
 
 // The program without what it pins.
 Graph Opened(Graph graph) {
@@ -54,9 +69,7 @@ absl::StatusOr<std::vector<PinPrice>> PricesOf(const Graph& graph, const PlanFla
     Graph without = graph;
     without.mutable_value(argument.value).layout.reset();
     without.mutable_value(argument.value).modes.clear();
-    FindOptions find = o.find;
-    find.most = 1;
-    MESHWORK_ASSIGN_OR_RETURN(const std::vector<FoundLayouts> found, FindLayouts(without, o.compile, find));
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<FoundLayouts> found, Search(without, o, /*most=*/1));
     std::string instead;
     for (const FoundLayouts::Pin& pin : found[0].pins)
       if (pin.name == info.name) instead = pin.layout;
@@ -154,8 +167,13 @@ absl::Status Plan(Arguments args) {
               &o.compile.memory_budget);
   flags.Int("plans", "so many plans are printed", &o.plans, /*at_least=*/1, /*at_most=*/100);
   flags.Switch("open", "what the program pins is open, too", &o.open);
-  flags.Switch("cut-mesh", "also tries the mesh with an axis cut in two parts, in every way",
-               &o.find.cuts_mesh);
+  flags.Switch("cut-mesh", "also tries the mesh with its axes cut in parts, in every way that pays",
+               &o.cut_mesh);
+  flags.Int(
+      "devices",
+      "puts the program on so many devices, whatever its mesh: one axis, devices=N, cut as by --cut-mesh, and\n"
+      "all layouts open as by --open",
+      &o.devices, /*at_least=*/1);
   flags.Switch("price-pins", "says what each pin of the program costs, by a search without it",
                &o.price_pins);
   flags.Text("output", "writes the program with the pins of the best plan; - is standard output", &o.output);
@@ -167,11 +185,17 @@ absl::Status Plan(Arguments args) {
                                       {{"--output", o.output, "laid_out.mw"}}));
   if (!o.output.empty() && o.output != "-")
     MESHWORK_RETURN_IF_ERROR(BadInput(Annotate(CheckWritable(o.output), "--output: ")));
-  o.find.most = static_cast<int>(o.plans);
+  if (o.devices > 0) {
+    if (!o.program.mesh.empty())
+      return InvalidArgument("--devices and --mesh both say on which devices; name one of them.");
+    o.program.mesh = fmt::format("devices={}", o.devices);
+    o.open = o.cut_mesh = true;
+  }
   MESHWORK_ASSIGN_OR_RETURN(Graph graph, ReadProgram(o.program));
   if (o.open) graph = Opened(std::move(graph));
   MESHWORK_ASSIGN_OR_RETURN(o.compile.topology, ReadTopology(graph.mesh(), o.topology));
-  MESHWORK_ASSIGN_OR_RETURN(const std::vector<FoundLayouts> plans, FindLayouts(graph, o.compile, o.find));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<FoundLayouts> plans,
+                            Search(graph, o, static_cast<int>(o.plans)));
   std::vector<PinPrice> prices;
   if (o.price_pins) {
     MESHWORK_ASSIGN_OR_RETURN(prices, PricesOf(graph, o, plans[0].seconds()));

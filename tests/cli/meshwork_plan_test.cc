@@ -68,5 +68,23 @@ TEST_F(MeshworkTest, PlanFitsIntoMemory) {
   EXPECT_THAT(nowhere.err, HasSubstr("meshwork plan: --output: "));
 }
 
+// Hosts of devices that nobody has named: parts of one axis, of which the slow one takes the examples.
+TEST_F(MeshworkTest, PlanFindsAMesh) {
+  const std::string layers = File("layers.mw", kLayers);
+  const std::string pod = File("pod.json", R"({"axes": {"devices:(1)4": {"bandwidth": 1e9, "latency": 1e-5},
+      "devices:(4)8": {"bandwidth": 1e11, "latency": 1e-6}}, "flops": 1e12})");
+  const json plans = json::parse(
+      Output({"plan", layers, "--devices=32", "--topology", pod, "--memory-budget=12MiB", "--json"}));
+  EXPECT_EQ(plans.at("mesh"), "[devices=32]");
+  EXPECT_EQ(plans.at("plans")[0].at("mesh"), "[devices=4*8]");
+  EXPECT_EQ(plans.at("plans")[0].at("pins").size(), 3);
+  // Pins are open.
+  EXPECT_EQ(json::parse(Output({"plan", layers, "--devices=32", "--topology", pod, "--memory-budget=12MiB",
+                                "--json", "--layout", "in={devices,_}"})),
+            plans);
+  ExpectFails(Run({"plan", layers, "--devices=8", "--mesh", "x=8"}), 2,
+              "meshwork plan: --devices and --mesh both say on which devices; name one of them.");
+}
+
 }  // namespace
 }  // namespace meshwork

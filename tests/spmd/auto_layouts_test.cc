@@ -236,13 +236,5 @@ TEST(FindLayoutsTest, SaysWhatMemoryIsLeastNeeded) {
   EXPECT_THAT(std::string(MessageOf(found.status())), HasSubstr("a device may hold 100 B"));
 }
 
-TEST(FindLayoutsTest, CutsTheMeshWhereThatIsAsked) {
-  const Graph graph = Mlp("x=8", false, 64, 512, 2048, {}, {}, {});
-  const double without = FindLayouts(graph).value()[0].seconds();
-  const std::vector<FoundLayouts> cut = FindLayouts(graph, {}, {.most = 10, .cuts_mesh = true}).value();
-  EXPECT_LE(cut[0].seconds(), without);
-  for (size_t i = 1; i < cut.size(); ++i) EXPECT_LE(cut[i - 1].seconds(), cut[i].seconds());
-}
-
 }  // namespace
 }  // namespace meshwork

@@ -1,0 +1,80 @@
+#include "meshwork/spmd/auto_mesh.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "meshwork/base/status.h"
+
+namespace meshwork {
+namespace {
+
+// A further cut is made for so much less time.
+constexpr double kLessTime = 0.999;
+
+// The program on each mesh that one more cut makes.
+std::vector<Graph> WithOneCut(const Graph& graph) {
+  std::vector<Graph> all;
+  const Mesh& mesh = graph.mesh();
+  for (int i = 0; i < mesh.num_axes(); ++i) {
+    for (int64_t major = 2; major < mesh.axis(i).size; ++major) {
+      if (mesh.axis(i).size % major != 0) continue;
+      const absl::StatusOr<Mesh> cut = mesh.CutAxis(i, major);
+      if (!cut.ok()) continue;
+      all.push_back(graph);
+      all.back().CutMesh(*cut);
+    }
+  }
+  return all;
+}
+
+auto CostOf(const FoundLayouts& plan) {
+  return std::tuple(plan.seconds(), plan.cost.peak_bytes, plan.cost.bytes, plan.cost.collectives);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<FoundLayouts>> FindMesh(const Graph& graph, const CompileOptions& options,
+                                                   const FindMeshOptions& find) {
+  std::vector<FoundLayouts> all;
+  absl::Status error;  // of the first mesh
+  // The time of the best plan on the mesh; nothing if there is none.
+  const auto search = [&](const Graph& on_mesh) -> std::optional<double> {
+    if (find.on_search) find.on_search(on_mesh.mesh());
+    absl::StatusOr<std::vector<FoundLayouts>> found = FindLayouts(on_mesh, options, {.most = find.most});
+    if (!found.ok()) {
+      error.Update(found.status());
+      return std::nullopt;
+    }
+    const double seconds = found->front().seconds();
+    std::move(found->begin(), found->end(), std::back_inserter(all));
+    return seconds;
+  };
+  std::optional<double> least = search(graph);
+  if (!least.has_value() && error.code() != absl::StatusCode::kResourceExhausted) return error;
+  Graph best = graph;
+  for (int cut = 0; cut < find.most_cuts; ++cut) {
+    std::optional<Graph> better;
+    for (Graph& tried : WithOneCut(best)) {
+      const std::optional<double> seconds = search(tried);
+      if (!seconds.has_value() || (least.has_value() && *seconds >= *least * kLessTime)) continue;
+      least = seconds;
+      better = std::move(tried);
+    }
+    if (!better.has_value()) break;
+    best = *std::move(better);
+  }
+  if (all.empty()) return error;
+  // Meshes that are cut less come first.
+  std::stable_sort(all.begin(), all.end(),
+                   [](const FoundLayouts& a, const FoundLayouts& b) { return CostOf(a) < CostOf(b); });
+  all.erase(std::unique(all.begin(), all.end(),
+                        [](const FoundLayouts& a, const FoundLayouts& b) { return CostOf(a) == CostOf(b); }),
+            all.end());
+  if (std::ssize(all) > find.most) all.erase(all.begin() + find.most, all.end());
+  return all;
+}
+
+}  // namespace meshwork
