@@ -169,11 +169,9 @@ absl::Status Plan(Arguments args) {
   flags.Switch("open", "what the program pins is open, too", &o.open);
   flags.Switch("cut-mesh", "also tries the mesh with its axes cut in parts, in every way that pays",
                &o.cut_mesh);
-  flags.Int(
-      "devices",
-      "puts the program on so many devices, whatever its mesh: one axis, devices=N, cut as by --cut-mesh, and\n"
-      "all layouts open as by --open",
-      &o.devices, /*at_least=*/1);
+  flags.Int("devices",
+            "puts the program on a mesh [devices=N] instead of its own, with --open and --cut-mesh",
+            &o.devices, /*at_least=*/1);
   flags.Switch("price-pins", "says what each pin of the program costs, by a search without it",
                &o.price_pins);
   flags.Text("output", "writes the program with the pins of the best plan; - is standard output", &o.output);
