@@ -11,9 +11,9 @@
 namespace meshwork {
 namespace {
 
-std::string BaseName(std::string_view path) {
+std::string_view BaseName(std::string_view path) {
   const size_t slash = path.rfind('/');
-  return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
 constexpr std::string_view kKindNames[] = {"true or false", "a whole number",    "a number",
@@ -82,21 +82,24 @@ const Type& internal::TypeOfNoValue() {
 }
 
 absl::StatusOr<Attrs> Graph::CompleteAttrs(const OpRow& row, const Attrs& given) {
-  std::vector<std::string> known;
-  for (const AttrSpec& spec : row.attrs) known.emplace_back(spec.name);
-  for (const auto& [name, value] : given.entries()) {
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      return InvalidArgument("there is no attribute \"{}\"{}", name,
-                             DidYouMeanOneOf(name, known, "attributes"));
+  for (const auto& entry : given.entries()) {
+    const std::string& name = entry.first;
+    auto is_named = [&](const AttrSpec& spec) { return spec.name == name; };
+    if (std::any_of(row.attrs.begin(), row.attrs.end(), is_named)) continue;
+    std::vector<std::string> known;
+    for (const AttrSpec& spec : row.attrs) known.emplace_back(spec.name);
+    return InvalidArgument("there is no attribute \"{}\"{}", name,
+                           DidYouMeanOneOf(name, known, "attributes"));
   }
-  Attrs complete;
+  Attrs::Entries complete;
+  complete.reserve(row.attrs.size());
   for (const AttrSpec& spec : row.attrs) {
     const AttrValue* value = given.Find(spec.name);
     if (value == nullptr) {
       if (!spec.fallback.has_value())
         return InvalidArgument("attribute \"{}\" is missing; give {}.", spec.name,
                                kKindNames[static_cast<int>(spec.kind)]);
-      complete.Set(spec.name, *spec.fallback);
+      complete.emplace_back(spec.name, *spec.fallback);
       continue;
     }
     AttrValue converted = *value;
@@ -115,12 +118,18 @@ absl::StatusOr<Attrs> Graph::CompleteAttrs(const OpRow& row, const Attrs& given)
         if (size < 0)
           return InvalidArgument("attribute \"{}\" has the size {}; sizes are at least 0.", spec.name, size);
     }
-    complete.Set(spec.name, std::move(converted));
+    complete.emplace_back(spec.name, std::move(converted));
   }
-  return complete;
+  return Attrs(std::move(complete));
 }
 
-SourceLocation::SourceLocation(CallSite site) : file(BaseName(site.file)), line(site.line) {}
+SourceLocation::SourceLocation(CallSite site) : line(site.line) {
+  // Calls in a row are mostly of one file, whose name they share.
+  thread_local SharedText last;
+  const std::string_view name = BaseName(site.file);
+  if (last != name) last = name;
+  file = last;
+}
 
 std::string SourceLocation::ToString() const {
   if (file.empty()) return "";
@@ -272,6 +281,18 @@ int Graph::AddNode(Node node, std::vector<ValueInfo> results) {
     info.node = index;
     node.results.push_back(static_cast<ValueId>(values_.size()));
     values_.push_back(std::move(info));
+  }
+  nodes_.push_back(std::move(node));
+  return index;
+}
+
+int Graph::AddCopy(Node node, const Graph& from) {
+  const int index = static_cast<int>(nodes_.size());
+  for (ValueId& id : node.results) {
+    const auto copy = static_cast<ValueId>(values_.size());
+    values_.push_back(from.values_[id]);
+    values_[copy].node = index;
+    id = copy;
   }
   nodes_.push_back(std::move(node));
   return index;

@@ -24,10 +24,8 @@ absl::InlinedVector<ValueId, 4> Rewriter::Map(std::span<const ValueId> from) con
 
 int Rewriter::Copy(const Node& node) {
   Node copy = node;
-  copy.operands = Map(node.operands);
-  std::vector<ValueInfo> infos;
-  for (ValueId id : node.results) infos.push_back(from_.value(id));
-  const int index = to_.AddNode(std::move(copy), std::move(infos));
+  for (ValueId& id : copy.operands) id = Map(id);
+  const int index = to_.AddCopy(std::move(copy), from_);
   for (size_t i = 0; i < node.results.size(); ++i) map_[node.results[i]] = to_.nodes()[index].results[i];
   return index;
 }
@@ -41,9 +39,7 @@ Graph Rewriter::Finish() && {
 void CopyNode(const Graph& from, const Node& node, Graph& to, std::vector<ValueId>& map) {
   Node copy = node;
   for (ValueId& id : copy.operands) id = map[id];
-  std::vector<ValueInfo> infos;
-  for (ValueId id : node.results) infos.push_back(from.value(id));
-  const int index = to.AddNode(std::move(copy), std::move(infos));
+  const int index = to.AddCopy(std::move(copy), from);
   for (size_t r = 0; r < node.results.size(); ++r) map[node.results[r]] = to.nodes()[index].results[r];
 }
 

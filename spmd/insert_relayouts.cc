@@ -167,7 +167,7 @@ class Inserter {
     const ValueId id = node.results[0];
     const Layout& want = *graph_.value(id).layout;
     const std::string cause =
-        node.cause.empty() ? fmt::format("{} asks for {}", Where(node), want.ToString()) : node.cause;
+        node.cause.empty() ? fmt::format("{} asks for {}", Where(node), want.ToString()) : node.cause.str();
     const ValueId kept = rewriter_.Map(node.operands[0]);
     const ValueId moved = MoveKept(id, node.operands[0], want, cause);
     forms_[id].push_back(kept);
