@@ -155,7 +155,7 @@ struct ValueInfo {
 struct Node {
   const OpRow* row = nullptr;
   absl::InlinedVector<ValueId, 4> operands;
-  absl::InlinedVector<ValueId, 2> results;
+  absl::InlinedVector<ValueId, 4> results;
   Attrs attrs;
   SourceLocation location;
   SharedText cause;  // why the compiler put it here; empty for the user's own
@@ -327,8 +327,10 @@ class Graph : private internal::GraphParts {
   void CutMesh(const Mesh& finer);
   // Appends a node whose result infos are known, as in local programs.
   int AddNode(Node node, std::vector<ValueInfo> results);
-  // Appends a node whose results are still values of `from`, and copies the infos of these.
-  int AddCopy(Node node, const Graph& from);
+  // Appends a copy of `node` of `from`, with its results' infos. Its operands are still values of `from`.
+  int AddCopy(const Graph& from, const Node& node);
+  // Makes room for so many nodes in all.
+  void Reserve(size_t nodes) { nodes_.reserve(nodes); }
   // Gives a node more results, in front of its result `at`.
   std::vector<ValueId> InsertResults(int node, size_t at, std::vector<ValueInfo> results);
   ValueId AddArgument(ValueInfo info, bool is_variable, std::optional<Initializer> initializer = {});
@@ -357,6 +359,8 @@ class Graph : private internal::GraphParts {
   std::string Describe(std::string_view op, const SourceLocation& location) const;
 
  private:
+  // Appends a result of `node`, which is about to be appended.
+  void AddResult(Node& node, ValueInfo info);
   absl::StatusOr<Value> TryArgument(std::string_view kind, std::string_view name, const Type& type,
                                     const LayoutSpec& spec, bool is_variable,
                                     std::optional<Initializer> initializer, const SourceLocation& location);

@@ -241,6 +241,7 @@ void Append(const Graph& from, const Unit& unit, Graph& to, std::vector<ValueId>
 Graph BucketReductions(const Graph& local, int64_t most_bytes) {
   Graph to(local.mesh());
   to.name = local.name;
+  to.Reserve(local.nodes().size());
   std::vector<ValueId> map(local.values().size(), kNoValue);
   for (const Argument& argument : local.arguments())
     map[argument.value] =

@@ -205,22 +205,23 @@ class Localizer {
   }
 
   void Write(const Node& node) {
-    Node local = node;
     std::optional<Rule> rule;
     if (NeedsRule(node)) rule = RuleOf(graph_, node);
     std::vector<WindowedDim> windows;
     if (rule.has_value()) windows = CutWindows(*rule, node);
     const bool is_wide = RunsWide(node);
     if (!windows.empty() && node.row->exchange != nullptr) return WriteExchange(node, is_wide);
+    absl::InlinedVector<ValueId, 4> operands;
     for (size_t i = 0; i < node.operands.size(); ++i) {
       // What is exchanged has padding of its own along other dims.
       // Padding is masked last: where a block is all padding, no other op runs.
       ValueId whole = rewriter_.Map(node.operands[i]);
       if (!windows.empty()) whole = WithWindows(whole, *rule, windows, i, node);
       if (is_wide) whole = Widened(whole, node);
-      local.operands[i] = rule.has_value() ? Masked(whole, *rule, i, node) : whole;
+      operands.push_back(rule.has_value() ? Masked(whole, *rule, i, node) : whole);
     }
-    Node& added = to_.mutable_node(to_.AddCopy(std::move(local), graph_));
+    Node& added = to_.mutable_node(to_.AddCopy(graph_, node));
+    added.operands = std::move(operands);
     for (size_t i = 0; i < node.results.size(); ++i) {
       ValueInfo& info = to_.mutable_value(added.results[i]);
       ToBlock(info);

@@ -117,7 +117,7 @@ TEST(LayoutTest, StaysWhatItIsWhenItIsCopiedOrMoved) {
   const Layout copy = layout;
   const Layout moved = std::move(layout);
   EXPECT_EQ(layout, moved);  // NOLINT(bugprone-use-after-move)
-  layout = layout.WithDim(1, {0}).WithoutPartials();
+  layout = layout.WithDim(0, {}).WithDim(1, {0}).WithoutPartials();
   EXPECT_EQ(layout.ToString(), "{_,batch}");
   for (const Layout& same : {copy, moved}) {
     EXPECT_EQ(same.ToString(), "{batch,_ | sum:model}");
