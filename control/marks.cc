@@ -145,6 +145,7 @@ bool IsMark(const Node& node) {
 }
 
 bool IsMark(const Node& node, Mark mark) {
+  if (!IsMark(node)) return false;
   const MarkRows& rows = RowsOf(mark);
   return std::any_of(rows.begin(), rows.end(), [&](const OpRow& row) { return node.row == &row; });
 }

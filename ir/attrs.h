@@ -1,8 +1,9 @@
 // Attributes of a node: name=value pairs, typed by the op's row.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,23 +36,22 @@ struct AttrSpec {
   bool is_result_shape = false;
 };
 
-// The attributes of a node, by name.
+// The attributes of a node, by name. Copies share the attributes until one of them is Set; they may be used in several
+// threads.
 class Attrs {
  public:
-  Attrs() = default;
-  Attrs(std::initializer_list<std::pair<std::string, AttrValue>> entries) : entries_(entries) {}
+  using Entries = std::vector<std::pair<std::string, AttrValue>>;
 
-  void Set(std::string_view name, AttrValue value) {
-    for (auto& [key, old] : entries_) {
-      if (key == name) {
-        old = std::move(value);
-        return;
-      }
-    }
-    entries_.emplace_back(name, std::move(value));
-  }
+  Attrs() = default;
+  Attrs(std::initializer_list<Entries::value_type> entries) : Attrs(Entries(entries)) {}
+  // REQUIRES: each name once.
+  explicit Attrs(Entries entries)
+      : entries_(entries.empty() ? nullptr : std::make_shared<const Entries>(std::move(entries))) {}
+
+  // Replaces the attribute, or adds it at the end. What the functions below gave may become invalid.
+  void Set(std::string_view name, AttrValue value);
   const AttrValue* Find(std::string_view name) const {
-    for (const auto& [key, value] : entries_)
+    for (const auto& [key, value] : entries())
       if (key == name) return &value;
     return nullptr;
   }
@@ -62,16 +62,14 @@ class Attrs {
     MESHWORK_CHECK(value != nullptr && std::holds_alternative<T>(*value), "attribute {}", name);
     return std::get<T>(*value);
   }
-  const std::vector<std::pair<std::string, AttrValue>>& entries() const { return entries_; }
+  const Entries& entries() const { return entries_ == nullptr ? NoEntries() : *entries_; }
   // By SameAttr.
-  bool operator==(const Attrs& other) const {
-    return std::equal(
-        entries_.begin(), entries_.end(), other.entries_.begin(), other.entries_.end(),
-        [](const auto& a, const auto& b) { return a.first == b.first && SameAttr(a.second, b.second); });
-  }
+  bool operator==(const Attrs& other) const;
 
  private:
-  std::vector<std::pair<std::string, AttrValue>> entries_;
+  static const Entries& NoEntries();
+
+  std::shared_ptr<const Entries> entries_;  // null: none
 };
 
 }  // namespace meshwork

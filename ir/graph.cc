@@ -11,9 +11,9 @@
 namespace meshwork {
 namespace {
 
-std::string BaseName(std::string_view path) {
+std::string_view BaseName(std::string_view path) {
   const size_t slash = path.rfind('/');
-  return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
 constexpr std::string_view kKindNames[] = {"true or false", "a whole number",    "a number",
@@ -82,21 +82,24 @@ const Type& internal::TypeOfNoValue() {
 }
 
 absl::StatusOr<Attrs> Graph::CompleteAttrs(const OpRow& row, const Attrs& given) {
-  std::vector<std::string> known;
-  for (const AttrSpec& spec : row.attrs) known.emplace_back(spec.name);
-  for (const auto& [name, value] : given.entries()) {
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      return InvalidArgument("there is no attribute \"{}\"{}", name,
-                             DidYouMeanOneOf(name, known, "attributes"));
+  for (const auto& entry : given.entries()) {
+    const std::string& name = entry.first;
+    auto is_named = [&](const AttrSpec& spec) { return spec.name == name; };
+    if (std::any_of(row.attrs.begin(), row.attrs.end(), is_named)) continue;
+    std::vector<std::string> known;
+    for (const AttrSpec& spec : row.attrs) known.emplace_back(spec.name);
+    return InvalidArgument("there is no attribute \"{}\"{}", name,
+                           DidYouMeanOneOf(name, known, "attributes"));
   }
-  Attrs complete;
+  Attrs::Entries complete;
+  complete.reserve(row.attrs.size());
   for (const AttrSpec& spec : row.attrs) {
     const AttrValue* value = given.Find(spec.name);
     if (value == nullptr) {
       if (!spec.fallback.has_value())
         return InvalidArgument("attribute \"{}\" is missing; give {}.", spec.name,
                                kKindNames[static_cast<int>(spec.kind)]);
-      complete.Set(spec.name, *spec.fallback);
+      complete.emplace_back(spec.name, *spec.fallback);
       continue;
     }
     AttrValue converted = *value;
@@ -115,12 +118,18 @@ absl::StatusOr<Attrs> Graph::CompleteAttrs(const OpRow& row, const Attrs& given)
         if (size < 0)
           return InvalidArgument("attribute \"{}\" has the size {}; sizes are at least 0.", spec.name, size);
     }
-    complete.Set(spec.name, std::move(converted));
+    complete.emplace_back(spec.name, std::move(converted));
   }
-  return complete;
+  return Attrs(std::move(complete));
 }
 
-SourceLocation::SourceLocation(CallSite site) : file(BaseName(site.file)), line(site.line) {}
+SourceLocation::SourceLocation(CallSite site) : line(site.line) {
+  // Calls in a row are mostly of one file, whose name they share.
+  thread_local SharedText last;
+  const std::string_view name = BaseName(site.file);
+  if (last != name) last = name;
+  file = last;
+}
 
 std::string SourceLocation::ToString() const {
   if (file.empty()) return "";
@@ -205,21 +214,23 @@ std::vector<Value> Graph::Add(std::string_view op, std::span<const Value> operan
     return {Value()};
   }
   const OpRow& row = **found;
-  std::vector<Value> invalid(row.num_results < 0 ? operands.size() : row.num_results);
-  if (is_nowhere_) return invalid;
+  const auto invalid = [&] {
+    return std::vector<Value>(row.num_results < 0 ? operands.size() : row.num_results);
+  };
+  if (is_nowhere_) return invalid();
   if (is_closed_) {
     (outer_ == nullptr ? *this : *outer_)
         .RecordError(
             fmt::format("{}: it reads a value that was made in the body of {}; return it from there.",
                         Describe(op, location), owner_));
-    return invalid;
+    return invalid();
   }
   absl::InlinedVector<ValueId, 4> ids;
   for (const Value& given : operands) {
     if (given.is_lost())
       RecordError(fmt::format("{}: the graph of operand {} is gone; keep it as long as its values.",
                               Describe(op, location), ids.size()));
-    if (!given.valid()) return invalid;  // its mistake is recorded already
+    if (!given.valid()) return invalid();  // its mistake is recorded already
     const Value captured = Capture(given);
     const Value& operand = captured.valid() ? captured : given;
     if (operand.graph() != this) {
@@ -228,16 +239,17 @@ std::vector<Value> Graph::Add(std::string_view op, std::span<const Value> operan
           Describe(op, location), ids.size());
       RecordError(mistake);
       operand.graph()->RecordError(mistake);
-      return invalid;
+      return invalid();
     }
     ids.push_back(operand.id());
   }
   absl::StatusOr<int> node = TryAdd(row, ids, attrs, location);
   if (!node.ok()) {
     RecordError(std::string(MessageOf(node.status())));
-    return invalid;
+    return invalid();
   }
   std::vector<Value> results;
+  results.reserve(nodes_[*node].results.size());
   for (ValueId id : nodes_[*node].results) results.emplace_back(this, id);
   return results;
 }
@@ -260,20 +272,32 @@ absl::StatusOr<int> Graph::TryAdd(const OpRow& row, std::span<const ValueId> ope
   node.operands.assign(operands.begin(), operands.end());
   for (const Type& type : *results)
     if (absl::Status status = CheckSize(type); !status.ok()) return fail(status);
-  std::vector<ValueInfo> infos;
-  for (Type& type : *results) infos.push_back({.type = type, .global = type, .location = location});
-  return AddNode(std::move(node), std::move(infos));
+  for (const Type& type : *results) AddResult(node, {.type = type, .global = type, .location = location});
+  nodes_.push_back(std::move(node));
+  return static_cast<int>(nodes_.size()) - 1;
+}
+
+void Graph::AddResult(Node& node, ValueInfo info) {
+  info.node = static_cast<int>(nodes_.size());
+  node.results.push_back(static_cast<ValueId>(values_.size()));
+  values_.push_back(std::move(info));
 }
 
 int Graph::AddNode(Node node, std::vector<ValueInfo> results) {
-  const int index = static_cast<int>(nodes_.size());
   node.results.clear();
-  for (ValueInfo& info : results) {
-    info.node = index;
-    node.results.push_back(static_cast<ValueId>(values_.size()));
-    values_.push_back(std::move(info));
-  }
+  for (ValueInfo& info : results) AddResult(node, std::move(info));
   nodes_.push_back(std::move(node));
+  return static_cast<int>(nodes_.size()) - 1;
+}
+
+int Graph::AddCopy(const Graph& from, const Node& node) {
+  const int index = static_cast<int>(nodes_.size());
+  nodes_.push_back(node);
+  for (ValueId& id : nodes_.back().results) {
+    values_.push_back(from.values_[id]);
+    id = static_cast<ValueId>(values_.size()) - 1;
+    values_[id].node = index;
+  }
   return index;
 }
 

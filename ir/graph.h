@@ -19,7 +19,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -32,6 +31,8 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "meshwork/base/call_site.h"
+#include "meshwork/base/shared_text.h"
+#include "meshwork/base/stable_vector.h"
 #include "meshwork/ir/attrs.h"
 #include "meshwork/ir/layout_rules.h"
 #include "meshwork/ir/type.h"
@@ -45,17 +46,16 @@ struct OpRow;
 
 // Where a node comes from: the user's C++ line, or a line of program text.
 struct SourceLocation {
-  std::string file;
+  SharedText file;
   int line = 0;
   // The meshwork function that the user called there, if errors would otherwise name an op that the function
   // is made of; else null.
   const char* within = nullptr;
-  std::string scope =
-      {};  // the NameScope (ir/name_scope.h) that it is of: "block3/attention"; empty: of none
+  SharedText scope;  // the NameScope (ir/name_scope.h) that it is of: "block3/attention"; empty: of none
 
   SourceLocation() = default;
   SourceLocation(CallSite site);  // NOLINT: implicit; keeps the file's base name
-  SourceLocation(std::string file, int line) : file(std::move(file)), line(line) {}
+  SourceLocation(SharedText file, int line) : file(std::move(file)), line(line) {}
   std::string ToString() const;  // "model.cc:41", "model.cc:41 in block3", or "" where unknown
 };
 
@@ -155,10 +155,10 @@ struct ValueInfo {
 struct Node {
   const OpRow* row = nullptr;
   absl::InlinedVector<ValueId, 4> operands;
-  absl::InlinedVector<ValueId, 2> results;
+  absl::InlinedVector<ValueId, 4> results;
   Attrs attrs;
   SourceLocation location;
-  std::string cause;  // why the compiler put it here; empty for the user's own
+  SharedText cause;  // why the compiler put it here; empty for the user's own
   // The bodies of a loop or a branch: programs of their own, never changed in place (control/control_flow.h).
   std::vector<std::shared_ptr<const Graph>> regions = {};
 };
@@ -216,7 +216,7 @@ struct GraphParts {
   };
   Mesh mesh_;
   std::vector<Node> nodes_;
-  std::deque<ValueInfo> values_;
+  StableVector<ValueInfo> values_;
   std::vector<Argument> arguments_;
   std::vector<VariableUpdate> updates_;
   std::vector<OutputInfo> outputs_;
@@ -325,8 +325,12 @@ class Graph : private internal::GraphParts {
   static absl::StatusOr<Attrs> CompleteAttrs(const OpRow& row, const Attrs& given);
   // Puts the program on `finer`. REQUIRES: `finer` is mesh(), cut further or not at all.
   void CutMesh(const Mesh& finer);
-  // Appends a node whose result infos are known: local programs and copies.
+  // Appends a node whose result infos are known, as in local programs.
   int AddNode(Node node, std::vector<ValueInfo> results);
+  // Appends a copy of `node` of `from`, with its results' infos. Its operands are still values of `from`.
+  int AddCopy(const Graph& from, const Node& node);
+  // Makes room for so many nodes in all.
+  void Reserve(size_t nodes) { nodes_.reserve(nodes); }
   // Gives a node more results, in front of its result `at`.
   std::vector<ValueId> InsertResults(int node, size_t at, std::vector<ValueInfo> results);
   ValueId AddArgument(ValueInfo info, bool is_variable, std::optional<Initializer> initializer = {});
@@ -339,7 +343,7 @@ class Graph : private internal::GraphParts {
 
   const std::vector<Node>& nodes() const { return nodes_; }
   // References to values stay valid when values are added.
-  const std::deque<ValueInfo>& values() const { return values_; }
+  const StableVector<ValueInfo>& values() const { return values_; }
   const ValueInfo& value(ValueId id) const { return values_[id]; }
   ValueInfo& mutable_value(ValueId id) { return values_[id]; }
   Node& mutable_node(int i) { return nodes_[i]; }
@@ -355,6 +359,8 @@ class Graph : private internal::GraphParts {
   std::string Describe(std::string_view op, const SourceLocation& location) const;
 
  private:
+  // Appends a result of `node`, which is about to be appended.
+  void AddResult(Node& node, ValueInfo info);
   absl::StatusOr<Value> TryArgument(std::string_view kind, std::string_view name, const Type& type,
                                     const LayoutSpec& spec, bool is_variable,
                                     std::optional<Initializer> initializer, const SourceLocation& location);
@@ -384,7 +390,7 @@ class Graph : private internal::GraphParts {
   friend class LocationScope;
   const SourceLocation* location_override_ = nullptr;
   friend class NameScope;
-  std::string scope_;  // of the open NameScopes
+  SharedText scope_;  // of the open NameScopes
 };
 
 // While it lives, nodes added through Add get the source location `location`: a composite's nodes the line

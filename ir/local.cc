@@ -207,7 +207,7 @@ absl::Status CheckRounding(const Rounding& rounding, const ValueInfo& from, cons
 }  // namespace
 
 int AddLocalNode(Graph& graph, std::string_view op, std::span<const ValueId> operands, const Attrs& attrs,
-                 const SourceLocation& location, std::string cause) {
+                 const SourceLocation& location, SharedText cause) {
   const OpRow& row = GetOp(op);
   Node node{.row = &row,
             .attrs = Graph::CompleteAttrs(row, attrs).value(),

@@ -28,7 +28,7 @@ absl::StatusOr<Layout> ResultLayout(const OpRow& row, const Attrs& attrs, const 
 // Appends a collective or kLocal op and returns the node; the result infos follow from the operands' infos
 // and the attributes. REQUIRES: ResultLayout is OK for every operand.
 int AddLocalNode(Graph& graph, std::string_view op, std::span<const ValueId> operands, const Attrs& attrs,
-                 const SourceLocation& location, std::string cause);
+                 const SourceLocation& location, SharedText cause);
 
 // Checks one node of a local program: local types against layouts and the op. The global types and layouts of
 // a compute op's results are taken as written. The error names no place; the caller adds it.

@@ -6,7 +6,7 @@
 
 namespace meshwork {
 
-NameScope::NameScope(Graph* graph, std::string scope) {
+NameScope::NameScope(Graph* graph, SharedText scope) {
   if (graph == nullptr) return;
   anchor_ = graph->anchor();
   outer_ = std::exchange(graph->scope_, std::move(scope));

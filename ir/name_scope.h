@@ -35,10 +35,10 @@ class NameScope {
 
  private:
   // `graph`: null opens nothing.
-  NameScope(Graph* graph, std::string scope);
+  NameScope(Graph* graph, SharedText scope);
 
   std::shared_ptr<const internal::GraphAnchor> anchor_;  // the graph may be moved meanwhile
-  std::string outer_;
+  SharedText outer_;
 };
 
 }  // namespace meshwork

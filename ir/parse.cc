@@ -30,7 +30,7 @@ constexpr std::string_view kNameRule =
 
 class Parser {
  public:
-  Parser(std::string_view text, std::string_view file) : text_(text, file), graph_(Mesh()) {}
+  Parser(std::string_view text, std::string_view file) : text_(text, file), file_(file), graph_(Mesh()) {}
 
   absl::StatusOr<Graph> Parse() {
     MESHWORK_RETURN_IF_ERROR(ParseMesh());
@@ -120,7 +120,7 @@ class Parser {
                                              .layout = a.layout(),
                                              .modes = a.modes(),
                                              .gather = a.gather,
-                                             .location = {std::string(text_.file()), text_.LineAt(start)}},
+                                             .location = {file_, text_.LineAt(start)}},
                                             is_variable);
       value_at_.push_back(start);
       MESHWORK_RETURN_IF_ERROR(Define(start, name, id));
@@ -175,7 +175,7 @@ class Parser {
     WrittenNode written{
         .row = *row,
         .num_results = names.size(),
-        .location = {std::string(text_.file()), text_.LineAt(op_at)},
+        .location = {file_, text_.LineAt(op_at)},
     };
     if (text_.Peek() == '%') {
       do {
@@ -342,6 +342,7 @@ class Parser {
   }
 
   TextReader text_;
+  const SharedText file_;
   Graph graph_;
   std::map<std::string, ValueId> ids_;
   std::set<int> updated_;  // arguments

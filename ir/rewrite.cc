@@ -6,6 +6,7 @@ namespace meshwork {
 
 Rewriter::Rewriter(const Graph& from) : from_(from), to_(from.mesh()), map_(from.values().size(), kNoValue) {
   to_.name = from.name;
+  to_.Reserve(from.nodes().size());
   for (const Argument& argument : from.arguments())
     map_[argument.value] =
         to_.AddArgument(from.value(argument.value), argument.is_variable, argument.initializer);
@@ -23,12 +24,10 @@ absl::InlinedVector<ValueId, 4> Rewriter::Map(std::span<const ValueId> from) con
 }
 
 int Rewriter::Copy(const Node& node) {
-  Node copy = node;
-  copy.operands = Map(node.operands);
-  std::vector<ValueInfo> infos;
-  for (ValueId id : node.results) infos.push_back(from_.value(id));
-  const int index = to_.AddNode(std::move(copy), std::move(infos));
-  for (size_t i = 0; i < node.results.size(); ++i) map_[node.results[i]] = to_.nodes()[index].results[i];
+  const int index = to_.AddCopy(from_, node);
+  Node& copy = to_.mutable_node(index);
+  for (ValueId& id : copy.operands) id = Map(id);
+  for (size_t i = 0; i < node.results.size(); ++i) map_[node.results[i]] = copy.results[i];
   return index;
 }
 
@@ -39,12 +38,9 @@ Graph Rewriter::Finish() && {
 }
 
 void CopyNode(const Graph& from, const Node& node, Graph& to, std::vector<ValueId>& map) {
-  Node copy = node;
+  Node& copy = to.mutable_node(to.AddCopy(from, node));
   for (ValueId& id : copy.operands) id = map[id];
-  std::vector<ValueInfo> infos;
-  for (ValueId id : node.results) infos.push_back(from.value(id));
-  const int index = to.AddNode(std::move(copy), std::move(infos));
-  for (size_t r = 0; r < node.results.size(); ++r) map[node.results[r]] = to.nodes()[index].results[r];
+  for (size_t r = 0; r < node.results.size(); ++r) map[node.results[r]] = copy.results[r];
 }
 
 }  // namespace meshwork

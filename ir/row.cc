@@ -50,12 +50,14 @@ absl::StatusOr<std::vector<Type>> InferTypes(const OpRow& row, const std::vector
 
 std::vector<Type> TypesOf(const Graph& graph, std::span<const ValueId> values) {
   std::vector<Type> types;
+  types.reserve(values.size());
   for (ValueId id : values) types.push_back(graph.value(id).type);
   return types;
 }
 
 std::vector<Type> GlobalTypesOf(const Graph& graph, std::span<const ValueId> values) {
   std::vector<Type> types;
+  types.reserve(values.size());
   for (ValueId id : values) types.push_back(graph.value(id).global);
   return types;
 }

@@ -42,8 +42,10 @@ struct TermReader {
   }
 };
 
-std::vector<std::string_view> Split(std::string_view text) {
-  std::vector<std::string_view> terms;
+using Terms = absl::InlinedVector<std::string_view, 4>;
+
+Terms Split(std::string_view text) {
+  Terms terms;
   while (true) {
     const size_t comma = text.find(',');
     terms.push_back(text.substr(0, comma));
@@ -139,9 +141,12 @@ Rule MakeRule(std::string_view text, const std::vector<Type>& operands, const st
   rule.reduce = reduce;
   const size_t arrow = text.find("->");
   MESHWORK_CHECK(arrow != std::string_view::npos, "rule {}", text);
-  const auto sources = operands.empty() ? std::vector<std::string_view>{} : Split(text.substr(0, arrow));
-  const auto targets = Split(text.substr(arrow + 2));
+  const Terms sources = operands.empty() ? Terms{} : Split(text.substr(0, arrow));
+  const Terms targets = Split(text.substr(arrow + 2));
   MESHWORK_CHECK(sources.size() == operands.size() && targets.size() == results.size(), "rule {}", text);
+  rule.letters.reserve(4);  // more in few rules
+  rule.operands.reserve(sources.size());
+  rule.results.reserve(targets.size());
   for (size_t i = 0; i < sources.size(); ++i)
     rule.operands.push_back(TermReader{sources[i], rule}.Read(operands[i]));
   for (size_t i = 0; i < targets.size(); ++i) {

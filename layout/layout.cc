@@ -83,64 +83,71 @@ PartialSet UnionOf(PartialSet a, const PartialSet& b) {
   return a;
 }
 
+const std::shared_ptr<const Layout::Rep>& Layout::Scalar() {
+  static const auto* const scalar = new std::shared_ptr<const Rep>(std::make_shared<Rep>());
+  return *scalar;
+}
+
+Layout::Layout() : rep_(Scalar()) {}
+
 Layout::Layout(Mesh mesh, std::vector<AxisList> dims, PartialSet partials)
-    : mesh_(std::move(mesh)), axes_(std::move(dims)), partials_(std::move(partials)) {
-  std::sort(partials_.begin(), partials_.end(),
+    : Layout(Rep{.mesh = std::move(mesh), .axes = std::move(dims), .partials = std::move(partials)}) {}
+
+Layout::Layout(Rep rep) {
+  std::sort(rep.partials.begin(), rep.partials.end(),
             [](const Partial& a, const Partial& b) { return a.axis < b.axis; });
-  AxisSet used;
-  auto use = [&](int axis) {
-    MESHWORK_CHECK(axis >= 0 && axis < mesh_.num_axes() && !used.Contains(axis), "axis {} of {}", axis,
-                   mesh_.ToString());
-    used.Add(axis);
+  auto use = [&](int axis, AxisSet& set) {
+    MESHWORK_CHECK(axis >= 0 && axis < rep.mesh.num_axes() && !rep.sharded.Union(rep.owed).Contains(axis),
+                   "axis {} of {}", axis, rep.mesh.ToString());
+    set.Add(axis);
   };
-  for (const AxisList& axes : axes_)
-    for (int axis : axes) use(axis);
-  for (const Partial& partial : partials_) {
-    use(partial.axis);
-    MESHWORK_CHECK(partial.op == partials_[0].op, "{} owes reductions of two kinds", ToString());
-  }
+  rep.sharded = rep.owed = AxisSet();
+  for (const AxisList& axes : rep.axes)
+    for (int axis : axes) use(axis, rep.sharded);
+  for (const Partial& partial : rep.partials) use(partial.axis, rep.owed);
+  rep_ = std::make_shared<const Rep>(std::move(rep));
+  for (const Partial& partial : partials())
+    MESHWORK_CHECK(partial.op == partials()[0].op, "{} owes reductions of two kinds", ToString());
 }
 
 Layout Layout::Strided(Mesh mesh, const std::vector<FactorList>& dims, PartialSet partials) {
-  std::vector<AxisList> axes;
-  std::vector<Shape> sizes;
-  bool is_strided = false;
-  for (const FactorList& dim : dims) {
-    const FactorList factors = Canonical(dim);
-    is_strided |= !IsPlain(factors);
-    sizes.emplace_back();
-    for (const Factor& factor : factors) {
-      axes.push_back(factor.axes);
-      if (!IsPlain(factors)) sizes.back().push_back(factor.size);
+  Rep rep{.mesh = std::move(mesh), .partials = std::move(partials)};
+  rep.axes.reserve(dims.size());
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (IsPlain(dims[d])) {
+      rep.axes.push_back(dims[d][0].axes);
+      continue;
     }
+    const FactorList factors = Canonical(dims[d]);
+    for (const Factor& factor : factors) rep.axes.push_back(factor.axes);
+    if (IsPlain(factors)) continue;
+    rep.factors.resize(dims.size());
+    for (const Factor& factor : factors) rep.factors[d].push_back(factor.size);
   }
-  Layout layout(std::move(mesh), std::move(axes), std::move(partials));
-  if (is_strided) layout.factors_ = std::move(sizes);
-  return layout;
+  return Layout(std::move(rep));
 }
 
 Layout Layout::Replicated(const Mesh& mesh, int rank) { return Layout(mesh, std::vector<AxisList>(rank)); }
 
 const std::vector<AxisList>& Layout::dims() const {
   MESHWORK_CHECK(!is_strided(), "{}", ToString());
-  return axes_;
+  return rep_->axes;
 }
 
 const AxisList& Layout::dim(int d) const {
   MESHWORK_CHECK(!IsStrided(d), "dim {} of {}", d, ToString());
-  return axes_[FirstFactor(d)];
+  return rep_->axes[FirstFactor(d)];
 }
 
-AxisSet Layout::ShardedAxes() const {
-  AxisSet set;
-  for (const AxisList& axes : axes_) set = set.Union(AxisSet(axes));
-  return set;
+Layout Layout::Flat() const {
+  return is_strided() ? Layout(Rep{.mesh = mesh(), .axes = rep_->axes, .partials = partials()}) : *this;
 }
 
-AxisSet Layout::PartialAxes() const {
-  AxisSet set;
-  for (const Partial& partial : partials_) set.Add(partial.axis);
-  return set;
+bool Layout::operator==(const Layout& other) const {
+  if (rep_ == other.rep_) return true;
+  const Rep &a = *rep_, &b = *other.rep_;
+  return a.sharded == b.sharded && a.owed == b.owed && a.axes == b.axes && a.factors == b.factors &&
+         a.partials == b.partials && a.mesh == b.mesh;
 }
 
 // ---- Factors.
@@ -148,15 +155,16 @@ AxisSet Layout::PartialAxes() const {
 int Layout::FirstFactor(int d) const {
   if (!is_strided()) return d;
   int first = 0;
-  for (int e = 0; e < d; ++e) first += factors_[e].empty() ? 1 : static_cast<int>(factors_[e].size());
+  for (int e = 0; e < d; ++e)
+    first += rep_->factors[e].empty() ? 1 : static_cast<int>(rep_->factors[e].size());
   return first;
 }
 
 FactorList Layout::Factors(int d, int64_t size) const {
   size_t f = FirstFactor(d);
-  if (!IsStrided(d)) return {{size, axes_[f]}};
+  if (!IsStrided(d)) return {{size, rep_->axes[f]}};
   FactorList factors;
-  for (int64_t factor : factors_[d]) factors.push_back({factor, axes_[f++]});
+  for (int64_t factor : rep_->factors[d]) factors.push_back({factor, rep_->axes[f++]});
   return factors;
 }
 
@@ -173,10 +181,10 @@ absl::Status Layout::Fits(const Shape& global) const {
     return InvalidArgument("layout {} has {}, the shape {} has {}; give one entry per dim.", ToString(),
                            Count(rank(), "dim"), ShapeToString(global), global.size());
   for (int d = 0; d < rank(); ++d) {
-    if (IsStrided(d) && NumElements(factors_[d]) != global[d])
+    if (IsStrided(d) && NumElements(rep_->factors[d]) != global[d])
       return InvalidArgument(
           "layout {}: the factors of dim {} make {}, the shape {} has {} there; their product must be its size.",
-          ToString(), d, Count(NumElements(factors_[d]), "element"), ShapeToString(global), global[d]);
+          ToString(), d, Count(NumElements(rep_->factors[d]), "element"), ShapeToString(global), global[d]);
   }
   return absl::OkStatus();
 }
@@ -207,33 +215,35 @@ Shape Layout::Join(const Shape& sizes, const Shape& index) const {
 // ---- Copies.
 
 Layout Layout::On(const Mesh& finer) const {
-  if (mesh_ == finer) return *this;
-  Layout result = *this;
-  result.mesh_ = finer;
-  for (AxisList& axes : result.axes_) axes = mesh_.On(finer, axes);
-  result.partials_.clear();
-  for (const Partial& partial : partials_)
-    for (int axis : mesh_.On(finer, {partial.axis})) result.partials_.push_back({axis, partial.op});
-  return result;
+  if (mesh() == finer) return *this;
+  Rep rep = *rep_;
+  rep.mesh = finer;
+  for (AxisList& axes : rep.axes) axes = mesh().On(finer, axes);
+  rep.partials.clear();
+  for (const Partial& partial : partials())
+    for (int axis : mesh().On(finer, {partial.axis})) rep.partials.push_back({axis, partial.op});
+  return Layout(std::move(rep));
 }
 
 Layout Layout::WithDim(int d, AxisList axes) const {
   MESHWORK_CHECK(!IsStrided(d), "dim {} of {}", d, ToString());
-  std::vector<AxisList> all = axes_;
-  all[FirstFactor(d)] = std::move(axes);
-  Layout result(mesh_, std::move(all), partials_);
-  result.factors_ = factors_;
-  return result;
+  if (dim(d) == axes) return *this;
+  Rep rep = *rep_;
+  rep.axes[FirstFactor(d)] = std::move(axes);
+  return Layout(std::move(rep));
 }
 
 Layout Layout::WithPartials(PartialSet partials) const {
-  Layout result(mesh_, axes_, std::move(partials));
-  result.factors_ = factors_;
-  return result;
+  if (this->partials() == partials) return *this;
+  Rep rep = *rep_;
+  rep.partials = std::move(partials);
+  return Layout(std::move(rep));
 }
 
 Layout Layout::WithoutTrivialAxes() const {
-  auto is_trivial = [&](int a) { return mesh_.axis(a).size == 1; };
+  auto is_trivial = [&](int a) { return mesh().axis(a).size == 1; };
+  const AxisList used = ShardedAxes().Union(PartialAxes()).ToList();
+  if (std::none_of(used.begin(), used.end(), is_trivial)) return *this;
   std::vector<FactorList> dims;
   for (int d = 0; d < rank(); ++d) {
     dims.push_back(Factors(d, 1));
@@ -242,9 +252,9 @@ Layout Layout::WithoutTrivialAxes() const {
                         factor.axes.end());
   }
   PartialSet partials;
-  for (const Partial& partial : partials_)
+  for (const Partial& partial : rep_->partials)
     if (!is_trivial(partial.axis)) partials.push_back(partial);
-  return Strided(mesh_, dims, std::move(partials));
+  return Strided(mesh(), dims, std::move(partials));
 }
 
 // ---- Arithmetic.
@@ -282,21 +292,32 @@ bool Nests(const Mesh& mesh, const AxisList& axes, size_t count, int64_t size) {
 Shape Layout::LocalShape(const Shape& global) const {
   MESHWORK_CHECK(Fits(global).ok(), "{} for {}", ShapeToString(global), ToString());
   Shape local(global.size(), 1);
-  for (int d = 0; d < rank(); ++d)
-    for (const Factor& factor : Factors(d, global[d])) local[d] *= BlockSize(mesh_, factor.axes, factor.size);
+  size_t f = 0;
+  for (int d = 0; d < rank(); ++d) {
+    if (!IsStrided(d)) {
+      local[d] = BlockSize(mesh(), rep_->axes[f++], global[d]);
+      continue;
+    }
+    for (int64_t size : rep_->factors[d]) local[d] *= BlockSize(mesh(), rep_->axes[f++], size);
+  }
   return local;
 }
 
 Block Layout::BlockOf(const Shape& global, int64_t device) const {
   const Shape shape = FactorShape(global);
   Block block(shape.size());
-  for (size_t f = 0; f < shape.size(); ++f) block[f] = ExtentOf(mesh_, axes_[f], shape[f], device);
+  for (size_t f = 0; f < shape.size(); ++f) block[f] = ExtentOf(mesh(), rep_->axes[f], shape[f], device);
   return block;
 }
 
 bool Layout::IsPadded(const Shape& global, int d) const {
-  for (const Factor& factor : Factors(d, global[d]))
-    if (BlockSize(mesh_, factor.axes, factor.size) * mesh_.GroupSize(factor.axes) != factor.size) return true;
+  auto has_padding = [&](const AxisList& axes, int64_t size) {
+    return BlockSize(mesh(), axes, size) * mesh().GroupSize(axes) != size;
+  };
+  size_t f = FirstFactor(d);
+  if (!IsStrided(d)) return has_padding(rep_->axes[f], global[d]);
+  for (int64_t size : rep_->factors[d])
+    if (has_padding(rep_->axes[f++], size)) return true;
   return false;
 }
 
@@ -323,7 +344,7 @@ Layout::Location Layout::Locate(const Shape& global, const Shape& index) const {
   Shape offset = Split(shape, index), blocks = shape;
   int64_t device = 0;
   for (size_t f = 0; f < shape.size(); ++f) {
-    ForEachRun(mesh_, axes_[f], [&](int64_t shards, int64_t stride) {
+    ForEachRun(mesh(), rep_->axes[f], [&](int64_t shards, int64_t stride) {
       blocks[f] = CeilDiv(blocks[f], shards);
       device += offset[f] / blocks[f] * stride;
       offset[f] %= blocks[f];

@@ -21,11 +21,13 @@
 // communication: [8,8] {x,y} read as [64] is {8@x*8@y}. A device's part of a strided dim is not an interval
 // but still a box, in the space of factors (FactorShape, Flat).
 //
-// Layout is an immutable value; all functions are const and thread-safe.
+// Layout is an immutable value, cheap to copy and safe to share between threads; all functions are const and
+// thread-safe. Copies share what they hold, which is why they are compared by address first. Moving a Layout copies it.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -120,7 +122,10 @@ using FactorList = absl::InlinedVector<Factor, 1>;  // major to minor
 class Layout {
  public:
   // The layout of a scalar, on the mesh of one device.
-  Layout() = default;
+  Layout();
+  // Without moves, so that no layout is ever without its Rep.
+  Layout(const Layout&) = default;
+  Layout& operator=(const Layout&) = default;
 
   // REQUIRES: axes are positions in `mesh`, each used at most once over dims and partials; partials are of
   // one kind.
@@ -138,26 +143,26 @@ class Layout {
   // {model:(2)4}, {8@x*4@(y,z)*2, _}. Errors: text of another form; those of Create.
   static absl::StatusOr<Layout> Parse(const Mesh& mesh, std::string_view text);
 
-  const Mesh& mesh() const { return mesh_; }
-  int rank() const { return static_cast<int>(is_strided() ? factors_.size() : axes_.size()); }
+  const Mesh& mesh() const { return rep_->mesh; }
+  int rank() const { return static_cast<int>(is_strided() ? rep_->factors.size() : rep_->axes.size()); }
   // REQUIRES: !is_strided().
   const std::vector<AxisList>& dims() const;
   // REQUIRES: !IsStrided(d).
   const AxisList& dim(int d) const;
-  const PartialSet& partials() const { return partials_; }
-  bool is_partial() const { return !partials_.empty(); }
-  AxisSet ShardedAxes() const;
-  AxisSet PartialAxes() const;
+  const PartialSet& partials() const { return rep_->partials; }
+  bool is_partial() const { return !rep_->partials.empty(); }
+  AxisSet ShardedAxes() const { return rep_->sharded; }
+  AxisSet PartialAxes() const { return rep_->owed; }
   bool IsReplicated() const { return ShardedAxes().empty() && !is_partial(); }
 
   // ---- Strided dims.
-  bool is_strided() const { return !factors_.empty(); }
-  bool IsStrided(int d) const { return is_strided() && !factors_[d].empty(); }
+  bool is_strided() const { return !rep_->factors.empty(); }
+  bool IsStrided(int d) const { return is_strided() && !rep_->factors[d].empty(); }
   // The factors of dim d of `size` elements: one, unless it is strided.
   FactorList Factors(int d, int64_t size) const;
   // The layout in which each factor is a dim; this layout itself if no dim is strided. It lays out the tensor
   // reshaped to FactorShape, of which each device holds a box.
-  Layout Flat() const { return Layout(mesh_, axes_, partials_); }
+  Layout Flat() const;
   Shape FactorShape(const Shape& global) const;
 
   // Whether a tensor of this shape can have this layout. Errors: another rank; factors whose product is not
@@ -175,7 +180,7 @@ class Layout {
   Layout WithoutTrivialAxes() const;
 
   // Number of blocks of dim d, empty ones included. REQUIRES: !IsStrided(d).
-  int64_t NumShards(int d) const { return mesh_.GroupSize(dim(d)); }
+  int64_t NumShards(int d) const { return mesh().GroupSize(dim(d)); }
   // Block shape: what every device allocates. REQUIRES: Fits(global).
   Shape LocalShape(const Shape& global) const;
   // The block of `device`, a box in FactorShape(global). Law: devices with equal coordinates on the axes that
@@ -198,20 +203,28 @@ class Layout {
   Location Locate(const Shape& global, const Shape& index) const;
 
   std::string ToString() const;  // "{(batch,model),_ | sum:x}"; law: Parse(mesh(), ToString()) == *this
-  bool operator==(const Layout&) const = default;
+  bool operator==(const Layout& other) const;
 
  private:
-  // Position in axes_ of the first factor of dim d; for d == rank(), the end.
+  struct Rep {
+    Mesh mesh;
+    std::vector<AxisList> axes = {};  // per factor
+    // Per dim the sizes of its factors, none for a plain dim; empty if all dims are plain.
+    std::vector<Shape> factors = {};
+    PartialSet partials = {};
+    AxisSet sharded = {}, owed = {};  // of `axes` and `partials`
+  };
+  // Checks `rep`, and fills in its sets.
+  explicit Layout(Rep rep);
+  static const std::shared_ptr<const Rep>& Scalar();
+
+  // Position in Rep::axes of the first factor of dim d; for d == rank(), the end.
   int FirstFactor(int d) const;
   // Turn an index per dim into an index per factor, and back. `sizes`: of the factors.
   Shape Split(const Shape& sizes, const Shape& index) const;
   Shape Join(const Shape& sizes, const Shape& index) const;
 
-  Mesh mesh_;
-  std::vector<AxisList> axes_;  // per factor
-  // Per dim the sizes of its factors, none for a plain dim; empty if all dims are plain.
-  std::vector<Shape> factors_;
-  PartialSet partials_;
+  std::shared_ptr<const Rep> rep_;  // never null
 };
 
 // A pin: the layout that a user asks for. It has locked dims, dims that the compiler chooses (OPEN, "?"), and

@@ -46,7 +46,7 @@ class ExchangeCounter {
   }
 
   Traffic Most() const {
-    std::vector<int64_t> sent(group_.size(), 0), received(group_.size(), 0);
+    PerMember sent(group_.size(), 0), received(group_.size(), 0);
     for (int64_t source = 0; source < group_.size(); ++source) {
       for (int64_t device = 0; device < group_.size(); ++device) {
         if (device == source || likes_[device] != likes_[source]) continue;
@@ -61,6 +61,8 @@ class ExchangeCounter {
   }
 
  private:
+  using PerMember = absl::InlinedVector<int64_t, 8>;
+
   int64_t Common(int64_t source, int64_t device) const {
     int64_t common = 1;
     for (size_t i = 0; i < changed_.size() && common > 0; ++i) {
@@ -71,9 +73,9 @@ class ExchangeCounter {
 
   const AxisGroup group_;
   absl::InlinedVector<size_t, 4> changed_;
-  int64_t others_ = 1;               // elements along the other dims
-  std::vector<int64_t> likes_;       // per member
-  std::vector<Extent> has_, needs_;  // per member and changed dim
+  int64_t others_ = 1;  // elements along the other dims
+  PerMember likes_;
+  absl::InlinedVector<Extent, 16> has_, needs_;  // per member and changed dim
 };
 
 // What one device takes of others, and what others take of it: dim by dim, so that nobody lists them.

@@ -71,9 +71,9 @@ Json VertexJson(const DrawnVertex& vertex, LayoutTable& layouts) {
   json["layout"] = layouts.Add(vertex.layout);
   if (!vertex.rule.empty()) json["rule"] = vertex.rule;
   SourceLocation line = vertex.where;
-  line.scope.clear();
+  line.scope = {};
   if (const std::string text = line.ToString(); !text.empty()) json["line"] = text;
-  if (!vertex.where.scope.empty()) json["scope"] = vertex.where.scope;
+  if (!vertex.where.scope.empty()) json["scope"] = vertex.where.scope.str();
   if (vertex.collective >= 0) json["collective"] = vertex.collective;
   if (!vertex.bodies.empty()) json["bodies"] = vertex.bodies;
   return json;

@@ -21,14 +21,15 @@ void CopyPart(const Graph& from, const Node& node, std::span<const size_t> resul
   Node part = node;
   part.operands.clear();
   part.results.clear();
-  part.cause.clear();
   std::vector<ValueInfo> infos;
+  std::string causes;
   for (size_t r : results) {
     part.operands.push_back(rewriter.Map(node.operands[r]));
     infos.push_back(from.value(node.results[r]));
-    if (!part.cause.empty()) part.cause += "; ";
-    part.cause += CauseOf(node.cause, r);
+    if (!causes.empty()) causes += "; ";
+    causes += CauseOf(node.cause, r);
   }
+  part.cause = std::move(causes);
   const int index = rewriter.to().AddNode(std::move(part), std::move(infos));
   for (size_t i = 0; i < results.size(); ++i)
     rewriter.Set(node.results[results[i]], rewriter.to().nodes()[index].results[i]);

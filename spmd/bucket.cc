@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/collective_spec.h"
+#include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/spmd/gather_on_use.h"
 
@@ -28,8 +30,8 @@ std::vector<int> DepthFromEnd(const Graph& graph) {
   return depth;
 }
 
-// Nodes that are written as one, in the order of the program.
-using Unit = std::vector<int>;
+// Nodes that are written as one, in the order of the program; most are alone.
+using Unit = absl::InlinedVector<int, 2>;
 
 // What collectives have in common that can be written as one.
 struct Kind {
@@ -186,7 +188,7 @@ std::vector<Unit> Schedule(const Graph& graph, std::vector<Unit> units) {
   std::vector<int> unit_of(graph.nodes().size());
   for (size_t u = 0; u < units.size(); ++u)
     for (int node : units[u]) unit_of[node] = static_cast<int>(u);
-  std::vector<std::vector<int>> readers(units.size());
+  std::vector<absl::InlinedVector<int, 4>> readers(units.size());
   std::vector<int> waits(units.size(), 0);
   for (size_t u = 0; u < units.size(); ++u) {
     for (int node : units[u]) {
@@ -204,7 +206,7 @@ std::vector<Unit> Schedule(const Graph& graph, std::vector<Unit> units) {
   while (!ready.empty()) {
     const int u = ready.top().second;
     ready.pop();
-    order.push_back(units[u]);
+    order.push_back(std::move(units[u]));
     for (int reader : readers[u])
       if (--waits[reader] == 0) ready.push({units[reader].back(), reader});
   }
@@ -214,10 +216,12 @@ std::vector<Unit> Schedule(const Graph& graph, std::vector<Unit> units) {
 
 // Appends the unit's nodes to `to` as one.
 void Append(const Graph& from, const Unit& unit, Graph& to, std::vector<ValueId>& map) {
+  if (unit.size() == 1) return CopyNode(from, from.nodes()[unit[0]], to, map);
   Node joined = from.nodes()[unit[0]];
   joined.operands.clear();
   std::vector<ValueInfo> infos;
   std::vector<ValueId> results;
+  std::string causes = joined.cause;
   for (size_t i = 0; i < unit.size(); ++i) {
     const Node& node = from.nodes()[unit[i]];
     for (ValueId id : node.operands) joined.operands.push_back(map[id]);
@@ -225,8 +229,9 @@ void Append(const Graph& from, const Unit& unit, Graph& to, std::vector<ValueId>
       infos.push_back(from.value(id));
       results.push_back(id);
     }
-    if (i > 0 && !node.cause.empty()) joined.cause += "; " + node.cause;
+    if (i > 0 && !node.cause.empty()) causes += "; " + node.cause.str();
   }
+  joined.cause = std::move(causes);
   const int index = to.AddNode(std::move(joined), std::move(infos));
   for (size_t i = 0; i < results.size(); ++i) map[results[i]] = to.nodes()[index].results[i];
 }
@@ -236,6 +241,7 @@ void Append(const Graph& from, const Unit& unit, Graph& to, std::vector<ValueId>
 Graph BucketReductions(const Graph& local, int64_t most_bytes) {
   Graph to(local.mesh());
   to.name = local.name;
+  to.Reserve(local.nodes().size());
   std::vector<ValueId> map(local.values().size(), kNoValue);
   for (const Argument& argument : local.arguments())
     map[argument.value] =

@@ -32,7 +32,8 @@ class LetterChooser {
         node_(node),
         topology_(topology),
         replication_(replication),
-        rule_(RuleOf(graph, node)) {
+        shared_rule_(std::make_shared<const Rule>(RuleOf(graph, node))),
+        rule_(*shared_rule_) {
     offers_.resize(rule_.letters.size());
     Collect(rule_.operands, node.operands);
     Collect(rule_.results, node.results);
@@ -176,13 +177,13 @@ class LetterChooser {
     const ValueInfo &from = graph_.value(node_.operands[0]), &to = graph_.value(node_.results[0]);
     const LetterCuts whole(rule_.letters.size(), Whole());
     if (std::optional<Layout> result = Reshaped(*from.layout, from.type.shape, to.type.shape))
-      Consider({rule_, whole, {}, {*from.layout}, {*std::move(result)}});
+      Consider({shared_rule_, whole, {}, {*from.layout}, {*std::move(result)}});
     if (std::optional<Layout> operand = Reshaped(*to.layout, to.type.shape, from.type.shape))
-      Consider({rule_, whole, {}, {*std::move(operand)}, {*to.layout}});
+      Consider({shared_rule_, whole, {}, {*std::move(operand)}, {*to.layout}});
   }
 
   Choice ChoiceOf(const LetterCuts& cuts) const {
-    Choice choice{rule_, cuts, ReducedBy(rule_, cuts), {}, {}};
+    Choice choice{shared_rule_, cuts, ReducedBy(rule_, cuts), {}, {}};
     for (const LetterList& letters : rule_.operands)
       choice.operands.push_back(meshwork::LayoutOf(graph_.mesh(), letters, cuts));
     for (const LetterList& letters : rule_.results)
@@ -257,7 +258,8 @@ class LetterChooser {
   const Node& node_;
   const Topology& topology_;
   const Replication& replication_;
-  Rule rule_;
+  const std::shared_ptr<const Rule> shared_rule_;
+  const Rule& rule_;
   std::vector<absl::InlinedVector<Cut, 2>> offers_;
   double flops_ = 0;
   std::optional<Choice> best_;
@@ -282,7 +284,7 @@ Fold AlikeForCuts(const Graph& graph, const Replication& replication) {
 
 AxisSet Choice::sharded() const {
   AxisSet axes;
-  for (const std::vector<Layout>* layouts : {&operands, &results})
+  for (const auto* layouts : {&operands, &results})
     for (const Layout& layout : *layouts) axes = axes.Union(layout.ShardedAxes());
   return axes;
 }

@@ -8,9 +8,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/ir/rule.h"
 #include "meshwork/mesh/topology.h"
@@ -21,10 +23,10 @@ namespace meshwork {
 
 // How one op will be run: the layouts of its operands and results, except for what they owe.
 struct Choice {
-  Rule rule;
+  std::shared_ptr<const Rule> rule;  // never null
   LetterCuts cuts;
   PartialSet reduced;  // what its reduced letters leave owed; of LayoutSpace's, with what operands owe
-  std::vector<Layout> operands, results;
+  absl::InlinedVector<Layout, 2> operands, results;
 
   AxisSet sharded() const;  // the axes of its operands and results
 };

@@ -132,8 +132,8 @@ class ScatterDelayer {
     if (!axes.Intersects(now.sharded())) return std::nullopt;
     Later later{now, {}, 0};
     if (!CutAsOwed(node, later.choice) || IsRefused(node, later.choice)) return std::nullopt;
-    const std::optional<PartialSet> passed = now.rule.PassOn(sets, later.choice.sharded());
-    if (!passed.has_value() || !MayWait(graph_, node, now.rule, sets)) return std::nullopt;
+    const std::optional<PartialSet> passed = now.rule->PassOn(sets, later.choice.sharded());
+    if (!passed.has_value() || !MayWait(graph_, node, *now.rule, sets)) return std::nullopt;
     // Reductions of two kinds do not commute.
     const PartialSet& reduced = later.choice.reduced;
     if (!passed->empty() && !reduced.empty() && passed->front().op != reduced.front().op) return std::nullopt;
@@ -147,7 +147,7 @@ class ScatterDelayer {
 
   // Cuts the letters as the owing operands lie, the others of those by nothing. False if it cannot run so.
   bool CutAsOwed(const Node& node, Choice& choice) const {
-    const Rule& rule = choice.rule;
+    const Rule& rule = *choice.rule;
     std::vector<bool> seen(rule.letters.size(), false);
     choice.cuts.assign(rule.letters.size(), Whole());
     for (size_t i = 0; i < node.operands.size(); ++i) {

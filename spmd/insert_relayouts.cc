@@ -167,7 +167,7 @@ class Inserter {
     const ValueId id = node.results[0];
     const Layout& want = *graph_.value(id).layout;
     const std::string cause =
-        node.cause.empty() ? fmt::format("{} asks for {}", Where(node), want.ToString()) : node.cause;
+        node.cause.empty() ? fmt::format("{} asks for {}", Where(node), want.ToString()) : node.cause.str();
     const ValueId kept = rewriter_.Map(node.operands[0]);
     const ValueId moved = MoveKept(id, node.operands[0], want, cause);
     forms_[id].push_back(kept);
@@ -317,11 +317,11 @@ class Inserter {
   std::string Reason(const Node& node, const Choice& choice, ValueId id, const Layout& want) {
     std::string out = fmt::format("{} leaves {} {}", Where(node), graph_.value(id).type.ToString(),
                                   rewriter_.to().value(forms_[id][0]).layout->ToString());
-    for (size_t l = 0; l < choice.rule.letters.size(); ++l) {
-      const Letter& letter = choice.rule.letters[l];
+    for (size_t l = 0; l < choice.rule->letters.size(); ++l) {
+      const Letter& letter = choice.rule->letters[l];
       const AxisList axes = AxesOf(choice.cuts[l]).ToList();
       if (letter.reduced && !axes.empty())
-        out += fmt::format(" (letter {} of {} is reduced over {})", letter.name, choice.rule.ToString(),
+        out += fmt::format(" (letter {} of {} is reduced over {})", letter.name, choice.rule->ToString(),
                            graph_.mesh().AxesToString(axes));
     }
     return out + fmt::format(" and it is wanted as {}", want.ToString());

@@ -95,7 +95,7 @@ void LayoutSpace::FindKinds() {
     }
     kind_.push_back(static_cast<int>(kinds_.size()));
     kinds.push_back(kind_.back());
-    kinds_.push_back({RuleOf(pinned_, node), n});
+    kinds_.push_back({std::make_shared<const Rule>(RuleOf(pinned_, node)), n});
   }
 }
 

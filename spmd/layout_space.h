@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -79,7 +80,7 @@ class LayoutSpace {
   };
   // Ops that are alike, but for the domains of their tensors.
   struct OpKind {
-    Rule rule;
+    std::shared_ptr<const Rule> rule;
     int first;                    // a node of it
     std::vector<int> modes = {};  // numbers of the ways to run such ops
   };
@@ -96,7 +97,7 @@ class LayoutSpace {
   LetterCuts CutsOf(const CutIds& ids) const;
   bool IsLocked(ValueId id, int dim) const;
   bool MayCut(const Node& node, const Letter& letter, CutId cut) const;
-  const Rule& RuleAt(int n) const { return kinds_[kind_[n]].rule; }
+  const Rule& RuleAt(int n) const { return *kinds_[kind_[n]].rule; }
   const std::optional<Choice>& ChoiceNow(int n) const { return choices_[fold_.first[n]]; }
   void FindKinds();
   void Offer(ValueId id);

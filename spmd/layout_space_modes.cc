@@ -241,7 +241,7 @@ LetterCuts LayoutSpace::CutsOf(const CutIds& ids) const {
 
 Choice LayoutSpace::ChoiceOf(int n, size_t mode) {
   const Node& node = nodes_[n];
-  Choice choice{.rule = RuleAt(n), .cuts = CutsOf(modes(n).cuts[mode])};
+  Choice choice{.rule = kinds_[kind_[n]].rule, .cuts = CutsOf(modes(n).cuts[mode])};
   for (size_t i = 0; i < node.operands.size(); ++i)
     choice.operands.push_back(TableOf(node.operands[i]).layout(modes(n).WantedBy(mode)[i]));
   for (size_t i = 0; i < node.results.size(); ++i)

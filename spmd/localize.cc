@@ -205,32 +205,52 @@ class Localizer {
   }
 
   void Write(const Node& node) {
-    Node local = node;
-    const Rule rule = RuleOf(graph_, node);
-    const std::vector<WindowedDim> windows = CutWindows(rule, node);
+    std::optional<Rule> rule;
+    if (NeedsRule(node)) rule = RuleOf(graph_, node);
+    std::vector<WindowedDim> windows;
+    if (rule.has_value()) windows = CutWindows(*rule, node);
     const bool is_wide = RunsWide(node);
     if (!windows.empty() && node.row->exchange != nullptr) return WriteExchange(node, is_wide);
+    absl::InlinedVector<ValueId, 4> operands;
     for (size_t i = 0; i < node.operands.size(); ++i) {
       // What is exchanged has padding of its own along other dims.
       // Padding is masked last: where a block is all padding, no other op runs.
-      ValueId whole = WithWindows(rewriter_.Map(node.operands[i]), rule, windows, i, node);
+      ValueId whole = rewriter_.Map(node.operands[i]);
+      if (!windows.empty()) whole = WithWindows(whole, *rule, windows, i, node);
       if (is_wide) whole = Widened(whole, node);
-      local.operands[i] = Masked(whole, rule, i, node);
+      operands.push_back(rule.has_value() ? Masked(whole, *rule, i, node) : whole);
     }
-    std::vector<ValueInfo> infos;
-    for (ValueId id : node.results) {
-      infos.push_back(graph_.value(id));
-      ToBlock(infos.back());
-      if (is_wide) ToWide(infos.back());
+    Node& added = to_.mutable_node(to_.AddCopy(graph_, node));
+    added.operands = std::move(operands);
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      ValueInfo& info = to_.mutable_value(added.results[i]);
+      ToBlock(info);
+      if (is_wide) ToWide(info);
+      rewriter_.Set(node.results[i], added.results[i]);
     }
-    const std::vector<Type> global = TypesOf(graph_, node.operands), results = TypesOf(graph_, node.results);
-    local.attrs = ResizedAttrs(*node.row, {global, results, node.attrs}, TypesOf(to_, local.operands),
-                               infos[0].type.shape)
-                      .value();
-    if (!windows.empty()) local.attrs = node.row->on_windows(local.attrs, windows);
-    const int index = to_.AddNode(std::move(local), std::move(infos));
-    for (size_t i = 0; i < node.results.size(); ++i)
-      rewriter_.Set(node.results[i], to_.nodes()[index].results[i]);
+    added.attrs = BlockAttrs(node, added);
+    if (!windows.empty()) added.attrs = node.row->on_windows(added.attrs, windows);
+  }
+
+  // Whether blocks of the operands may need masks, or the op has windows.
+  bool NeedsRule(const Node& node) const {
+    if (node.row->exchange != nullptr || node.row->on_windows != nullptr) return true;
+    return std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId id) {
+      const ValueInfo& info = to_.value(rewriter_.Map(id));
+      for (int d = 0; d < info.layout->rank(); ++d)
+        if (info.layout->IsPadded(info.global.shape, d)) return true;
+      return false;
+    });
+  }
+
+  // The attributes of a global node for `local`, which runs on blocks.
+  Attrs BlockAttrs(const Node& node, const Node& local) const {
+    const Shape& shape = to_.value(local.results[0]).type.shape;
+    if (node.row->resize == nullptr) return WithResultShape(*node.row, node.attrs, shape);
+    const std::vector<Type> operands = TypesOf(graph_, node.operands),
+                            results = TypesOf(graph_, node.results);
+    return ResizedAttrs(*node.row, {operands, results, node.attrs}, TypesOf(to_, local.operands), shape)
+        .value();
   }
 
   // The windows along letters that are cut.

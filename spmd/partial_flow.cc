@@ -87,7 +87,7 @@ PartialFlow::Guess PartialFlow::GuessOf(size_t n, const std::vector<Guess>& gues
   absl::InlinedVector<PartialSet, 4> sets;
   for (ValueId id : node.operands)
     sets.push_back(!guesses[id].owes_any ? guesses[id].owed : is_open ? any : *owed);
-  const auto passed = choice.rule.PassOn(sets, is_open ? AxisSet() : choice.sharded());
+  const auto passed = choice.rule->PassOn(sets, is_open ? AxisSet() : choice.sharded());
   if (!passed.has_value() || is_open) return {choice.reduced, passed == any};
   return {UnionOf(*passed, choice.reduced)};
 }
@@ -193,8 +193,8 @@ std::optional<PartialSet> PartialFlow::PassedOn(size_t n) const {
   const Choice& choice = *choices_[n];
   absl::InlinedVector<PartialSet, 4> sets;
   for (ValueId id : node.operands) sets.push_back(seen(id));
-  std::optional<PartialSet> passed = choice.rule.PassOn(sets, choice.sharded());
-  if (passed.has_value() && !MayWait(graph_, node, choice.rule, sets)) return std::nullopt;
+  std::optional<PartialSet> passed = choice.rule->PassOn(sets, choice.sharded());
+  if (passed.has_value() && !MayWait(graph_, node, *choice.rule, sets)) return std::nullopt;
   // Reductions of two kinds do not commute.
   if (passed.has_value() && !passed->empty() && !choice.reduced.empty() &&
       passed->front().op != choice.reduced.front().op)

@@ -141,6 +141,7 @@ class Propagator {
 
   Layout LayoutOf(ValueId value) const {
     std::vector<FactorList> dims;
+    dims.reserve(known_[value].size());
     for (const std::optional<Cut>& cut : known_[value]) dims.push_back(cut.value_or(Whole()));
     return Layout::Strided(graph_.mesh(), dims);
   }
@@ -325,6 +326,7 @@ class Propagator {
   // Largest tensor first, so that of two letters that want one axis its letter gets it.
   std::vector<Source> Sources(const Node& node, const Rule& rule) const {
     std::vector<Source> sources;
+    sources.reserve(rule.letters.size());
     for (size_t l = 0; l < rule.letters.size(); ++l) {
       if (rule.letters[l].whole && !rule.letters[l].carried) continue;
       Source source{.letter = l};

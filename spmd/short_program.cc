@@ -20,20 +20,13 @@ std::optional<ShortProgram> Shortened(const Graph& graph, const Fold& fold) {
   const FoldedNodes nodes(graph, fold);
   for (int n = 0; n < nodes.size(); ++n) {
     const Node& whole = graph.nodes()[fold.first[n]];
-    Node node{.row = whole.row,
-              .attrs = whole.attrs,
-              .location = whole.location,
-              .cause = whole.cause,
-              .regions = whole.regions};
+    Node& node = made.graph.mutable_node(made.graph.AddCopy(graph, whole));
+    node.operands.clear();
     for (ValueId id : nodes[n].operands) {
       if (map[id] == kNoValue) return std::nullopt;
       node.operands.push_back(map[id]);
     }
-    std::vector<ValueInfo> infos;
-    for (ValueId id : whole.results) infos.push_back(graph.value(id));
-    const int index = made.graph.AddNode(std::move(node), std::move(infos));
-    for (size_t r = 0; r < whole.results.size(); ++r)
-      map[whole.results[r]] = made.graph.nodes()[index].results[r];
+    for (size_t r = 0; r < whole.results.size(); ++r) map[whole.results[r]] = node.results[r];
   }
   for (const VariableUpdate& update : graph.updates()) {
     if (arguments[update.argument] < 0) continue;

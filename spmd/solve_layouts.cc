@@ -406,7 +406,7 @@ Fold RepeatsOf(const Graph& pinned, const Graph& propagated,
   for (size_t n = 0; n < choices.size(); ++n) {
     uint64_t mark = static_cast<uint64_t>(runs[n]);
     if (choices[n].has_value()) {
-      for (const std::vector<Layout>* layouts : {&choices[n]->operands, &choices[n]->results})
+      for (const auto* layouts : {&choices[n]->operands, &choices[n]->results})
         for (const Layout& layout : *layouts) mark = MixedHash(mark, HashOf(layout));
     }
     node_marks.push_back(mark);

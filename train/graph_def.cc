@@ -139,7 +139,7 @@ class Drawer {
   void DrawNode(const Graph& graph, const Node& node, const std::string& scope,
                 const std::vector<std::string>& texts, std::vector<std::string>& names) {
     const ValueInfo& first = graph.value(node.results[0]);
-    const std::string group = !node.location.scope.empty()  ? node.location.scope + "/"
+    const std::string group = !node.location.scope.empty()  ? node.location.scope.str() + "/"
                               : !node.location.file.empty() ? node.location.ToString() + "/"
                                                             : "";
     const std::string name =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -83,6 +84,54 @@ TEST(LayoutTest, ChangesOneThingAtATime) {
   EXPECT_TRUE(layout.is_partial());
   EXPECT_NE(layout, Read(mesh, "{a,_ | max:c}"));
   EXPECT_NE(layout, Read(Mesh::Parse("a=2,b=3,c=5").value(), "{a,_ | sum:c}"));
+}
+
+TEST(LayoutTest, KnowsItsAxesWhateverItIsMadeFrom) {
+  const Mesh mesh = Mesh::Parse("x=4,y=2,z=1").value();
+  const Mesh finer = mesh.Cut("x:(1)2").value();
+  auto check = [](const Layout& layout) {
+    AxisSet sharded, owed;
+    for (int d = 0; d < layout.rank(); ++d)
+      for (const Factor& factor : layout.Factors(d, 1))
+        for (int axis : factor.axes) sharded.Add(axis);
+    for (const Partial& partial : layout.partials()) owed.Add(partial.axis);
+    EXPECT_EQ(layout.ShardedAxes(), sharded) << layout.ToString();
+    EXPECT_EQ(layout.PartialAxes(), owed) << layout.ToString();
+  };
+  for (const Layout& whole : AllWholeLayouts(mesh, 2))
+    for (const Layout& layout : WithAllPartials(whole, {ReduceOp::kSum}))
+      for (const Layout& made : {layout, layout.On(finer), layout.WithDim(1, {}), layout.WithoutPartials(),
+                                 layout.WithoutTrivialAxes(), layout.Flat()})
+        check(made);
+  for (const char* text : {"{2@x*4,y}", "{2@z*4@x | sum:y}", "{2*4@(x,z)*3@y,_}"}) {
+    const Layout strided = Read(mesh, text);
+    for (const Layout& made : {strided, strided.On(finer), strided.WithoutPartials(),
+                               strided.WithoutTrivialAxes(), strided.Flat()})
+      check(made);
+  }
+}
+
+TEST(LayoutTest, StaysWhatItIsWhenItIsCopiedOrMoved) {
+  const Mesh mesh = Mesh::Parse("batch=4,model=2").value();
+  Layout layout = Read(mesh, "{batch,_ | sum:model}");
+  const Layout copy = layout;
+  const Layout moved = std::move(layout);
+  EXPECT_EQ(layout, moved);  // NOLINT(bugprone-use-after-move)
+  layout = layout.WithDim(0, {}).WithDim(1, {0}).WithoutPartials();
+  EXPECT_EQ(layout.ToString(), "{_,batch}");
+  for (const Layout& same : {copy, moved}) {
+    EXPECT_EQ(same.ToString(), "{batch,_ | sum:model}");
+    EXPECT_EQ(same, Read(Mesh::Parse("batch=4,model=2").value(), "{batch,_ | sum:model}"));
+    EXPECT_NE(same, Read(Mesh::Parse("batch=2,model=4").value(), "{batch,_ | sum:model}"));
+    EXPECT_NE(same, layout);
+  }
+}
+
+TEST(LayoutTest, IsByDefaultThatOfAScalarOnOneDevice) {
+  EXPECT_EQ(Layout(), Layout::Replicated(Mesh(), 0));
+  EXPECT_EQ(Layout().ToString(), "{}");
+  EXPECT_EQ(Layout().mesh().num_devices(), 1);
+  EXPECT_TRUE(Layout().IsReplicated());
 }
 
 TEST(LayoutTest, DropsTrivialAxes) {

@@ -42,7 +42,7 @@ TEST(ElementwiseTest, FunctionsOfOneOperandAddTheRowOfTheirName) {
                                                                       {"reciprocal", Reciprocal},
                                                                       {"is_finite", IsFinite},
                                                                       {"is_inf", IsInf},
-                                                                      {"is_nan", IsNan},
+                                                                      {"is_nan", meshwork::IsNan},
                                                                       {"exp", Exp},
                                                                       {"expm1", Expm1},
                                                                       {"log", Log},
