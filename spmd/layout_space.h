@@ -32,6 +32,7 @@ struct OpModes {
   std::vector<int> wanted;                      // [count, operands]
   std::vector<int> left;                        // [count, results], with what is owed
   std::vector<AxisSet> axes;                    // that cut a letter
+  std::vector<double> parts;                    // of the op's arithmetic that a device does, that with the most of it
   std::vector<CutIds> cuts;                     // per letter of the op's rule
   std::vector<std::vector<int>> wanted_by_any;  // per operand, each layout once
 
@@ -120,7 +121,8 @@ class LayoutSpace {
   void AddOwing(int n, Modes& modes);
   void AddOwing(int n, size_t base, const std::vector<int>& owed, Modes& modes);
   static void Push(OpModes& modes, const std::vector<int>& wanted, const std::vector<int>& left,
-                   const CutIds& cuts, AxisSet axes);
+                   const CutIds& cuts, AxisSet axes, double part);
+  double PartOf(const Rule& rule, const CutIds& cuts, AxisSet axes) const;
   int PlacedAt(ValueId id, const LetterList& letters, const CutIds& cuts, int owed);
   bool MayBeOwed(const Node& node) const;
   void KeepOwed(int n, Modes& modes);
