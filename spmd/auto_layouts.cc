@@ -23,14 +23,14 @@ constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 constexpr int kRaises = 10, kHalvings = 3;
 constexpr double kRaise = 8;
 constexpr int kMostRefusals = 3;  // times that gathers are allowed, which may need others
-constexpr size_t kMostSteps = 3;      // times each set of axes
+constexpr size_t kMostSteps = 3;  // times each set of axes
 // Of layouts that take the same time, those that need less memory: a byte that is held costs this part of a byte that is
 // sent.
 constexpr double kHeldByte = 1e-3;
 // What a search may take (SolveOptions).
 constexpr size_t kMostTableEntries = 12'000'000;
 constexpr int64_t kMostEntries = 2'000'000'000;
-constexpr double kBetter = 1 - 1e-9;  // what is less by this factor is better
+constexpr double kBetter = 1 - 1e-4;  // what is not less by this factor is not worth another search
 
 bool IsPinned(const ValueInfo& info) {
   return info.layout.has_value() && LayoutPin{*info.layout, info.modes}.is_locked();
@@ -47,6 +47,7 @@ class LayoutFinder {
         budget_(options.memory_budget),
         opened_(graph.mesh()),
         propagated_(graph.mesh()) {
+    pool_.remembers_moves = true;
     options_.verify = false;
     options_.dump = nullptr;
     options_.memory_budget = 0;
@@ -125,7 +126,7 @@ class LayoutFinder {
   }
 
   // Two axes at once, or one after the other where that is too much.
-  std::optional<SolvedLayouts> Solve(double price) const {
+  std::optional<SolvedLayouts> Solve(double price) {
     std::vector<int> axes;
     for (int axis = 0; axis < graph_.mesh().num_axes(); ++axis)
       if (graph_.mesh().axis(axis).size > 1) axes.push_back(axis);
@@ -141,7 +142,7 @@ class LayoutFinder {
 
   // Lays values out along one of the sets of axes after the other, with what was found along the others, until nothing
   // costs less.
-  std::optional<SolvedLayouts> Descend(const std::vector<AxisSet>& sets, double price) const {
+  std::optional<SolvedLayouts> Descend(const std::vector<AxisSet>& sets, double price) {
     Graph laid_out = opened_, propagated = propagated_;
     std::vector<std::optional<Choice>> choices = choices_;
     std::optional<SolvedLayouts> best;
@@ -151,7 +152,7 @@ class LayoutFinder {
       const AxisSet open = sets[step % sets.size()];
       std::optional<SolvedLayouts> found =
           SolveLayouts(opened_, propagated, choices, options_.topology, Replication(),
-                       {.open = {.arguments = open, .fixed = seen.Minus(open)},
+                       {.open = {.arguments = open, .fixed = seen.Minus(open), .pool = &pool_},
                         .byte_seconds = price,
                         .may_compute_more = true,
                         .counts_all = true,
@@ -265,6 +266,7 @@ class LayoutFinder {
   bool is_opened_ = false, is_solvable_ = false;
   std::vector<std::optional<Choice>> choices_;
   Fold fold_;
+  CutPool pool_;
   std::optional<SolvedLayouts> last_;  // at another price
 };
 

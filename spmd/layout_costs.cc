@@ -69,8 +69,7 @@ double LayoutCosts::Whole(ValueId id, int left, int before, const Node& node) {
 template <typename Make>
 std::vector<double> LayoutCosts::Known(int n, size_t i, ValueId id, double times, Make&& make) {
   if (replication_.MayRefuse(id)) return make();
-  auto [known, is_new] =
-      known_.try_emplace({space_.modes_id(n), static_cast<int>(i), held_.kind(id), times});
+  auto [known, is_new] = known_.try_emplace({space_.modes_id(n), static_cast<int>(i), held_.kind(id), times});
   if (is_new) known->second = make();
   return known->second;
 }

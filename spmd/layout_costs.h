@@ -25,8 +25,9 @@ constexpr double kRefusedSeconds = 1e3;
 class LayoutCosts {
  public:
   // All must outlive this.
-  LayoutCosts(const Graph& pinned, const FoldedNodes& nodes, const FoldCounts& counts, const Topology& topology,
-              const Replication& replication, LayoutSpace& space, const HeldValues& held);
+  LayoutCosts(const Graph& pinned, const FoldedNodes& nodes, const FoldCounts& counts,
+              const Topology& topology, const Replication& replication, LayoutSpace& space,
+              const HeldValues& held);
 
   // [states of the value, ways to run the op], of its operand `i`. What enters a body is moved before the loop.
   std::vector<double> Reads(int n, size_t i, ValueId id, double times);

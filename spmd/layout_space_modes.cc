@@ -11,7 +11,7 @@ namespace meshwork {
 namespace {
 
 // Bounds on what is looked at, as in layout_space.cc.
-constexpr size_t kMostOwed = 4;       // layouts of one value that owe a sum; with arguments open twice as many
+constexpr size_t kMostOwed = 4;  // layouts of one value that owe a sum; with arguments open twice as many
 constexpr size_t kMostOperands = 16;  // of an op that is asked what it passes on
 constexpr size_t kMostModes = 96;     // of one op, and as many on operands that owe a sum
 

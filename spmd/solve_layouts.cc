@@ -164,8 +164,7 @@ class LayoutSolver {
       wanted.push_back(space_.TableOf(node.operands[i]).IdOf(choice->operands[i]));
     for (size_t i = 0; i < modes.results; ++i) {
       const Layout& result = *solved.propagated.value(node.results[i]).layout;
-      left.push_back(
-          space_.TableOf(node.results[i]).IdOf(choice.has_value() ? choice->results[i] : result));
+      left.push_back(space_.TableOf(node.results[i]).IdOf(choice.has_value() ? choice->results[i] : result));
     }
     if (!choice.has_value()) wanted = left;  // a relayout
     for (size_t m = 0; m < modes.count; ++m)

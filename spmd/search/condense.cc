@@ -40,7 +40,8 @@ class Condenser {
 
   std::vector<int> Around(int v) {
     std::vector<int> around;
-    for (int t : of_[v]) around.insert(around.end(), tables()[t].variables.begin(), tables()[t].variables.end());
+    for (int t : of_[v])
+      around.insert(around.end(), tables()[t].variables.begin(), tables()[t].variables.end());
     std::sort(around.begin(), around.end());
     around.erase(std::unique(around.begin(), around.end()), around.end());
     return around;

@@ -111,9 +111,7 @@ std::vector<ModelByHand> Models() {
 
 class AutoLayoutsTest : public testing::TestWithParam<ModelByHand> {};
 
-TEST_P(AutoLayoutsTest, CostsNoMoreThanByHand) {
-  ExpectCostsNoMoreThanByHand(GetParam());
-}
+TEST_P(AutoLayoutsTest, CostsNoMoreThanByHand) { ExpectCostsNoMoreThanByHand(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Models, AutoLayoutsTest, testing::ValuesIn(Models()),
                          [](const auto& info) { return info.param.name; });

@@ -96,8 +96,9 @@ std::vector<ModelByHand> WholeModels() {
   models.push_back({"dlrm", "x=8", [](bool pinned) { return Dlrm("x=8", "x", 32, pinned); }});
   // Rows that are shorter than there are devices.
   models.push_back({"dlrm_of_short_rows", "x=8", [](bool pinned) { return Dlrm("x=8", "x", 4, pinned); }});
-  models.push_back({"dlrm_of_two_axes", "x=4,y=2",
-                    [](bool pinned) { return Dlrm("x=4,y=2", {"x", "y"}, 32, pinned); }});
+  models.push_back({"dlrm_of_two_axes", "x=4,y=2", [](bool pinned) {
+                      return Dlrm("x=4,y=2", {"x", "y"}, 32, pinned);
+                    }});
   // Wide layers: blocks by heads and units, and what lies between them by tokens (Korthikanti et al., arXiv
   // 2205.05198). Hosts that are far apart take the sequences.
   models.push_back({"sequence_parallel", "host=2,device=4",
