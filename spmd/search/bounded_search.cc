@@ -16,6 +16,9 @@ namespace {
 // searches. What is left after the rounds is for one more search.
 constexpr double kForMessages = 0.2, kForBuckets = 0.02, kForSearch = 0.02;
 
+// What one variable may take that is eliminated on the way.
+constexpr double kMaxJoint = 1'000'000, kForJoint = 0.01;
+
 // What an exact elimination may take, as long as rounds make it cheaper.
 constexpr double kForExact = 0.1;
 
@@ -37,7 +40,8 @@ class BoundedSearch {
   }
 
   BoundedResult Run() {
-    Shrunk now(model_);
+    Shrunk now(model_, std::min(kMaxJoint, kForJoint * max_entries_));
+    entries_ += now.entries();
     for (int round = 0; round < kMaxRounds && !TryExact(now, kForExact * max_entries_); ++round) {
       Reparametrization messages(now.model());
       PassMessages(messages);
@@ -116,7 +120,9 @@ class BoundedSearch {
       if (never > 0) left.tables.push_back(std::move(may_be));
     }
     if (static_cast<double>(dropped) <= kFewDropped * static_cast<double>(states)) return false;
+    const double before = now.entries();
     now.Replace(std::move(left));
+    entries_ += now.entries() - before;
     return true;
   }
 

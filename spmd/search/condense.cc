@@ -26,7 +26,9 @@ class Condenser {
     while (!queue_.empty()) {
       const auto [joint, v, version] = queue_.top();
       queue_.pop();
-      if (version == version_[v]) TakeOut(v);
+      if (version != version_[v]) continue;
+      result_.entries += joint;
+      TakeOut(v);
     }
     std::vector<CostTable> left;
     for (size_t t = 0; t < gone_.size(); ++t)

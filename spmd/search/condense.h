@@ -16,6 +16,7 @@ struct Condensed {
   CostModel model;          // the variables that are eliminated have one state, and no table
   std::vector<int> states;  // before, per variable
   std::vector<Step> steps;  // the first eliminated first
+  double entries = 0;       // combinations that were looked at
 
   // The best states of what is eliminated, with the others as `assignment` has them.
   std::vector<int> Original(std::vector<int> assignment) const;

@@ -1,13 +1,13 @@
 #include "meshwork/spmd/search/shrink.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace meshwork {
 namespace {
 
-// What is eliminated on the way: a variable takes at most so many combinations, and leaves a table of no more entries than
-// its tables had, or of so many.
-constexpr double kMaxJoint = 1'000'000, kMaxMade = 1000;
+// A variable that is eliminated on the way leaves a table of no more entries than its tables had, or of so many.
+constexpr double kMaxMade = 1000;
 
 }  // namespace
 
@@ -19,7 +19,8 @@ void Shrunk::Reduce(CostModel model) {
 }
 
 void Shrunk::Condense() {
-  Condensed condensed = meshwork::Condense(std::move(model_), kMaxJoint, kMaxMade);
+  Condensed condensed = meshwork::Condense(std::move(model_), max_joint_, std::min(kMaxMade, max_joint_));
+  entries_ += condensed.entries;
   CostModel left = std::move(condensed.model);
   steps_.push_back(std::move(condensed));
   Reduce(std::move(left));

@@ -13,11 +13,12 @@ namespace meshwork {
 
 class Shrunk {
  public:
-  // model: as Reduce leaves it.
-  explicit Shrunk(CostModel model) : model_(std::move(model)) { Condense(); }
+  // model: as Reduce leaves it. max_joint: combinations that the elimination of a variable may take on the way.
+  Shrunk(CostModel model, double max_joint) : max_joint_(max_joint), model_(std::move(model)) { Condense(); }
 
   const CostModel& model() const { return model_; }  // as Reduce leaves it
   bool IsInfeasible() const { return is_infeasible_; }
+  double entries() const { return entries_; }  // combinations that were looked at
 
   // `model`: over the variables of model(), with no smaller sums, as of fewer states. Shrinks it further.
   void Replace(CostModel model);
@@ -31,6 +32,8 @@ class Shrunk {
   void Reduce(CostModel model);
   void Condense();
 
+  const double max_joint_;
+  double entries_ = 0;
   CostModel model_;
   bool is_infeasible_ = false;
   std::vector<std::variant<Reduced, Condensed>> steps_;  // without their models

@@ -217,7 +217,7 @@ TEST(ShrunkTest, LeadsBackToTheFirstModel) {
     const MinSum problem = RandomProblem(random, {.max_variables = 30, .max_states = 4, .max_tables = 80});
     const Reduced reduced = Reduce(ModelOf(problem));
     if (reduced.IsInfeasible()) continue;
-    Shrunk now(reduced.model);
+    Shrunk now(reduced.model, 1 << (random() % 6));
     for (int times = 0; times < 2 && !now.IsInfeasible(); ++times) {
       const std::vector<int> start = RandomAssignment(random, ProblemOf(reduced.model));
       const double sum = SumOf(reduced.model, start);
