@@ -127,6 +127,7 @@ inline void ExpectCostsNoMoreThanByHand(const ModelByHand& model) {
   testing::Test::RecordProperty("by_hand", fmt::format("{:.4g} s", by_hand));
   testing::Test::RecordProperty("found",
                                 fmt::format("{:.4g} s, gap {:.4f}", (*found)[0].seconds(), (*found)[0].gap));
+  EXPECT_LT((*found)[0].gap, 1e-6);
   options.verify = true;
   EXPECT_NEAR(SecondsOf((*found)[0].graph, options), (*found)[0].seconds(), 1e-9);
 }
