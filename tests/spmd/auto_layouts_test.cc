@@ -169,5 +169,19 @@ TEST(FindLayoutsTest, SaysWhatMemoryIsLeastNeeded) {
   EXPECT_THAT(std::string(MessageOf(found.status())), HasSubstr("a device may hold 100 B"));
 }
 
+// What one axis can do, three can that make it up; of the best, no more is known then than what the operations take.
+TEST(FindLayoutsTest, ThreeAxesCostNoMoreThanOneOfAsManyDevices) {
+  for (const auto& [batch, units, hidden] :
+       {std::tuple<int64_t, int64_t, int64_t>{4096, 64, 128}, {32, 1024, 8192}, {1024, 512, 1024}}) {
+    SCOPED_TRACE(fmt::format("{} x {} x {}", batch, units, hidden));
+    const FoundLayouts one = FindLayouts(Mlp("x=8", false, batch, units, hidden, {}, {}, {})).value()[0];
+    const FoundLayouts three =
+        FindLayouts(Mlp("x=2,y=2,z=2", false, batch, units, hidden, {}, {}, {})).value()[0];
+    EXPECT_LE(three.seconds(), one.seconds() * 1.0001);
+    EXPECT_GT(three.gap, 0);
+    EXPECT_LT(one.gap, 1e-6);
+  }
+}
+
 }  // namespace
 }  // namespace meshwork
