@@ -23,10 +23,14 @@ constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 constexpr int kRaises = 10, kHalvings = 3;
 constexpr double kRaise = 8;
 constexpr int kMostRefusals = 3;  // times that gathers are allowed, which may need others
-constexpr size_t kMostSteps = 3;  // times each axis
+constexpr size_t kMostSteps = 3;  // times each set of axes
 // Of layouts that take the same time, those that need less memory: a byte that is held costs this part of a byte that is
 // sent.
 constexpr double kHeldByte = 1e-3;
+// What a search may take (SolveOptions).
+constexpr size_t kMostTableEntries = 12'000'000;
+constexpr int64_t kMostEntries = 2'000'000'000;
+constexpr double kBetter = 1 - 1e-4;  // what is not less by this factor is not worth another search
 
 bool IsPinned(const ValueInfo& info) {
   return info.layout.has_value() && LayoutPin{*info.layout, info.modes}.is_locked();
@@ -43,6 +47,7 @@ class LayoutFinder {
         budget_(options.memory_budget),
         opened_(graph.mesh()),
         propagated_(graph.mesh()) {
+    pool_.remembers_moves = true;
     options_.verify = false;
     options_.dump = nullptr;
     options_.memory_budget = 0;
@@ -93,7 +98,7 @@ class LayoutFinder {
  private:
   // The plan where a byte that a device holds costs so many seconds.
   absl::StatusOr<FoundLayouts> At(double price) {
-    const std::optional<SolvedLayouts> solved = is_solvable_ ? Solve(price) : std::nullopt;
+    std::optional<SolvedLayouts> solved = is_solvable_ ? Solve(price) : std::nullopt;
     FoundLayouts found{.graph = graph_};
     if (solved.has_value() && solved->cost > 0) found.gap = 1 - solved->lower_bound / solved->cost;
     const Graph& laid_out = solved.has_value() ? solved->propagated : propagated_;
@@ -116,62 +121,81 @@ class LayoutFinder {
     if (options_.topology.is_assumed())
       found.cost.seconds = static_cast<double>(found.cost.bytes) / Topology::kAssumedLink.bandwidth;
     found.compute_seconds = CountFlops(program.body) / options_.topology.flops();
+    if (solved.has_value()) last_ = std::move(solved);
     return found;
   }
 
-  // All axes at once, as far as the search comes, or axis by axis, which is exact for each: what costs least.
-  std::optional<SolvedLayouts> Solve(double price) const {
+  // Two axes at once, or one after the other where that is too much.
+  std::optional<SolvedLayouts> Solve(double price) {
     std::vector<int> axes;
     for (int axis = 0; axis < graph_.mesh().num_axes(); ++axis)
       if (graph_.mesh().axis(axis).size > 1) axes.push_back(axis);
-    std::optional<SolvedLayouts> best =
-        SolveLayouts(opened_, propagated_, choices_, options_.topology, Replication(),
-                     {.open = {.arguments = AxisSet(AxisList(axes.begin(), axes.end()))},
-                      .byte_seconds = price,
-                      .fold = &fold_});
-    if (axes.size() < 2 || (best.has_value() && best->is_optimal)) return best;
-    for (size_t first = 0; first < axes.size(); ++first) {
-      std::optional<SolvedLayouts> found = Descend(axes, price);
-      if (found.has_value() && (!best.has_value() || found->cost < best->cost)) {
-        if (best.has_value()) found->lower_bound = best->lower_bound;
-        best = std::move(found);
-      }
-      std::rotate(axes.begin(), axes.begin() + 1, axes.end());
+    std::vector<AxisSet> all, pairs, single;
+    for (size_t i = 0; i < axes.size(); ++i) {
+      single.push_back(AxisSet(AxisList{axes[i]}));
+      for (size_t j = 0; j < i; ++j) pairs.push_back(AxisSet(AxisList{axes[j], axes[i]}));
     }
-    return best;
+    if (axes.size() > 1)
+      if (std::optional<SolvedLayouts> found = Descend(pairs, price); found.has_value()) return found;
+    return Descend(single, price);
   }
 
-  // Lays values out along one axis after the other, with what was found along the others, until nothing costs less.
-  std::optional<SolvedLayouts> Descend(const std::vector<int>& axes, double price) const {
+  // Lays values out along one of the sets of axes after the other, with what was found along the others, until nothing
+  // costs less.
+  std::optional<SolvedLayouts> Descend(const std::vector<AxisSet>& sets, double price) {
     Graph laid_out = opened_, propagated = propagated_;
     std::vector<std::optional<Choice>> choices = choices_;
     std::optional<SolvedLayouts> best;
     AxisSet seen;
     size_t failures = 0;
-    for (size_t step = 0; failures < axes.size() && step < kMostSteps * axes.size(); ++step) {
-      const AxisSet axis{AxisList{axes[step % axes.size()]}};
-      seen = seen.Union(axis);
-      std::optional<SolvedLayouts> found = SolveLayouts(
-          opened_, propagated, choices, options_.topology, Replication(),
-          {.open = {.arguments = axis, .fixed = seen.Minus(axis)}, .byte_seconds = price, .fold = &fold_});
-      if (!found.has_value() || (best.has_value() && found->cost >= best->cost)) {
-        ++failures;
-        continue;
-      }
-      failures = 0;
-      for (ValueId id = 0; id < static_cast<ValueId>(opened_.values().size()); ++id) {
-        const ValueInfo& info = opened_.value(id);
-        const bool is_relayout = info.node >= 0 && opened_.nodes()[info.node].row->name == "relayout";
-        const Layout& layout = *found->propagated.value(id).layout;
-        if (IsPinned(info) || is_relayout || layout.is_partial()) continue;
-        laid_out.mutable_value(id).layout = layout;
-        laid_out.mutable_value(id).modes.clear();
-      }
+    for (size_t step = 0; failures < sets.size() && step < kMostSteps * sets.size(); ++step) {
+      const AxisSet open = sets[step % sets.size()];
+      std::optional<SolvedLayouts> found =
+          SolveLayouts(opened_, propagated, choices, options_.topology, Replication(),
+                       {.open = {.arguments = open, .fixed = seen.Minus(open), .pool = &pool_},
+                        .byte_seconds = price,
+                        .may_compute_more = true,
+                        .counts_all = true,
+                        .fold = &fold_,
+                        .max_table_entries = kMostTableEntries,
+                        .max_entries = kMostEntries,
+                        .start = best.has_value()    ? &*best
+                                 : last_.has_value() ? &*last_
+                                                     : nullptr});
+      seen = seen.Union(open);
+      ++failures;
+      if (!found.has_value() || (best.has_value() && found->cost >= best->cost * kBetter)) continue;
+      failures = 1;
+      best = std::move(found);
+      if (sets.size() == 1) break;
+      PinAs(*best, laid_out);
       propagated = Propagate(laid_out).graph;
       choices = ChooseCuts(propagated, options_.topology, Replication());
-      best = std::move(found);
     }
+    // Of all axes together, no more is known than what the operations take.
+    if (best.has_value() && sets.size() > 1) best->lower_bound = LeastArithmetic();
     return best;
+  }
+
+  double LeastArithmetic() const {
+    const std::vector<int64_t> runs = RunsOf(opened_);
+    double flops = 0;
+    for (size_t n = 0; n < runs.size(); ++n)
+      if (const Node& node = opened_.nodes()[n]; node.row->name != "relayout")
+        flops += static_cast<double>(runs[n]) * FlopsOf(opened_, node);
+    return flops / options_.topology.flops() / static_cast<double>(graph_.mesh().num_devices());
+  }
+
+  // Values that nobody has pinned, as they were found.
+  void PinAs(const SolvedLayouts& found, Graph& laid_out) const {
+    for (ValueId id = 0; id < static_cast<ValueId>(opened_.values().size()); ++id) {
+      const ValueInfo& info = opened_.value(id);
+      const bool is_relayout = info.node >= 0 && opened_.nodes()[info.node].row->name == "relayout";
+      const Layout& layout = *found.propagated.value(id).layout;
+      if (IsPinned(info) || is_relayout || layout.is_partial()) continue;
+      laid_out.mutable_value(id).layout = layout;
+      laid_out.mutable_value(id).modes.clear();
+    }
   }
 
   // Values that would lie otherwise by the arguments' pins alone.
@@ -242,6 +266,8 @@ class LayoutFinder {
   bool is_opened_ = false, is_solvable_ = false;
   std::vector<std::optional<Choice>> choices_;
   Fold fold_;
+  CutPool pool_;
+  std::optional<SolvedLayouts> last_;  // at another price
 };
 
 }  // namespace

@@ -29,11 +29,12 @@ namespace meshwork {
 // The ways to run one op: a row per way, of layouts by their numbers in the tables of operands and results.
 struct OpModes {
   size_t count = 0;
-  size_t operands = 0, results = 0;             // of the op
-  std::vector<int> wanted;                      // [count, operands]
-  std::vector<int> left;                        // [count, results], with what is owed
-  std::vector<AxisSet> axes;                    // that cut a letter
-  std::vector<CutIds> cuts;                     // per letter of the op's rule
+  size_t operands = 0, results = 0;  // of the op
+  std::vector<int> wanted;           // [count, operands]
+  std::vector<int> left;             // [count, results], with what is owed
+  std::vector<AxisSet> axes;         // that cut a letter
+  std::vector<double> parts;         // of the op's arithmetic that a device does, that with the most of it
+  std::vector<CutIds> cuts;          // per letter of the op's rule
   std::vector<std::vector<int>> wanted_by_any;  // per operand, each layout once
 
   const int* WantedBy(size_t mode) const { return wanted.data() + mode * operands; }
@@ -44,6 +45,8 @@ struct OpModes {
 struct OpenAxes {
   AxisSet arguments;  // by these, arguments without pins may be cut, too
   AxisSet fixed;      // by these, every value stays cut as Propagate has it
+  CutPool* pool =
+      nullptr;  // of searches of one mesh and topology, which share what they know; null: of this one alone
 };
 
 class LayoutSpace {
@@ -121,7 +124,8 @@ class LayoutSpace {
   void AddOwing(int n, Modes& modes);
   void AddOwing(int n, size_t base, const std::vector<int>& owed, Modes& modes);
   static void Push(OpModes& modes, const std::vector<int>& wanted, const std::vector<int>& left,
-                   const CutIds& cuts, AxisSet axes);
+                   const CutIds& cuts, AxisSet axes, double part);
+  double PartOf(const Rule& rule, const CutIds& cuts, AxisSet axes) const;
   int PlacedAt(ValueId id, const LetterList& letters, const CutIds& cuts, int owed);
   bool MayBeOwed(const Node& node) const;
   void KeepOwed(int n, Modes& modes);
@@ -131,7 +135,8 @@ class LayoutSpace {
   const Fold& fold_;
   const FoldedNodes& nodes_;
   const OpenAxes open_;
-  CutPool pool_;
+  CutPool own_pool_;
+  CutPool& pool_;
   std::deque<LayoutTable> tables_;             // per type
   std::vector<size_t> table_;                  // per value
   std::vector<std::vector<Candidates>> cuts_;  // per value and dim

@@ -11,7 +11,7 @@ namespace meshwork {
 namespace {
 
 // Bounds on what is looked at, as in layout_space.cc.
-constexpr size_t kMostOwed = 4;       // layouts of one value that owe a sum
+constexpr size_t kMostOwed = 4;  // layouts of one value that owe a sum; with arguments open twice as many
 constexpr size_t kMostOperands = 16;  // of an op that is asked what it passes on
 constexpr size_t kMostModes = 96;     // of one op, and as many on operands that owe a sum
 
@@ -72,7 +72,7 @@ bool LayoutSpace::RunsAs(int n, const Modes& modes) const {
 
 // Unless there is such a way already.
 void LayoutSpace::Push(OpModes& modes, const std::vector<int>& wanted, const std::vector<int>& left,
-                       const CutIds& cuts, AxisSet axes) {
+                       const CutIds& cuts, AxisSet axes, double part) {
   for (size_t m = 0; m < modes.count; ++m)
     if (std::equal(wanted.begin(), wanted.end(), modes.WantedBy(m)) &&
         std::equal(left.begin(), left.end(), modes.LeftBy(m)))
@@ -81,7 +81,25 @@ void LayoutSpace::Push(OpModes& modes, const std::vector<int>& wanted, const std
   modes.left.insert(modes.left.end(), left.begin(), left.end());
   modes.cuts.push_back(cuts);
   modes.axes.push_back(axes);
+  modes.parts.push_back(part);
   ++modes.count;
+}
+
+// What does not divide leaves some devices less. A reshape is cut by `axes`, and not by letters.
+double LayoutSpace::PartOf(const Rule& rule, const CutIds& cuts, AxisSet axes) const {
+  double part = 1;
+  AxisSet by_letters;
+  for (CutId cut : cuts) by_letters = by_letters.Union(pool_.axes(cut));
+  if (by_letters != axes) return 1 / static_cast<double>(pinned_.mesh().GroupSize(axes.ToList()));
+  for (size_t l = 0; l < cuts.size(); ++l) {
+    const int64_t size = rule.letters[l].size;
+    if (cuts[l] == kWhole || size == 0) continue;
+    const AxisList by = pool_.axes(cuts[l]).ToList();
+    part *= pool_.is_strided(cuts[l])
+                ? 1 / static_cast<double>(pinned_.mesh().GroupSize(by))
+                : static_cast<double>(BlockSize(pinned_.mesh(), by, size)) / static_cast<double>(size);
+  }
+  return part;
 }
 
 int LayoutSpace::PlacedAt(ValueId id, const LetterList& letters, const CutIds& cuts, int owed) {
@@ -93,7 +111,7 @@ int LayoutSpace::PlacedAt(ValueId id, const LetterList& letters, const CutIds& c
 void LayoutSpace::MakeRelayoutModes(int n, Modes& modes) {
   const ValueId result = nodes_[n].results[0];
   for (int layout : layouts(result))
-    if (!TableOf(result).is_partial(layout)) Push(modes, {layout}, {layout}, {}, AxisSet());
+    if (!TableOf(result).is_partial(layout)) Push(modes, {layout}, {layout}, {}, AxisSet(), /*part=*/0);
 }
 
 void LayoutSpace::AddMode(int n, const CutIds& cuts, Modes& modes) {
@@ -111,7 +129,7 @@ void LayoutSpace::AddMode(int n, const CutIds& cuts, Modes& modes) {
     wanted.push_back(PlacedAt(node.operands[i], rule.operands[i], cuts, 0));
   for (size_t i = 0; i < node.results.size(); ++i)
     left.push_back(PlacedAt(node.results[i], rule.results[i], cuts, owed));
-  Push(modes, wanted, left, cuts, sharded);
+  Push(modes, wanted, left, cuts, sharded, PartOf(rule, cuts, sharded));
 }
 
 // Where no element moves: as the operand could lie, and as the result could.
@@ -120,7 +138,8 @@ void LayoutSpace::MakeReshapeModes(int n, Modes& modes) {
   const Shape &from = pinned_.value(operand).type.shape, &to = pinned_.value(result).type.shape;
   const CutIds none(RuleAt(n).letters.size(), kWhole);
   auto add = [&](int wanted, int left) {
-    Push(modes, {wanted}, {left}, none, TableOf(operand).sharded(wanted));
+    const AxisSet axes = TableOf(operand).sharded(wanted);
+    Push(modes, {wanted}, {left}, none, axes, PartOf(RuleAt(n), none, axes));
   };
   for (int layout : layouts(operand)) {
     if (TableOf(operand).is_partial(layout)) continue;  // see AddOwing
@@ -146,7 +165,7 @@ void LayoutSpace::MakeModes(int n, Modes& modes) {
     for (size_t i = 0; i < node.results.size(); ++i)
       left.push_back(TableOf(node.results[i]).IdOf(choice.results[i].WithPartials(choice.reduced)));
     for (const Cut& cut : choice.cuts) cuts.push_back(pool_.IdOf(cut));
-    Push(modes, wanted, left, cuts, choice.sharded());
+    Push(modes, wanted, left, cuts, choice.sharded(), PartOf(rule, cuts, choice.sharded()));
   }
   if (node.row->name == "reshape") MakeReshapeModes(n, modes);
   const std::vector<Candidates> offers = OffersTo(n);
@@ -213,17 +232,18 @@ void LayoutSpace::AddOwing(int n, size_t base, const std::vector<int>& owed, Mod
     if (!passed->empty() && !reduced.empty() && passed->front().op != reduced.front().op) return;
     left.push_back(table.IdOf(CutIds(table.cuts(alone)), pool_.OwedId(UnionOf(*passed, reduced))));
   }
-  Push(modes, wanted, left, CutIds(modes.cuts[base]), axes);
+  Push(modes, wanted, left, CutIds(modes.cuts[base]), axes, modes.parts[base]);
 }
 
 // What ways to run an op leave owed, its results may owe.
 void LayoutSpace::KeepOwed(int n, Modes& modes) {
   const Node& node = nodes_[n];
+  const size_t most = open_.arguments.empty() ? kMostOwed : 2 * kMostOwed;
   for (size_t r = 0; r < node.results.size(); ++r) {
     const ValueId id = node.results[r];
     Domain domain = domains_[domain_[id]];
     size_t count = 0;
-    for (size_t m = 0; domain.may_owe && m < modes.count && count < kMostOwed; ++m) {
+    for (size_t m = 0; domain.may_owe && m < modes.count && count < most; ++m) {
       const int layout = modes.LeftBy(m)[r];
       if (!TableOf(id).is_partial(layout) || Contains(domain.layouts, layout)) continue;
       domain.layouts.push_back(layout);

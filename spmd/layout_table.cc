@@ -2,10 +2,17 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include "meshwork/spmd/move_seconds.h"
 
 namespace meshwork {
+namespace {
+
+constexpr int kMostSearched = 2;  // axes of a mesh
+
+}  // namespace
 
 CutId CutPool::IdOf(const Cut& cut) {
   const auto found = std::find(cuts_.begin(), cuts_.end(), cut);
@@ -51,8 +58,39 @@ double LayoutTable::Seconds(int from, int to, const Topology& topology) {
   if (is_partial(to)) return std::numeric_limits<double>::infinity();
   std::vector<double>& row = seconds_[from];
   if (row.size() < keys_.size()) row.resize(keys_.size(), -1);
-  if (row[to] < 0) row[to] = LeastSeconds(layout(from), layout(to), type_, topology);
+  if (row[to] < 0)
+    row[to] = pool_.remembers_moves ? RememberedSeconds(from, to, topology)
+                                    : LeastSeconds(layout(from), layout(to), type_, topology);
   return row[to];
+}
+
+// All devices have blocks of the same size.
+bool LayoutTable::IsEven(int id) const {
+  for (size_t d = 0; d < keys_[id].cuts.size(); ++d)
+    if (type_.shape[d] % mesh_.GroupSize(pool_.axes(keys_[id].cuts[d]).ToList()) != 0) return false;
+  return true;
+}
+
+// Where no latency counts and blocks are even, a move takes time of the number of elements; which plans are good depends
+// on how dims could be cut on the way.
+double LayoutTable::RememberedSeconds(int from, int to, const Topology& topology) {
+  const bool is_linear = topology.is_assumed() && NumElements(type_.shape) > 0 && IsEven(from) && IsEven(to);
+  std::vector<int64_t> key = {static_cast<int64_t>(type_.dtype), is_linear ? 1 : 0, keys_[from].owed};
+  for (size_t d = 0; d < type_.shape.size(); ++d) {
+    key.push_back(is_linear ? std::gcd(type_.shape[d], mesh_.num_devices()) : type_.shape[d]);
+    key.push_back(keys_[from].cuts[d]);
+    key.push_back(keys_[to].cuts[d]);
+  }
+  const double scale = is_linear ? static_cast<double>(NumElements(type_.shape)) : 1;
+  const auto [known, is_new] = pool_.moves.try_emplace(std::move(key), 0);
+  if (is_new) {
+    // Plans of many axes take long to search for.
+    const bool is_greedy = topology.is_assumed() && mesh_.num_axes() > kMostSearched;
+    known->second = (is_greedy ? RelayoutSeconds(layout(from), layout(to), type_, topology)
+                               : LeastSeconds(layout(from), layout(to), type_, topology)) /
+                    scale;
+  }
+  return known->second * scale;
 }
 
 }  // namespace meshwork

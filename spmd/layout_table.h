@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -38,6 +39,10 @@ class CutPool {
   // 0: nothing is owed.
   int OwedId(const PartialSet& owed);
   const PartialSet& owed(int id) const { return owed_[id]; }
+
+  // Whether moves are known by what they depend on, of types that are alike, too: for a pool that several searches share.
+  bool remembers_moves = false;
+  std::map<std::vector<int64_t>, double> moves;  // see LayoutTable::Seconds
 
  private:
   std::vector<Cut> cuts_;
@@ -69,6 +74,9 @@ class LayoutTable {
   double Seconds(int from, int to, const Topology& topology);
 
  private:
+  double RememberedSeconds(int from, int to, const Topology& topology);
+  bool IsEven(int id) const;
+
   struct Key {
     CutIds cuts;
     int owed;

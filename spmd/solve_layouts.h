@@ -29,23 +29,32 @@
 
 namespace meshwork {
 
-struct SolveOptions {
-  OpenAxes open = {};  // of layouts (layout_space.h)
-  // What a byte costs that a device holds for long: of an argument, or of a value that is read much later than it is
-  // made, as gradients read what the forward pass has made.
-  double byte_seconds = 0;
-  // Which layers stand for others; null: RepeatsOf. Costs of searches with one fold can be compared.
-  const Fold* fold = nullptr;
-  int64_t max_entries = 20'000'000;  // see MinSumOptions
-};
-
 struct SolvedLayouts {
   Graph propagated;                            // every value has a layout
+  std::vector<std::optional<Layout>> others;   // per value: the further form that is made of it
   std::vector<std::optional<Choice>> choices;  // how each op runs, nothing for relayouts (InsertOwing)
   std::vector<std::string> decisions;          // where values lie otherwise than before, a line each
   double cost = 0;                             // seconds
   double lower_bound = 0;                      // no other costs less, of those that are looked at
   bool is_optimal = false;                     // the cost is the bound
+};
+
+struct SolveOptions {
+  OpenAxes open = {};  // of layouts (layout_space.h)
+  // What a byte costs that a device holds for long: of an argument, or of a value that is read much later than it is
+  // made, as gradients read what the forward pass has made.
+  double byte_seconds = 0;
+  bool may_compute_more = false;  // products may run on fewer devices than before
+  // What stands for others costs as often, and is also read by what reads these: the cost is that of the whole step. The
+  // search is wider then.
+  bool counts_all = false;
+  // Which layers stand for others; null: RepeatsOf. Costs of searches with one fold can be compared.
+  const Fold* fold = nullptr;
+  // Entries of all tables: a program with more, on a mesh of several axes, is left as it is.
+  size_t max_table_entries = 4'000'000;
+  int64_t max_entries = 20'000'000;  // see MinSumOptions
+  // Of another search with the same fold: where this one starts. The result costs no more, as far as its layouts are looked at.
+  const SolvedLayouts* start = nullptr;
 };
 
 // Whether the search knows all of a program, whose `loops` are opened: no manual region, which says itself how its

@@ -6,17 +6,26 @@
 #include "meshwork/spmd/search/elimination.h"
 #include "meshwork/spmd/search/elimination_order.h"
 #include "meshwork/spmd/search/local_search.h"
-#include "meshwork/spmd/search/reduce.h"
 #include "meshwork/spmd/search/reparametrization.h"
+#include "meshwork/spmd/search/shrink.h"
 
 namespace meshwork {
 namespace {
 
 // What a round may take of all entries that there are: for message passing, for mini-buckets, and for each of two local
 // searches. What is left after the rounds is for one more search.
-constexpr double kForMessages = 0.05, kForBuckets = 0.1, kForSearch = 0.05;
+constexpr double kForMessages = 0.2, kForBuckets = 0.02, kForSearch = 0.02;
 
-constexpr int kMaxRounds = 3;
+// What one variable may take that is eliminated on the way.
+constexpr double kMaxJoint = 1'000'000, kForJoint = 0.01;
+
+// What an exact elimination may take, as long as rounds make it cheaper.
+constexpr double kForExact = 0.1;
+
+constexpr int kMaxRounds = 40;
+
+// Rounds are over where less than this part of the states is dropped.
+constexpr double kFewDropped = 0.001;
 
 // Message passing ends where a few passes raise the bound by less than this part of the gap.
 constexpr double kSlow = 0.01;
@@ -31,16 +40,16 @@ class BoundedSearch {
   }
 
   BoundedResult Run() {
-    Reduced now = Reduce(model_);
-    for (int round = 0; round < kMaxRounds && !IsDone(); ++round) {
-      Reparametrization messages(now.model);
+    Shrunk now(model_, std::min(kMaxJoint, kForJoint * max_entries_));
+    entries_ += now.entries();
+    for (int round = 0; round < kMaxRounds && !TryExact(now, kForExact * max_entries_); ++round) {
+      Reparametrization messages(now.model());
       PassMessages(messages);
       Search(FromBuckets(messages.Model(), now), now, kForSearch * max_entries_);
       Search(now.Into(best_), now, kForSearch * max_entries_);
-      if (IsDone() || !DropDear(messages, now)) break;
-      TryExact(now);
+      if (IsDone() || entries_ >= max_entries_ || !DropDear(messages, now)) break;
     }
-    if (!IsDone()) Search(now.Into(best_), now, max_entries_ - entries_);
+    if (!IsDone() && !TryExact(now, max_entries_)) Search(now.Into(best_), now, max_entries_ - entries_);
     return {std::move(best_), std::min(bound_, cost_)};
   }
 
@@ -58,7 +67,7 @@ class BoundedSearch {
   }
 
   void PassMessages(Reparametrization& messages) {
-    double left = max_entries_ * kForMessages;
+    double left = std::min(max_entries_ * kForMessages, max_entries_ - entries_);
     const auto pass = [&] {
       messages.Pass();
       left -= messages.EntriesPerPass();
@@ -75,7 +84,7 @@ class BoundedSearch {
   }
 
   // A bound, and the assignment that comes with it.
-  std::vector<int> FromBuckets(CostModel model, const Reduced& now) {
+  std::vector<int> FromBuckets(CostModel model, const Shrunk& now) {
     double joint = max_entries_ * kForBuckets, entries = 0;
     std::vector<int> order;
     for (;; joint /= 4) {
@@ -91,36 +100,42 @@ class BoundedSearch {
     return assignment;
   }
 
-  void Search(std::vector<int> assignment, const Reduced& now, double max_entries) {
-    Improve(now.model, bound_ * kEqual, max_entries, assignment, entries_);
+  void Search(std::vector<int> assignment, const Shrunk& now, double max_entries) {
+    Improve(now.model(), bound_ * kEqual, max_entries, assignment, entries_);
     Consider(now.Original(assignment));
   }
 
-  // Drops states of which all assignments cost more than the best one. False if there are none.
-  bool DropDear(const Reparametrization& messages, Reduced& now) {
+  // Drops states of which all assignments cost more than the best one. False if there are few.
+  bool DropDear(const Reparametrization& messages, Shrunk& now) {
     if (cost_ == kNever) return false;
-    CostModel left = now.model;
+    CostModel left = messages.Model();
     const std::vector<std::vector<double>> bounds = messages.BoundPerState();
-    bool drops = false;
+    size_t states = 0, dropped = 0;
     for (size_t v = 0; v < bounds.size(); ++v) {
       CostTable may_be{{static_cast<int>(v)}, {}};
       for (double bound : bounds[v]) may_be.costs.push_back(bound > cost_ * kEqual ? kNever : 0);
-      if (std::find(may_be.costs.begin(), may_be.costs.end(), kNever) == may_be.costs.end()) continue;
-      left.tables.push_back(std::move(may_be));
-      drops = true;
+      const auto never = std::count(may_be.costs.begin(), may_be.costs.end(), kNever);
+      states += may_be.costs.size();
+      dropped += static_cast<size_t>(never);
+      if (never > 0) left.tables.push_back(std::move(may_be));
     }
-    if (drops) now = Then(std::move(now), Reduce(std::move(left)));
-    return drops;
+    if (static_cast<double>(dropped) <= kFewDropped * static_cast<double>(states)) return false;
+    const double before = now.entries();
+    now.Replace(std::move(left));
+    entries_ += now.entries() - before;
+    return true;
   }
 
-  // Eliminates what is left, if that can be afforded by now.
-  void TryExact(const Reduced& now) {
+  // Eliminates what is left, if that takes no more entries.
+  bool TryExact(const Shrunk& now, double max_entries) {
     if (!now.IsInfeasible()) {
-      const EliminationOrder order = FindOrder(now.model, max_entries_ - entries_);
-      if (order.entries > max_entries_ - entries_) return;
-      Consider(now.Original(Eliminate(now.model, order.order).assignment));
+      const double most = std::min(max_entries, max_entries_ - entries_);
+      const EliminationOrder order = FindOrder(now.model(), most);
+      if (order.entries > most) return false;
+      Consider(now.Original(Eliminate(now.model(), order.order).assignment));
     }
     bound_ = cost_;
+    return true;
   }
 
   const CostModel& model_;

@@ -1,6 +1,7 @@
-// For problems that cannot be eliminated exactly: an assignment by local search, a bound by message passing and
-// mini-buckets, and, as long as that helps, the same again without the states that the two show to be too dear. Where so
-// many are dropped that the rest can be eliminated, the result is exact. Internal.
+// For problems that cannot be eliminated exactly: in rounds, an assignment by local search and a bound by message passing and
+// mini-buckets. States that the two show to be too dear are dropped, and what can be eliminated at little cost is
+// (shrink.h), so that each round sees a smaller problem. Where so little is left that it can be eliminated, the result is
+// exact. Internal.
 #pragma once
 
 #include <vector>

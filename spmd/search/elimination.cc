@@ -92,23 +92,21 @@ class Buckets {
   std::vector<std::vector<int>> scopes_;   // per table
 };
 
-int BestState(int variable, const std::vector<int>& bucket, const CostModel& model,
+}  // namespace
+
+int BestState(int variable, std::span<const CostTable* const> tables, std::span<const int> states,
               std::vector<int>& assignment) {
-  const int num_states = model.states[variable];
-  std::vector<double> sums(num_states, 0);
-  double scale = 0;
-  for (int s = 0; s < num_states; ++s) {
+  std::vector<double> sums(states[variable], 0);
+  for (int s = 0; s < states[variable]; ++s) {
     assignment[variable] = s;
-    for (int t : bucket) sums[s] += EntryOf(model.tables[t], model.states, assignment);
+    for (const CostTable* table : tables) sums[s] += EntryOf(*table, states, assignment);
   }
   const double least = *std::min_element(sums.begin(), sums.end());
-  scale = least < 0 ? -least : least;
-  for (int s = 0; s < num_states; ++s)
+  const double scale = least < 0 ? -least : least;
+  for (int s = 0; s < states[variable]; ++s)
     if (sums[s] <= least + kSame * scale) return s;
   return 0;  // all may not be
 }
-
-}  // namespace
 
 Eliminated Eliminate(CostModel model, std::span<const int> order, double max_joint) {
   Buckets buckets(model, order, max_joint);
@@ -131,9 +129,11 @@ Eliminated Eliminate(CostModel model, std::span<const int> order, double max_joi
     }
   }
   result.assignment.assign(model.states.size(), 0);
-  for (size_t place = order.size(); place-- > 0;)
-    result.assignment[order[place]] =
-        BestState(order[place], buckets.Tables(place), model, result.assignment);
+  for (size_t place = order.size(); place-- > 0;) {
+    std::vector<const CostTable*> tables;
+    for (int t : buckets.Tables(place)) tables.push_back(&model.tables[t]);
+    result.assignment[order[place]] = BestState(order[place], tables, model.states, result.assignment);
+  }
   return result;
 }
 

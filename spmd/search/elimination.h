@@ -24,6 +24,11 @@ struct Eliminated {
 // variable's included.
 Eliminated Eliminate(CostModel model, std::span<const int> order, double max_joint = kNever);
 
+// The state of `variable` with which the sum of `tables`, which all have it, is least, the others as `assignment` has them;
+// the first one of equals. Writes assignment[variable].
+int BestState(int variable, std::span<const CostTable* const> tables, std::span<const int> states,
+              std::vector<int>& assignment);
+
 // How many combinations Eliminate would look at.
 double EntriesToEliminate(const CostModel& model, std::span<const int> order, double max_joint);
 

@@ -316,18 +316,6 @@ std::vector<int> Reduced::Original(const std::vector<int>& assignment) const {
   return original;
 }
 
-Reduced Then(Reduced first, Reduced second) {
-  for (Reduced::Dropped one : second.dropped) {
-    const std::vector<int>& kept = first.kept[one.variable];
-    first.dropped.push_back({one.variable, kept[one.state], one.instead < 0 ? -1 : kept[one.instead]});
-  }
-  for (size_t v = 0; v < first.kept.size(); ++v)
-    for (int& state : second.kept[v]) state = first.kept[v][state];
-  first.kept = std::move(second.kept);
-  first.model = std::move(second.model);
-  return first;
-}
-
 Reduced Reduce(CostModel model) { return Reducer(std::move(model)).Run(); }
 
 }  // namespace meshwork

@@ -32,7 +32,4 @@ struct Reduced {
 // 1994). Of equal states the first is kept. Adds tables whose variables another table has to that one.
 Reduced Reduce(CostModel model);
 
-// Both reductions as one; `second` is of first.model.
-Reduced Then(Reduced first, Reduced second);
-
 }  // namespace meshwork

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "meshwork/spmd/search/condense.h"
 #include "meshwork/spmd/search/cost_model.h"
 #include "meshwork/spmd/search/elimination.h"
 #include "meshwork/spmd/search/elimination_order.h"
@@ -15,6 +16,7 @@
 #include "meshwork/spmd/search/min_out.h"
 #include "meshwork/spmd/search/reduce.h"
 #include "meshwork/spmd/search/reparametrization.h"
+#include "meshwork/spmd/search/shrink.h"
 #include "search/random_problems.h"
 
 namespace meshwork {
@@ -158,26 +160,88 @@ TEST(ReduceTest, KeepsTheLeastSumAndTakesAssignmentsToNoWorseOnes) {
   EXPECT_GT(num_dropped, 300);
 }
 
-TEST(ReduceTest, OnTopOfAnotherIsOne) {
+TEST(CondenseTest, KeepsTheLeastSumForAllStatesOfWhatIsLeft) {
   std::mt19937 random(5);
-  for (int trial = 0; trial < 300; ++trial) {
+  size_t num_gone = 0, num_left = 0;
+  for (int trial = 0; trial < 500; ++trial) {
     const MinSum problem = RandomProblem(random, {});
-    Reduced once = Reduce(ModelOf(problem));
-    if (once.IsInfeasible()) continue;
-    // Others than the first state of a variable are forbidden.
-    CostModel less = once.model;
-    const int v = static_cast<int>(random() % less.states.size());
-    std::vector<double> only(less.states[v], kInf);
-    only[0] = 0;
-    less.tables.push_back({{v}, only});
-    const Reduced twice = Then(once, Reduce(less));
-    if (twice.IsInfeasible()) continue;
-    ASSERT_EQ(twice.model.states[v], 1);
-    ASSERT_EQ(twice.kept[v][0], once.kept[v][0]);
-    const std::vector<int> start = once.Original(std::vector<int>(once.kept.size(), 0));
-    const double sum = problem.CostOf(start);
-    ASSERT_LE(problem.CostOf(twice.Original(twice.Into(start))), sum * (1 + kSlack)) << trial;
+    const CostModel model = ModelOf(problem);
+    const Condensed condensed = Condense(model, 1 << (random() % 10), 1 << (random() % 6));
+    num_gone += condensed.steps.size();
+    std::vector<bool> is_gone(model.states.size(), false);
+    for (const Condensed::Step& step : condensed.steps) is_gone[step.variable] = true;
+    for (size_t v = 0; v < is_gone.size(); ++v) {
+      ASSERT_EQ(condensed.model.states[v], is_gone[v] ? 1 : model.states[v]);
+      num_left += is_gone[v] ? 0 : 1;
+    }
+    for (const CostTable& table : condensed.model.tables)
+      for (int v : table.variables) ASSERT_FALSE(is_gone[v]) << trial;
+    // Per states of what is left: the least sum over the others.
+    std::vector<int> weights(model.states.size(), 0);
+    size_t count = 1;
+    for (size_t v = 0; v < is_gone.size(); ++v) {
+      if (is_gone[v]) continue;
+      weights[v] = static_cast<int>(count);
+      count *= static_cast<size_t>(model.states[v]);
+    }
+    std::vector<double> least(count, kInf);
+    const auto index = [&](const std::vector<int>& assignment) {
+      size_t at = 0;
+      for (size_t v = 0; v < assignment.size(); ++v) at += static_cast<size_t>(weights[v] * assignment[v]);
+      return at;
+    };
+    ForEachAssignment(model.states, [&](const std::vector<int>& assignment) {
+      double& sum = least[index(assignment)];
+      sum = std::min(sum, SumOf(model, assignment));
+    });
+    ForEachAssignment(condensed.model.states, [&](const std::vector<int>& assignment) {
+      const double sum = SumOf(condensed.model, assignment);
+      const std::vector<int> original = condensed.Original(assignment);
+      ASSERT_EQ(condensed.Into(original), assignment) << trial;
+      if (least[index(original)] == kInf) {
+        ASSERT_EQ(sum, kInf) << trial;
+        return;
+      }
+      ASSERT_NEAR(sum, least[index(original)], kSlack * (1 + std::abs(sum))) << trial;
+      ASSERT_NEAR(SumOf(model, original), sum, kSlack * (1 + std::abs(sum))) << trial;
+    });
   }
+  EXPECT_GT(num_gone, 500);
+  EXPECT_GT(num_left, 500);
+}
+
+TEST(ShrunkTest, LeadsBackToTheFirstModel) {
+  std::mt19937 random(5);
+  int num_replaced = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    const MinSum problem = RandomProblem(random, {.max_variables = 30, .max_states = 4, .max_tables = 80});
+    const Reduced reduced = Reduce(ModelOf(problem));
+    if (reduced.IsInfeasible()) continue;
+    Shrunk now(reduced.model, 1 << (random() % 6));
+    for (int times = 0; times < 2 && !now.IsInfeasible(); ++times) {
+      const std::vector<int> start = RandomAssignment(random, ProblemOf(reduced.model));
+      const double sum = SumOf(reduced.model, start);
+      const std::vector<int> into = now.Into(start);
+      // What was forbidden meanwhile costs more.
+      const double left = SumOf(now.model(), into), back = SumOf(reduced.model, now.Original(into));
+      if (times == 0) {
+        ASSERT_LE(left, sum + kSlack * (1 + sum)) << trial;
+      }
+      if (left < kInf) {
+        ASSERT_NEAR(back, left, kSlack * (1 + left)) << trial;
+      }
+      // Others than the first state of a variable are forbidden.
+      CostModel less = now.model();
+      const int v = static_cast<int>(random() % less.states.size());
+      if (less.states[v] < 2) continue;
+      std::vector<double> only(less.states[v], kInf);
+      only[0] = 0;
+      less.tables.push_back({{v}, only});
+      now.Replace(std::move(less));
+      ++num_replaced;
+    }
+  }
+  EXPECT_GT(num_replaced, 100);
 }
 
 TEST(ReparametrizationTest, MovesCostsAndRaisesTheBound) {

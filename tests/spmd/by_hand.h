@@ -1,0 +1,135 @@
+// Training steps with the layouts of a plan that engineers write by hand, or with none, to compare what is found with.
+//
+//   ExpectCostsNoMoreThanByHand({"data_parallel", "x=8", [](bool is_pinned) { return …; }});
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/mesh/topology.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/plan/explain.h"
+#include "meshwork/spmd/auto_layouts.h"
+#include "meshwork/spmd/compile.h"
+
+namespace meshwork {
+
+// A training step in the making, with the layouts of a plan or with none.
+class StepByHand {
+ public:
+  StepByHand(const std::string& mesh, bool is_pinned)
+      : graph(Mesh::Parse(mesh).value()), is_pinned_(is_pinned) {}
+
+  Value Input(const std::string& name, DType dtype, const Shape& shape, const LayoutSpec& layout) {
+    return graph.Input(name, dtype, shape, is_pinned_ ? layout : OpenLayout(shape));
+  }
+  Value Weight(const std::string& name, const Shape& shape, const LayoutSpec& layout,
+               Gathering gather = Gathering::kWithinBudget) {
+    weights_.push_back({NewVariable(name, shape, layout, gather), layout});
+    return weights_.back().first;
+  }
+  // A value between the arguments that the plan pins.
+  Value Pinned(const Value& value, const LayoutSpec& layout) {
+    return is_pinned_ ? WithLayout(value, layout) : value;
+  }
+
+  // Descends.
+  Graph Finish(const Value& loss) {
+    const std::vector<Value> gradients = GradientsOf(loss);
+    for (size_t i = 0; i < weights_.size(); ++i)
+      graph.Update(weights_[i].first, weights_[i].first - gradients[i] * 0.01);
+    return Finished(loss);
+  }
+  // Descends by Adam (Kingma and Ba, arXiv 1412.6980), without its correction of the first steps. What it keeps of a
+  // weight lies as the weight does.
+  Graph FinishWithAdam(const Value& loss) {
+    const std::vector<Value> gradients = GradientsOf(loss);
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      const auto& [weight, layout] = weights_[i];
+      const auto state = [&](const char* name) {
+        return NewVariable(fmt::format("{}/{}", graph.value(weight.id()).name, name), weight.shape(), layout);
+      };
+      const Variable mean = state("mean"), square = state("square");
+      const Value new_mean = mean * 0.9 + gradients[i] * 0.1;
+      const Value new_square = square * 0.999 + Square(gradients[i]) * 0.001;
+      graph.Update(mean, new_mean);
+      graph.Update(square, new_square);
+      graph.Update(weight, weight - new_mean * 0.01 / (Sqrt(new_square) + 1e-8));
+    }
+    return Finished(loss);
+  }
+
+  Graph graph;
+
+ private:
+  static LayoutSpec OpenLayout(const Shape& shape) { return LayoutSpec(shape.size(), OPEN); }
+
+  Variable NewVariable(const std::string& name, const Shape& shape, const LayoutSpec& layout,
+                       Gathering gather = Gathering::kWithinBudget) {
+    const Initializer initializer{.type = {F32, shape}};
+    return is_pinned_ ? graph.Var(name, initializer, layout, {.gather = gather})
+                      : graph.Var(name, initializer, OpenLayout(shape));
+  }
+
+  std::vector<Value> GradientsOf(const Value& loss) const {
+    std::vector<Variable> weights;
+    for (const auto& [weight, layout] : weights_) weights.push_back(weight);
+    return Gradients(loss, weights);
+  }
+
+  Graph Finished(const Value& loss) {
+    graph.Output("loss", loss);
+    EXPECT_TRUE(graph.status().ok()) << graph.status();
+    return std::move(graph);
+  }
+
+  const bool is_pinned_;
+  std::vector<std::pair<Variable, LayoutSpec>> weights_;
+};
+
+struct ModelByHand {
+  std::string name, mesh;
+  std::function<Graph(bool is_pinned)> build;
+  int64_t memory_budget = 0;
+  std::string topology = {};  // JSON
+};
+
+inline void PrintTo(const ModelByHand& model, std::ostream* out) { *out << model.name; }
+
+// What a plan's step takes, as FindLayouts counts it.
+inline double SecondsOf(const Graph& graph, const CompileOptions& options) {
+  const Program program = Compile(graph, options).value();
+  const StepCost cost = CostOf(program.body, options.topology);
+  const double links = options.topology.is_assumed()
+                           ? static_cast<double>(cost.bytes) / Topology::kAssumedLink.bandwidth
+                           : cost.seconds;
+  return links + CountFlops(program.body) / options.topology.flops();
+}
+
+// Without a pin, the step takes no longer than with those of the plan; compiled as what is found, and proven.
+inline void ExpectCostsNoMoreThanByHand(const ModelByHand& model) {
+  CompileOptions options{.memory_budget = model.memory_budget};
+  if (!model.topology.empty())
+    options.topology = Topology::Parse(Mesh::Parse(model.mesh).value(), model.topology).value();
+  const absl::StatusOr<std::vector<FoundLayouts>> found = FindLayouts(model.build(false), options);
+  ASSERT_TRUE(found.ok()) << found.status();
+  const double by_hand = SecondsOf(model.build(true), options);
+  EXPECT_LE((*found)[0].seconds(), by_hand * 1.0001) << PrintGraph((*found)[0].graph);
+  testing::Test::RecordProperty("by_hand", fmt::format("{:.4g} s", by_hand));
+  testing::Test::RecordProperty("found",
+                                fmt::format("{:.4g} s, gap {:.4f}", (*found)[0].seconds(), (*found)[0].gap));
+  EXPECT_LT((*found)[0].gap, 1e-6);
+  options.verify = true;
+  EXPECT_NEAR(SecondsOf((*found)[0].graph, options), (*found)[0].seconds(), 1e-9);
+}
+
+}  // namespace meshwork
