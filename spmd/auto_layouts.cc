@@ -47,7 +47,6 @@ class LayoutFinder {
         budget_(options.memory_budget),
         opened_(graph.mesh()),
         propagated_(graph.mesh()) {
-    pool_.remembers_moves = true;
     options_.verify = false;
     options_.dump = nullptr;
     options_.memory_budget = 0;

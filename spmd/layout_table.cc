@@ -58,9 +58,7 @@ double LayoutTable::Seconds(int from, int to, const Topology& topology) {
   if (is_partial(to)) return std::numeric_limits<double>::infinity();
   std::vector<double>& row = seconds_[from];
   if (row.size() < keys_.size()) row.resize(keys_.size(), -1);
-  if (row[to] < 0)
-    row[to] = pool_.remembers_moves ? RememberedSeconds(from, to, topology)
-                                    : LeastSeconds(layout(from), layout(to), type_, topology);
+  if (row[to] < 0) row[to] = RememberedSeconds(from, to, topology);
   return row[to];
 }
 

@@ -40,9 +40,8 @@ class CutPool {
   int OwedId(const PartialSet& owed);
   const PartialSet& owed(int id) const { return owed_[id]; }
 
-  // Whether moves are known by what they depend on, of types that are alike, too: for a pool that several searches share.
-  bool remembers_moves = false;
-  std::map<std::vector<int64_t>, double> moves;  // see LayoutTable::Seconds
+  // By what they depend on, for types that are alike, too; see LayoutTable::Seconds.
+  std::map<std::vector<int64_t>, double> moves;
 
  private:
   std::vector<Cut> cuts_;
