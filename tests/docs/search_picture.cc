@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,7 +70,7 @@ class Search {
     const ValueId id = IdOf(name);
     const int n = graph_.value(id).node;
     Variable variable{.title = fmt::format("how {} runs", graph_.nodes()[n].row->name), .is_op = true};
-    const auto text = [](const std::vector<Layout>& operands, const Layout& result) {
+    const auto text = [](std::span<const Layout> operands, const Layout& result) {
       std::string all;
       for (const Layout& operand : operands) all += operand.ToString() + " ";
       return all + "→ " + result.ToString();
