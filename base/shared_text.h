@@ -29,7 +29,7 @@ class SharedText {
   SharedText(std::string_view text) : SharedText(std::string(text)) {}  // NOLINT
   SharedText(const char* text) : SharedText(std::string_view(text)) {}  // NOLINT
 
-  // Valid while a copy of this text exists.
+  // Valid while a copy of this text exists: not beyond a temporary.
   const std::string& str() const { return text_ == nullptr ? Empty() : *text_; }
   operator const std::string&() const { return str(); }  // NOLINT
   operator std::string_view() const { return str(); }    // NOLINT

@@ -327,7 +327,7 @@ class Graph : private internal::GraphParts {
   void CutMesh(const Mesh& finer);
   // Appends a node whose result infos are known, as in local programs.
   int AddNode(Node node, std::vector<ValueInfo> results);
-  // Appends a copy of `node` of `from`, with its results' infos. Its operands are still values of `from`.
+  // Appends a copy of `node` of `from`, another graph, with its results' infos. Its operands are still values of `from`.
   int AddCopy(const Graph& from, const Node& node);
   // Makes room for so many nodes in all.
   void Reserve(size_t nodes) { nodes_.reserve(nodes); }

@@ -226,6 +226,7 @@ Json ToJson(const Explanation& all) {
   }
   json["layouts"] = all.search.layouts;
   json["layouts_tried"] = all.search.tried;
+  if (all.search.by_few_layers) json["by_few_layers"] = true;
   return json;
 }
 

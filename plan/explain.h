@@ -48,7 +48,7 @@ struct ExplainedCollective {
 // Another layout for a value that the user laid out, and what the step then costs and sends.
 struct LayoutChange {
   std::string value;     // "%w1"
-  int64_t others = 0;    // so many values of other layers, which are like it, change with it
+  int64_t others = 0;    // so many values that are like it, of other layers, change with it
   std::string from, to;  // layouts
   std::string location;  // where the user laid it out
   StepCost cost;
@@ -60,8 +60,8 @@ struct LayoutSearch {
   std::vector<LayoutChange> changes;  // cheaper layouts, the cheapest first
   int64_t layouts = 0;                // all layouts that differ in one step from the user's
   int64_t tried = 0;                  // how many of these were tried: those of the largest values
-  bool by_few_layers =
-      false;  // costs are reckoned from programs of few of the layers; their collectives are not known
+  // Costs are reckoned from programs of few of the layers; their collectives are not known.
+  bool by_few_layers = false;
 };
 
 struct Explanation {

@@ -98,8 +98,8 @@ class LayoutFinder {
   // The plan where a byte that a device holds costs so many seconds.
   absl::StatusOr<FoundLayouts> At(double price) {
     std::optional<SolvedLayouts> solved = is_solvable_ ? Solve(price) : std::nullopt;
-    FoundLayouts found{.graph = graph_};
-    if (solved.has_value() && solved->cost > 0) found.gap = 1 - solved->lower_bound / solved->cost;
+    FoundLayouts found{.graph = graph_, .gap = 1};
+    if (solved.has_value()) found.gap = solved->cost > 0 ? 1 - solved->lower_bound / solved->cost : 0;
     const Graph& laid_out = solved.has_value() ? solved->propagated : propagated_;
     const std::vector<bool> gathered = solved.has_value() ? Gathered(*solved) : std::vector<bool>();
     for (size_t i = 0; i < graph_.arguments().size(); ++i) {
@@ -124,7 +124,7 @@ class LayoutFinder {
     return found;
   }
 
-  // Two axes at once, or one after the other where that is too much.
+  // Two axes at once; one after the other where that is too much, or finds nothing.
   std::optional<SolvedLayouts> Solve(double price) {
     std::vector<int> axes;
     for (int axis = 0; axis < graph_.mesh().num_axes(); ++axis)
@@ -135,7 +135,9 @@ class LayoutFinder {
       for (size_t j = 0; j < i; ++j) pairs.push_back(AxisSet(AxisList{axes[j], axes[i]}));
     }
     if (axes.size() > 1)
-      if (std::optional<SolvedLayouts> found = Descend(pairs, price); found.has_value()) return found;
+      if (std::optional<SolvedLayouts> found = Descend(pairs, price);
+          found.has_value() && (found->is_better || found->is_optimal))
+        return found;
     return Descend(single, price);
   }
 
@@ -164,8 +166,10 @@ class LayoutFinder {
       seen = seen.Union(open);
       ++failures;
       if (!found.has_value() || (best.has_value() && found->cost >= best->cost * kBetter)) continue;
-      failures = 1;
+      const bool is_better = found->is_better;
       best = std::move(found);
+      if (!is_better) continue;
+      failures = 1;
       if (sets.size() == 1) break;
       PinAs(*best, laid_out);
       propagated = Propagate(laid_out).graph;
@@ -187,6 +191,7 @@ class LayoutFinder {
 
   // Values that nobody has pinned, as they were found.
   void PinAs(const SolvedLayouts& found, Graph& laid_out) const {
+    laid_out = opened_;
     for (ValueId id = 0; id < static_cast<ValueId>(opened_.values().size()); ++id) {
       const ValueInfo& info = opened_.value(id);
       const bool is_relayout = info.node >= 0 && opened_.nodes()[info.node].row->name == "relayout";

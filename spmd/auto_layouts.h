@@ -39,7 +39,8 @@ struct FoundLayouts {
   StepCost cost;               // of the compiled step
   double compute_seconds = 0;  // its floating-point operations
   // How much less the search's cost could be, as a part of it. 0: it is the least of all layouts that are looked at; on
-  // meshes of more than two axes, where a bound is known of the operations alone, it is never 0 if a step sends anything.
+  // meshes of more than two axes, where a bound is known of the operations alone, it is never 0 if a step sends anything. 1: nothing is
+  // known, where tables would be too large, or a manual region says itself how its values lie.
   double gap = 0;
   double seconds() const { return cost.seconds + compute_seconds; }
 };

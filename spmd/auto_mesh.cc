@@ -1,6 +1,7 @@
 #include "meshwork/spmd/auto_mesh.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <optional>
 #include <tuple>
@@ -14,13 +15,24 @@ namespace {
 // A further cut is made for so much less time.
 constexpr double kLessTime = 0.999;
 
+// Other than 1 and the number itself, ascending.
+std::vector<int64_t> ProperDivisors(int64_t number) {
+  std::vector<int64_t> small, large;
+  for (int64_t i = 2; i <= number / i; ++i) {
+    if (number % i != 0) continue;
+    small.push_back(i);
+    if (i != number / i) large.push_back(number / i);
+  }
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
+}
+
 // The program on each mesh that one more cut makes.
 std::vector<Graph> WithOneCut(const Graph& graph) {
   std::vector<Graph> all;
   const Mesh& mesh = graph.mesh();
   for (int i = 0; i < mesh.num_axes(); ++i) {
-    for (int64_t major = 2; major < mesh.axis(i).size; ++major) {
-      if (mesh.axis(i).size % major != 0) continue;
+    for (int64_t major : ProperDivisors(mesh.axis(i).size)) {
       const absl::StatusOr<Mesh> cut = mesh.CutAxis(i, major);
       if (!cut.ok()) continue;
       all.push_back(graph);
@@ -30,8 +42,19 @@ std::vector<Graph> WithOneCut(const Graph& graph) {
   return all;
 }
 
-auto CostOf(const FoundLayouts& plan) {
+auto RankOf(const FoundLayouts& plan) {
   return std::tuple(plan.seconds(), plan.cost.peak_bytes, plan.cost.bytes, plan.cost.collectives);
+}
+
+// The best `most`, each once; of plans that are the same, the first, whose mesh is cut less.
+void KeepBest(int most, std::vector<FoundLayouts>& plans) {
+  std::stable_sort(plans.begin(), plans.end(),
+                   [](const FoundLayouts& a, const FoundLayouts& b) { return RankOf(a) < RankOf(b); });
+  plans.erase(
+      std::unique(plans.begin(), plans.end(),
+                  [](const FoundLayouts& a, const FoundLayouts& b) { return RankOf(a) == RankOf(b); }),
+      plans.end());
+  if (std::ssize(plans) > most) plans.erase(plans.begin() + most, plans.end());
 }
 
 }  // namespace
@@ -50,6 +73,7 @@ absl::StatusOr<std::vector<FoundLayouts>> FindMesh(const Graph& graph, const Com
     }
     const double seconds = found->front().seconds();
     std::move(found->begin(), found->end(), std::back_inserter(all));
+    KeepBest(find.most, all);
     return seconds;
   };
   std::optional<double> least = search(graph);
@@ -67,13 +91,6 @@ absl::StatusOr<std::vector<FoundLayouts>> FindMesh(const Graph& graph, const Com
     best = *std::move(better);
   }
   if (all.empty()) return error;
-  // Meshes that are cut less come first.
-  std::stable_sort(all.begin(), all.end(),
-                   [](const FoundLayouts& a, const FoundLayouts& b) { return CostOf(a) < CostOf(b); });
-  all.erase(std::unique(all.begin(), all.end(),
-                        [](const FoundLayouts& a, const FoundLayouts& b) { return CostOf(a) == CostOf(b); }),
-            all.end());
-  if (std::ssize(all) > find.most) all.erase(all.begin() + find.most, all.end());
   return all;
 }
 

@@ -1,8 +1,10 @@
 #include "meshwork/spmd/cheaper_layouts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -10,18 +12,23 @@
 #include <unordered_map>
 #include <utility>
 
+#include "meshwork/base/saturate.h"
+#include "meshwork/base/status.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/spmd/fold_repeats.h"
 #include "meshwork/spmd/optimizer_state.h"
 #include "meshwork/spmd/passes.h"
-#include "meshwork/spmd/replication.h"
 #include "meshwork/spmd/short_program.h"
-#include "meshwork/spmd/solve_layouts.h"
 
 namespace meshwork {
 namespace {
 
 constexpr int64_t kMostTried = 64;
+// Values are like those of other layers if all is that lies so many ops away; those of one layer, as the weights of
+// queries and keys, are told apart.
+constexpr int kRoundsAlike = 4;
+// What is reckoned of the step as it is comes so close to what it costs; else nothing is reckoned.
+constexpr double kReckoned = 0.01;
 
 // What a device reads and computes.
 double WorkOf(const Graph& local) {
@@ -100,17 +107,18 @@ class States {
   std::vector<bool> is_of_weight_;  // per value
 };
 
-// The step with one layout changed: the whole program, or where layers repeat two of few layers, of which the second has
-// a layer more.
+// The step with one layout changed: the whole program, or where layers repeat, two programs of few of them, of which the
+// second has one more.
 class Trials {
  public:
   Trials(const Graph& global, const CompileOptions& options)
       : global_(global), options_(options), states_(global) {
     options_.verify = false;
     options_.dump = nullptr;
-    const Replication replication(global, options.replication_budget);
+    // Memory counts in the whole.
+    if (options.memory_budget > 0) return;
     for (int kept : {2, 3}) {
-      std::optional<ShortProgram> made = Shortened(global, RepeatsOf(global, global, {}, replication, kept));
+      std::optional<ShortProgram> made = ShortProgramOf(global, options.replication_budget, kept);
       if (made.has_value()) short_.push_back(*std::move(made));
     }
     const size_t left_out = short_.empty() ? 0 : global.nodes().size() - short_[0].graph.nodes().size();
@@ -121,6 +129,7 @@ class Trials {
   }
 
   bool repeats() const { return !short_.empty(); }
+  void LookAtAll() { short_.clear(); }
   // Of the program that Rank compiles.
   int64_t nodes() const {
     return static_cast<int64_t>((repeats() ? short_[0].graph : global_).nodes().size());
@@ -129,14 +138,11 @@ class Trials {
   // Those of the largest values first.
   std::vector<Candidate> Candidates() const {
     std::vector<Candidate> all;
-    const Fold fold = repeats() ? FoldAlike(global_, 1, {}, {}) : Unfolded(global_);
-    std::vector<std::vector<ValueId>> alike(global_.values().size());
-    for (ValueId id = 0; id < static_cast<ValueId>(alike.size()); ++id)
-      alike[fold.value_of[id]].push_back(id);
+    const std::vector<std::vector<ValueId>> alike = Alike();
     for (ValueId id = 0; id < static_cast<ValueId>(alike.size()); ++id) {
       const ValueInfo& info = global_.value(id);
-      if (fold.value_of[id] != id || !info.layout.has_value() || info.layout->is_strided() ||
-          !info.modes.empty() || states_.IsOfWeight(id))
+      if (alike[id].empty() || !info.layout.has_value() || info.layout->is_strided() || !info.modes.empty() ||
+          states_.IsOfWeight(id))
         continue;
       Candidate candidate{.value = id, .layout = *info.layout};
       candidate.others = std::ssize(alike[id]) - 1;
@@ -172,38 +178,88 @@ class Trials {
     double work;
     std::vector<ExplainedCollective> collectives = {};
   };
-  // Of the whole step; nothing if budgets do not allow the candidate. in_full: not by few layers.
-  std::optional<Result> Costs(const Candidate& candidate, bool in_full) const {
-    if (!repeats() || in_full) {
-      const absl::StatusOr<Program> program = Compile(With(global_, nullptr, &candidate), options_);
-      if (!program.ok()) return std::nullopt;
-      Explanation then = Explain(*program, options_.topology);
-      return Result{then.cost, WorkOf(program->body), std::move(then.collectives)};
-    }
-    CompileOptions options = options_;
-    options.memory_budget = 0;
+  // Of the whole step, compiled with the candidate; nothing if budgets do not allow that.
+  std::optional<Result> CostsInFull(const Candidate& candidate) const {
+    const absl::StatusOr<Program> program = Compile(With(global_, nullptr, &candidate), options_);
+    if (!program.ok()) return std::nullopt;
+    Explanation then = Explain(*program, options_.topology);
+    return Result{then.cost, WorkOf(program->body), std::move(then.collectives)};
+  }
+
+  // The same by few layers; null: without a candidate. Nothing also where a layer more would cost less, which cannot go on
+  // for many. REQUIRES: repeats().
+  std::optional<Result> Reckoned(const Candidate* candidate) const {
     std::vector<Result> results;
     for (const ShortProgram& few : short_) {
-      const absl::StatusOr<Program> program = Compile(With(few.graph, &few.value_of, &candidate), options);
+      const absl::StatusOr<Program> program = Compile(With(few.graph, &few.value_of, candidate), options_);
       if (!program.ok()) return std::nullopt;
       results.push_back({CostOf(program->body, options_.topology), WorkOf(program->body)});
     }
-    Result whole = Extended(results[0], results[1]);
-    if (options_.memory_budget > 0 && whole.cost.peak_bytes > options_.memory_budget) return std::nullopt;
-    return whole;
+    return Extended(results[0], results[1]);
+  }
+  // Whether that comes to what `now` costs.
+  bool Reckons(const StepCost& now) const {
+    const std::optional<Result> reckoned = repeats() ? Reckoned(nullptr) : std::nullopt;
+    const auto is_near = [](auto a, auto b) {
+      return std::abs(static_cast<double>(a) - static_cast<double>(b)) <= kReckoned * static_cast<double>(b);
+    };
+    return reckoned.has_value() && is_near(reckoned->cost.bytes, now.bytes) &&
+           is_near(reckoned->cost.collectives, now.collectives) &&
+           is_near(reckoned->cost.seconds, now.seconds) && is_near(reckoned->cost.peak_bytes, now.peak_bytes);
+  }
+
+  // How many values of the whole program stand for one that the candidate changes in the program that Rank compiles.
+  double TimesOf(const Candidate& candidate) const {
+    if (!repeats()) return 1;
+    std::set<ValueId> few;
+    for (ValueId id : candidate.alike) few.insert(short_[0].value_of[id]);
+    return static_cast<double>(candidate.alike.size()) / static_cast<double>(few.size());
   }
 
  private:
-  // What the whole costs, where `fewer` and `more` are one layer apart.
-  Result Extended(const Result& fewer, const Result& more) const {
-    const auto extended = [&](auto a, auto b) { return a + static_cast<decltype(a)>(layers_) * (b - a); };
+  // Per value that is the first of those that change together: these.
+  std::vector<std::vector<ValueId>> Alike() const {
+    const auto size = static_cast<ValueId>(global_.values().size());
+    std::vector<ValueId> first(static_cast<size_t>(size));
+    std::iota(first.begin(), first.end(), 0);
+    const auto find = [&](ValueId id) {
+      while (first[id] != id) id = first[id] = first[first[id]];
+      return id;
+    };
+    const auto join = [&](const std::vector<ValueId>& kinds, size_t num_kinds) {
+      std::vector<ValueId> of_kind(num_kinds, kNoValue);
+      for (ValueId id = 0; id < size; ++id) {
+        ValueId& other = of_kind[kinds[id]];
+        if (other == kNoValue) other = id;
+        const ValueId a = find(id), b = find(other);
+        first[std::max(a, b)] = std::min(a, b);
+      }
+    };
+    if (repeats()) join(FoldAlike(global_, kRoundsAlike, {}, {}).value_of, first.size());
+    // Those that one value of a short program stands for are not told apart there.
+    for (const ShortProgram& few : short_) join(few.value_of, few.graph.values().size());
+    std::vector<std::vector<ValueId>> alike(first.size());
+    for (ValueId id = 0; id < size; ++id) alike[find(id)].push_back(id);
+    return alike;
+  }
+
+  // What the whole costs, where `fewer` and `more` are one layer apart. Nothing where that is less than nothing.
+  std::optional<Result> Extended(const Result& fewer, const Result& more) const {
     const StepCost &a = fewer.cost, &b = more.cost;
-    return {{.collectives = extended(a.collectives, b.collectives),
-             .bytes = extended(a.bytes, b.bytes),
-             .received = extended(a.received, b.received),
-             .seconds = extended(a.seconds, b.seconds),
-             .peak_bytes = extended(a.peak_bytes, b.peak_bytes)},
-            extended(fewer.work, more.work)};
+    bool grows = true;
+    const auto extended = [&](int64_t from, int64_t to) {
+      grows = grows && to >= from;
+      return SaturatedSum(from, SaturatedProduct(layers_, to - from));
+    };
+    const auto layers = static_cast<double>(layers_);
+    const Result whole = {{.collectives = extended(a.collectives, b.collectives),
+                           .bytes = extended(a.bytes, b.bytes),
+                           .received = extended(a.received, b.received),
+                           .seconds = a.seconds + layers * (b.seconds - a.seconds),
+                           .peak_bytes = extended(a.peak_bytes, b.peak_bytes)},
+                          fewer.work + layers * (more.work - fewer.work)};
+    if (!grows || b.seconds < a.seconds) return std::nullopt;
+    return whole;
   }
 
   // `value_of`: of the whole program's values, those of `graph`; null: themselves.
@@ -235,7 +291,10 @@ LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const C
   const auto weight = [](const StepCost& cost) {
     return std::tuple(cost.seconds, cost.bytes, cost.collectives);
   };
-  const Trials trials(global, options);
+  const StepCost now = CostOf(program.body, options.topology);
+  const double work = WorkOf(program.body);
+  Trials trials(global, options);
+  if (trials.repeats() && !trials.Reckons(now)) trials.LookAtAll();
   std::vector<Candidate> candidates = trials.Candidates();
   LayoutSearch search{.layouts = std::ssize(candidates),
                       .by_few_layers = trials.repeats() && !cheaper.in_full};
@@ -243,44 +302,55 @@ LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const C
                            std::max<int64_t>(1, cheaper.most_nodes / std::max<int64_t>(1, trials.nodes()))});
   candidates.erase(candidates.begin() + search.tried, candidates.end());
 
-  // The best by what a quick compile says.
-  StepCost ranked_now = CostOf(program.body, options.topology);
-  double ranked_work = WorkOf(program.body);
-  const StepCost now = ranked_now;
-  const double work = ranked_work;
+  // The best by what a quick compile says: of few layers, by what all of them save.
+  StepCost ranked_now = now;
+  double ranked_work = work;
   if (trials.repeats()) {
     const absl::StatusOr<Program> quick = trials.Rank(nullptr);
-    if (!quick.ok()) return search;
+    MESHWORK_CHECK(quick.ok(), "a program of few layers, which has compiled");
     ranked_now = CostOf(quick->body, options.topology);
     ranked_work = WorkOf(quick->body);
   }
-  std::vector<std::pair<StepCost, const Candidate*>> ranked;
+  struct Ranked {
+    const Candidate* candidate;
+    double seconds, bytes;  // more than now, in the whole
+    int64_t collectives;
+  };
+  std::vector<Ranked> ranked;
   for (const Candidate& candidate : candidates) {
     const absl::StatusOr<Program> other = trials.Rank(&candidate);
     if (!other.ok() || WorkOf(other->body) > ranked_work * kSameWork) continue;
     const StepCost cost = CostOf(other->body, options.topology);
-    if (weight(cost) < weight(ranked_now)) ranked.emplace_back(cost, &candidate);
+    if (weight(cost) >= weight(ranked_now)) continue;
+    const double times = trials.TimesOf(candidate);
+    ranked.push_back({&candidate, times * (cost.seconds - ranked_now.seconds),
+                      times * static_cast<double>(cost.bytes - ranked_now.bytes),
+                      cost.collectives - ranked_now.collectives});
   }
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [&](const auto& a, const auto& b) { return weight(a.first) < weight(b.first); });
+  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
+    return std::tie(a.seconds, a.bytes, a.collectives) < std::tie(b.seconds, b.bytes, b.collectives);
+  });
 
   std::vector<LayoutChange>& changes = search.changes;
   std::set<ValueId> seen;  // one layout per value
   int refused = 0;
-  for (const auto& [cost, candidate] : ranked) {
+  for (const Ranked& one : ranked) {
+    const Candidate& candidate = *one.candidate;
     if (std::ssize(changes) == cheaper.most || refused > cheaper.most) break;
-    if (seen.contains(candidate->value)) continue;
-    std::optional<Trials::Result> then = trials.Costs(*candidate, cheaper.in_full);
-    if (!then.has_value() || weight(then->cost) >= weight(now) || then->work > work * kSameWork) {
+    if (seen.contains(candidate.value)) continue;
+    std::optional<Trials::Result> then =
+        search.by_few_layers ? trials.Reckoned(&candidate) : trials.CostsInFull(candidate);
+    if (!then.has_value()) {
       ++refused;
       continue;
     }
-    seen.insert(candidate->value);
-    const ValueInfo& info = global.value(candidate->value);
+    if (weight(then->cost) >= weight(now) || then->work > work * kSameWork) continue;
+    seen.insert(candidate.value);
+    const ValueInfo& info = global.value(candidate.value);
     changes.push_back({.value = NameOf(global, info),
-                       .others = candidate->others,
+                       .others = candidate.others,
                        .from = info.layout->ToString(),
-                       .to = candidate->layout.ToString(),
+                       .to = candidate.layout.ToString(),
                        .location = info.location.ToString(),
                        .cost = then->cost,
                        .collectives = std::move(then->collectives)});

@@ -10,7 +10,7 @@ namespace meshwork {
 
 struct CheaperOptions {
   int most = 3;  // layouts that are returned, at most
-  // So many nodes the compiles together have at most, and each is tried at least once.
+  // So many nodes the compiles together have at most that choose among the layouts; one is tried at least.
   int64_t most_nodes = int64_t{1} << 18;
   bool in_full = false;  // of a program whose layers repeat, too, what is returned is compiled as a whole
 };
@@ -21,10 +21,10 @@ struct CheaperOptions {
 // without a device computing more. An optimizer's state changes with its weight. At most about 64 layouts are
 // tried, those of the largest values; fewer for a large program, see most_nodes.
 //
-// Where layers repeat (fold_repeats.h), a value changes together with those that are like it, and a program of few of
-// the layers is compiled (short_program.h). It costs a part of each layer that is the same, so what the whole costs
-// follows from two such programs, of which one has a layer more. REQUIRES: `program` is the result of Compile for
-// `global` with these options.
+// Where layers repeat (fold_repeats.h), a value changes together with those of other layers that are like it, and programs
+// of few of the layers are compiled (short_program.h): each further layer costs the same, so the cost of the whole follows
+// from two that are one layer apart. Not where that does not come to what the step costs as it is, nor with a memory budget.
+// REQUIRES: `program` is the result of Compile for `global` with these options. Pure, thread-safe.
 LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const CompileOptions& options = {},
                             const CheaperOptions& cheaper = {});
 

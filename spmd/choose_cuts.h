@@ -23,7 +23,7 @@ namespace meshwork {
 
 // How one op will be run: the layouts of its operands and results, except for what they owe.
 struct Choice {
-  std::shared_ptr<const Rule> rule;  // never null
+  std::shared_ptr<const Rule> rule;  // null only in an empty Choice
   LetterCuts cuts;
   PartialSet reduced;  // what its reduced letters leave owed; of LayoutSpace's, with what operands owe
   absl::InlinedVector<Layout, 2> operands, results;

@@ -19,8 +19,8 @@ Graph LocalOf(const InsertedRelayouts& inserted, const std::vector<OpenedLoop>& 
   return Localize(loops.empty() ? inserted.graph : CloseLoops(inserted.graph, loops), {.topology = topology});
 }
 
-// Whether `a` gathers nothing that is refused, and `b` does, or `a` sends less; if that takes more collectives, half of
-// the bytes at most. Not if `a` needs more memory than there is, and than `b`.
+}  // namespace
+
 bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std::vector<OpenedLoop>& loops,
                const Topology& topology, int64_t memory_budget) {
   // What is refused in any case is told of the program that there is.
@@ -39,8 +39,6 @@ bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std
   return joined(local_a).collectives <= joined(local_b).collectives;
 }
 
-}  // namespace
-
 std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& propagated,
                                            const InsertedRelayouts& now, const std::vector<OpenedLoop>& loops,
                                            const Topology& topology, const Replication& replication,
@@ -53,7 +51,7 @@ std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& pro
   // What moves nothing costs least.
   if (now.moved.empty() && now.refused.empty()) return std::nullopt;
   std::optional<SolvedLayouts> solved = SolveLayouts(pinned, propagated, now.choices, topology, replication);
-  if (!solved.has_value()) return std::nullopt;
+  if (!solved.has_value() || !solved->is_better) return std::nullopt;
   InsertedRelayouts inserted =
       InsertOwing(solved->propagated, topology, replication, std::move(solved->choices));
   if (!SendsLess(inserted, now, loops, topology, memory_budget)) return std::nullopt;

@@ -24,6 +24,11 @@ struct ChosenLayouts {
   std::vector<std::string> decisions;  // where values lie otherwise than before, a line each
 };
 
+// Whether `a` gathers nothing that is refused, and `b` does, or `a` sends less; if that takes more collectives, half of the
+// bytes at most. Not if `a` needs more memory than there is, and than `b`.
+bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std::vector<OpenedLoop>& loops,
+               const Topology& topology, int64_t memory_budget);
+
 // `propagated`: Propagate's result for `pinned`, whose `loops` are opened; `now`: what is made of it. Nothing if no
 // layouts are found that cost less, and for programs with manual regions. memory_budget: bytes per device (see
 // CompileOptions); what needs more is chosen only if it needs no more than `now`. 0: there is none.

@@ -11,7 +11,8 @@ namespace meshwork {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr double kImplied = 1;  // seconds of a gather that the layouts imply
+constexpr double kRefusedSeconds = 1e3;  // beside what the operations of a step take on one device
+constexpr double kImplied = 1;           // seconds of a gather that the layouts imply
 // An op of more operations per element that it reads or writes runs on no fewer devices than before.
 constexpr double kHeavy = 8;
 constexpr double kSamePart = 1 + 1e-9;
@@ -27,7 +28,13 @@ LayoutCosts::LayoutCosts(const Graph& pinned, const FoldedNodes& nodes, const Fo
       topology_(topology),
       replication_(replication),
       space_(space),
-      held_(held) {}
+      held_(held),
+      refused_seconds_(kRefusedSeconds) {
+  double flops = 0;
+  for (int n = 0; n < nodes.size(); ++n)
+    if (nodes[n].row->name != "relayout") flops += counts.runs[n] * FlopsOf(pinned, nodes[n]);
+  refused_seconds_ += 2 * flops / topology.flops();
+}
 
 double LayoutCosts::Move(ValueId id, int from, int to, const Mover& mover) {
   if (from == to) return 0;
@@ -40,7 +47,7 @@ double LayoutCosts::Move(ValueId id, int from, int to, const Mover& mover) {
   // The layouts imply the gather if the axes then cut another letter.
   const bool is_implied = table.sharded(from).Minus(mover.axes).empty() && mover.node != nullptr &&
                           replication_.IsImplied(id, *mover.node, table.layout(from));
-  return seconds + (is_implied ? kImplied : kRefusedSeconds);
+  return seconds + (is_implied ? kImplied : refused_seconds_);
 }
 
 double LayoutCosts::Read(ValueId id, const Held& held, int to, const Mover& mover) {
@@ -63,7 +70,8 @@ double LayoutCosts::Whole(ValueId id, int left, int before, const Node& node) {
   const int lies = space_.layouts(id)[0];
   if (left == before || table.is_partial(left) || !table.sharded(left).empty() || table.sharded(lies).empty())
     return 0;
-  return replication_.Refuses(id, node.results, table.layout(lies), table.layout(left)) ? kRefusedSeconds : 0;
+  return replication_.Refuses(id, node.results, table.layout(lies), table.layout(left)) ? refused_seconds_
+                                                                                        : 0;
 }
 
 template <typename Make>
@@ -131,7 +139,7 @@ std::vector<double> LayoutCosts::Argument(ValueId id) {
     double cost = held.other < 0 ? 0 : Move(id, held.form, held.other, {results, reader});
     if (table.sharded(held.form).empty() && !table.sharded(lies).empty() &&
         replication_.Refuses(id, {}, table.layout(lies), table.layout(held.form)))
-      cost += kRefusedSeconds;
+      cost += refused_seconds_;
     costs.push_back(counts_.values[id] * cost);
   }
   return costs;

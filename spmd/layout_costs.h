@@ -17,9 +17,6 @@
 
 namespace meshwork {
 
-// Of a gather that is refused: more than any step takes.
-constexpr double kRefusedSeconds = 1e3;
-
 // Costs are per state of what is asked of, rows first; infinite where it may not be. Values are those that stand for others
 // or for themselves, nodes are numbers of classes.
 class LayoutCosts {
@@ -28,6 +25,9 @@ class LayoutCosts {
   LayoutCosts(const Graph& pinned, const FoldedNodes& nodes, const FoldCounts& counts,
               const Topology& topology, const Replication& replication, LayoutSpace& space,
               const HeldValues& held);
+
+  // Of a gather that is refused: more than the rest of any step that is looked at.
+  double refused_seconds() const { return refused_seconds_; }
 
   // [states of the value, ways to run the op], of its operand `i`. What enters a body is moved before the loop.
   std::vector<double> Reads(int n, size_t i, ValueId id, double times);
@@ -69,6 +69,7 @@ class LayoutCosts {
   const Replication& replication_;
   LayoutSpace& space_;
   const HeldValues& held_;
+  double refused_seconds_;
   // By what costs depend on: the ways to run the op, its tensor, the states of the value, how often.
   std::map<std::tuple<int, int, int, double>, std::vector<double>> known_;
 };

@@ -10,7 +10,8 @@
 namespace meshwork {
 namespace {
 
-constexpr int kMostSearched = 2;  // axes of a mesh
+constexpr int kMostSearched = 2;          // axes of a mesh
+constexpr int64_t kLargeBlock = 1 << 14;  // elements
 
 }  // namespace
 
@@ -62,11 +63,16 @@ double LayoutTable::Seconds(int from, int to, const Topology& topology) {
   return row[to];
 }
 
-// All devices have blocks of the same size.
+// All devices have blocks of the same size, which divides further into a part for each device; and large ones, of which
+// plans may hold no more than a multiple.
 bool LayoutTable::IsEven(int id) const {
-  for (size_t d = 0; d < keys_[id].cuts.size(); ++d)
-    if (type_.shape[d] % mesh_.GroupSize(pool_.axes(keys_[id].cuts[d]).ToList()) != 0) return false;
-  return true;
+  int64_t elements = 1;
+  for (size_t d = 0; d < keys_[id].cuts.size(); ++d) {
+    const int64_t blocks = mesh_.GroupSize(pool_.axes(keys_[id].cuts[d]).ToList());
+    if (type_.shape[d] % blocks != 0) return false;
+    elements *= type_.shape[d] / blocks;
+  }
+  return elements >= kLargeBlock && elements % mesh_.num_devices() == 0;
 }
 
 // Where no latency counts and blocks are even, a move takes time of the number of elements; which plans are good depends
@@ -83,7 +89,9 @@ double LayoutTable::RememberedSeconds(int from, int to, const Topology& topology
   const auto [known, is_new] = pool_.moves.try_emplace(std::move(key), 0);
   if (is_new) {
     // Plans of many axes take long to search for.
-    const bool is_greedy = topology.is_assumed() && mesh_.num_axes() > kMostSearched;
+    int num_axes = 0;
+    for (int axis = 0; axis < mesh_.num_axes(); ++axis) num_axes += mesh_.axis(axis).size > 1;
+    const bool is_greedy = topology.is_assumed() && num_axes > kMostSearched;
     known->second = (is_greedy ? RelayoutSeconds(layout(from), layout(to), type_, topology)
                                : LeastSeconds(layout(from), layout(to), type_, topology)) /
                     scale;

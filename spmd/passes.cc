@@ -24,7 +24,6 @@
 #include "meshwork/spmd/shard_weight_update.h"
 #include "meshwork/spmd/short_program.h"
 #include "meshwork/spmd/simplify.h"
-#include "meshwork/spmd/solve_layouts.h"
 #include "meshwork/spmd/split_at_domains.h"
 
 namespace meshwork {
@@ -42,9 +41,6 @@ void Append(std::vector<std::string>& to, const std::vector<std::string>& more) 
   to.insert(to.end(), more.begin(), more.end());
 }
 
-// A smaller program is laid out as a whole.
-constexpr size_t kLeastNodes = 64;
-
 class CompileState;
 
 struct Pass {
@@ -54,6 +50,7 @@ struct Pass {
   bool (*applies)(const CompileState& state) = nullptr;  // null: to every program
   bool is_optional = false;
   bool is_local = false;  // makes the program local, or works on a local one
+  bool lays_out = false;  // of a program in which layers repeat, few of them
 };
 const std::vector<Pass>& AllPasses();
 
@@ -140,8 +137,10 @@ class CompileState {
     pinned_ = LookedAt(graph);
     if (short_.has_value()) {
       whole_ = graph;
-      stated_.push_back(fmt::format("{} ops of layers that repeat run as {} others do",
-                                    graph.nodes().size() - pinned_.nodes().size(), pinned_.nodes().size()));
+      num_stated_ = stated_.size();
+      stated_.push_back(
+          fmt::format("{} ops of repeated layers are laid out like ops of the {} that were looked at",
+                      graph.nodes().size() - pinned_.nodes().size(), pinned_.nodes().size()));
     }
     Decide();
     return Shown(propagated_.graph);
@@ -161,33 +160,29 @@ class CompileState {
     if (!short_.has_value()) propagated_.graph = graph;
     inserted_ = InsertRelayouts(propagated_.graph, options_.topology,
                                 Replication(pinned_, options_.replication_budget));
-    if (short_.has_value()) return std::nullopt;
-    return inserted_.graph;
+    return ShownPlaced();
   }
 
   std::optional<Graph> WithChosenLayouts() {
     std::optional<ChosenLayouts> chosen =
         ChooseLayouts(pinned_, propagated_.graph, inserted_, loops_, options_.topology,
                       Replication(pinned_, options_.replication_budget), options_.memory_budget);
-    if (!chosen.has_value()) return std::nullopt;
+    if (!chosen.has_value() || !PaysInTheWhole(*chosen)) return std::nullopt;
     propagated_.graph = std::move(chosen->propagated);
     inserted_ = std::move(chosen->inserted);
     is_chosen_ = has_decided_ = true;
     Append(stated_, chosen->decisions);
     Decide();
-    if (short_.has_value()) return std::nullopt;
-    return inserted_.graph;
+    return ShownPlaced();
   }
 
-  // The whole program, as the short one is laid out.
+  // The whole program, as the short one is laid out; by itself, if that does not fit together.
   Graph WithAllLayers() {
-    std::vector<std::optional<Choice>> choices = ChoicesOfWhole(*short_, inserted_.choices);
+    if (!FitsTogether(*short_, propagated_.graph, *whole_)) return LaidOutByItself();
+    PinLikeShort(*short_, pinned_, *whole_);
+    inserted_ = InsertedInWhole();
     propagated_.graph = LaidOutAs(*short_, propagated_.graph, *whole_);
     pinned_ = *std::move(whole_);
-    const Replication replication(pinned_, options_.replication_budget);
-    inserted_ = is_chosen_
-                    ? InsertOwing(propagated_.graph, options_.topology, replication, std::move(choices))
-                    : InsertRelayouts(propagated_.graph, options_.topology, replication, std::move(choices));
     short_.reset();
     return inserted_.graph;
   }
@@ -236,13 +231,56 @@ class CompileState {
   // A program of few of the layers, where most of them repeat. Memory counts in the whole, and loops hold their layers
   // in their bodies.
   std::optional<ShortProgram> ShortOf(const Graph& graph) const {
-    if (!Runs("repeat_layers") || control_.tamper || has_memory_budget() || is_open_ ||
-        graph.nodes().size() < kLeastNodes)
+    if (!Runs("repeat_layers") || looks_at_all_ || control_.tamper || has_memory_budget() || is_open_)
       return std::nullopt;
-    std::optional<ShortProgram> made =
-        Shortened(graph, RepeatsOf(graph, graph, {}, Replication(graph, options_.replication_budget)));
-    if (made.has_value() && 2 * made->graph.nodes().size() > graph.nodes().size()) return std::nullopt;
-    return made;
+    return ShortProgramOf(graph, options_.replication_budget);
+  }
+
+  // Whether the whole program sends less, too, where the short one says so. What moves in all layers tells most often;
+  // collectives that come to be one do not count there, so it does not say no.
+  bool PaysInTheWhole(const ChosenLayouts& chosen) const {
+    if (!short_.has_value() || !inserted_.refused.empty()) return true;
+    std::vector<double> times(propagated_.graph.values().size(), 0);
+    for (ValueId id : short_->value_of) ++times[id];
+    const auto seconds = [&](const InsertedRelayouts& inserted) {
+      double sum = 0;
+      for (const InsertedRelayouts::Moved& moved : inserted.moved) sum += times[moved.value] * moved.seconds;
+      return sum;
+    };
+    return seconds(chosen.inserted) <= seconds(inserted_) ||
+           SendsLess(InsertedInWhole(chosen.propagated, chosen.inserted.choices, /*is_chosen=*/true),
+                     InsertedInWhole(propagated_.graph, inserted_.choices, /*is_chosen=*/false), loops_,
+                     options_.topology, options_.memory_budget);
+  }
+
+  // Laid out and run as the short program is.
+  InsertedRelayouts InsertedInWhole(const Graph& few, const std::vector<std::optional<Choice>>& choices,
+                                    bool is_chosen) const {
+    const Graph laid_out = LaidOutAs(*short_, few, *whole_);
+    const Replication replication(*whole_, options_.replication_budget);
+    std::vector<std::optional<Choice>> all = ChoicesOfWhole(*short_, choices);
+    return is_chosen ? InsertOwing(laid_out, options_.topology, replication, std::move(all))
+                     : InsertRelayouts(laid_out, options_.topology, replication, std::move(all));
+  }
+  InsertedRelayouts InsertedInWhole() const {
+    return InsertedInWhole(propagated_.graph, inserted_.choices, is_chosen_);
+  }
+
+  // All layers looked at, as if there had been no short program.
+  Graph LaidOutByItself() {
+    Graph graph = *std::move(whole_);
+    whole_.reset();
+    short_.reset();
+    propagation_.reset();
+    stated_.resize(num_stated_);
+    is_chosen_ = false;
+    looks_at_all_ = true;
+    for (const Pass& pass : AllPasses()) {
+      if (!pass.lays_out || !Runs(pass)) continue;
+      std::optional<Graph> made = pass.make(*this, graph);
+      if (made.has_value()) graph = *std::move(made);
+    }
+    return graph;
   }
 
   // What a pass has laid out, as the program goes on; of a short one, only to be looked at.
@@ -250,6 +288,11 @@ class CompileState {
     if (!short_.has_value()) return laid_out;
     if (options_.dump == nullptr) return std::nullopt;
     return LaidOutAs(*short_, laid_out, *whole_);
+  }
+  std::optional<Graph> ShownPlaced() const {
+    if (!short_.has_value()) return inserted_.graph;
+    if (options_.dump == nullptr) return std::nullopt;
+    return InsertedInWhole().graph;
   }
 
   // Writes down how the program was laid out, and why.
@@ -297,6 +340,8 @@ class CompileState {
   std::optional<Graph> whole_;                  // the program, as soon as the short one is laid out
   bool is_chosen_ = false;                      // the layouts are those of choose_layouts
   bool has_decided_ = false;                    // a pass, of the short program
+  bool looks_at_all_ = false;                   // the short one did not fit together
+  size_t num_stated_ = 0;                       // before the short one was laid out
   std::vector<std::string> stated_;             // decisions that are not of Propagate
   Graph pinned_;                                // what was propagated
   PropagateResult propagated_;
@@ -342,16 +387,22 @@ const std::vector<Pass>& AllPasses() {
       {.name = "carry_summaries",
        .make = [](C& c, const Graph& graph) -> Made { return c.WithSummaries(graph); },
        .is_optional = true},
-      {.name = "propagate", .make = [](C& c, const Graph& graph) -> Made { return c.Propagated(graph); }},
+      {.name = "propagate",
+       .make = [](C& c, const Graph& graph) -> Made { return c.Propagated(graph); },
+       .lays_out = true},
       {.name = "keep_weights",
        .make = [](C& c, const Graph&) -> Made { return c.WithKeptWeights(); },
-       .is_optional = true},
-      {.name = "insert_relayouts", .make = [](C& c, const Graph& graph) -> Made { return c.Placed(graph); }},
+       .is_optional = true,
+       .lays_out = true},
+      {.name = "insert_relayouts",
+       .make = [](C& c, const Graph& graph) -> Made { return c.Placed(graph); },
+       .lays_out = true},
       {.name = "choose_layouts",
        .make = [](C& c, const Graph&) -> Made { return c.WithChosenLayouts(); },
        // What it finds depends on how the mesh is cut at domains.
        .applies = [](const C& c) { return !c.options().deterministic; },
-       .is_optional = true},
+       .is_optional = true,
+       .lays_out = true},
       {.name = "repeat_layers",
        .make = [](C& c, const Graph&) -> Made { return c.WithAllLayers(); },
        .applies = [](const C& c) { return c.is_short(); },

@@ -38,6 +38,8 @@ class Replication {
   // Whether taking `value` from one layout to another is an involuntary gather beyond the budget. `results`:
   // the results of the op that needs the value, or the variable that is to hold it.
   bool Refuses(ValueId value, std::span<const ValueId> results, const Layout& from, const Layout& to) const;
+  // Whether it may refuse anything.
+  bool refuses() const { return pinned_ != nullptr; }
   // Whether some gather of the value may be refused.
   bool MayRefuse(ValueId value) const { return pinned_ != nullptr && !MayBeGathered(value); }
   // Whether the layouts imply a refused gather, which is then done if there is no other way: `node`, which

@@ -2,7 +2,15 @@
 
 #include <utility>
 
+#include "meshwork/spmd/replication.h"
+#include "meshwork/spmd/solve_layouts.h"
+
 namespace meshwork {
+namespace {
+
+constexpr size_t kLeastNodes = 64;  // of a program that is shortened
+
+}  // namespace
 
 std::optional<ShortProgram> Shortened(const Graph& graph, const Fold& fold) {
   if (!fold.folds()) return std::nullopt;
@@ -29,9 +37,9 @@ std::optional<ShortProgram> Shortened(const Graph& graph, const Fold& fold) {
     for (size_t r = 0; r < whole.results.size(); ++r) map[whole.results[r]] = node.results[r];
   }
   for (const VariableUpdate& update : graph.updates()) {
-    if (arguments[update.argument] < 0) continue;
-    // Else layers are left out whose weights stay.
-    if (fold.value_of[update.value] != update.value) return std::nullopt;
+    const bool stays = arguments[update.argument] >= 0;
+    if (stays != (fold.value_of[update.value] == update.value)) return std::nullopt;
+    if (!stays) continue;
     made.graph.AddUpdate({arguments[update.argument], map[update.value], update.location});
   }
   for (const OutputInfo& output : graph.outputs())
@@ -39,6 +47,34 @@ std::optional<ShortProgram> Shortened(const Graph& graph, const Fold& fold) {
   for (ValueId id : fold.value_of) made.value_of.push_back(map[id]);
   made.node_of = fold.class_of;
   return made;
+}
+
+std::optional<ShortProgram> ShortProgramOf(const Graph& pinned, int64_t replication_budget, int kept) {
+  if (pinned.nodes().size() < kLeastNodes) return std::nullopt;
+  std::optional<ShortProgram> made =
+      Shortened(pinned, RepeatsOf(pinned, pinned, {}, Replication(pinned, replication_budget), kept));
+  if (made.has_value() && 2 * made->graph.nodes().size() > pinned.nodes().size()) return std::nullopt;
+  return made;
+}
+
+bool FitsTogether(const ShortProgram& shortened, const Graph& laid_out, const Graph& whole) {
+  for (size_t n = 0; n < whole.nodes().size(); ++n) {
+    const Node &node = whole.nodes()[n], &alike = laid_out.nodes()[shortened.node_of[n]];
+    for (size_t i = 0; i < node.operands.size(); ++i)
+      if (laid_out.value(shortened.value_of[node.operands[i]]).layout !=
+          laid_out.value(alike.operands[i]).layout)
+        return false;
+  }
+  return true;
+}
+
+void PinLikeShort(const ShortProgram& shortened, const Graph& pinned, Graph& whole) {
+  for (ValueId id = 0; id < static_cast<ValueId>(whole.values().size()); ++id) {
+    const ValueInfo& alike = pinned.value(shortened.value_of[id]);
+    ValueInfo& info = whole.mutable_value(id);
+    info.layout = alike.layout;
+    info.modes = alike.modes;
+  }
 }
 
 Graph LaidOutAs(const ShortProgram& shortened, const Graph& laid_out, const Graph& whole) {

@@ -99,6 +99,7 @@ class Skipper {
       : graph_(graph),
         kept_(kept),
         runs_(RunFinder(alike.class_of).Find()),
+        is_in_run_(graph.nodes().size(), false),
         stands_for_(graph.nodes().size(), -1) {}
 
   Fold Run() {
@@ -107,6 +108,8 @@ class Skipper {
     const int skipped = times - kept_;
     if (skipped <= 0) return Unfolded(graph_);
     FindHomes();
+    for (const Repeats& run : runs_)
+      std::fill(is_in_run_.begin() + run.begin, is_in_run_.begin() + run.end, true);
     for (Repeats& run : runs_)
       run.period *= run.times() / times;  // what is there several times in each layer
     // Layers may begin at any of their ops: so that what becomes of a variable stays where it does.
@@ -175,7 +178,7 @@ class Skipper {
       of_kept.push_back(of_kept.back());
       for (ValueId id : graph_.nodes()[n].operands) {
         const int home = home_[id];
-        if (home >= run.begin || !IsInRun(home)) continue;
+        if (home >= run.begin || !is_in_run_[home]) continue;
         ++(stands_for_[home] >= 0 ? of_skipped : of_kept).back();
       }
     }
@@ -194,11 +197,6 @@ class Skipper {
   void LeaveOut(const Repeats& run, int begin, int times) {
     for (int n = begin; n < begin + times * run.period; ++n)
       stands_for_[n] = begin - run.period + (n - begin) % run.period;
-  }
-
-  bool IsInRun(int node) const {
-    return std::any_of(runs_.begin(), runs_.end(),
-                       [&](const Repeats& run) { return run.begin <= node && node < run.end; });
   }
 
   Fold Made() const {
@@ -224,6 +222,14 @@ class Skipper {
         if (const ValueId id = node.operands[i]; graph_.value(id).node < 0 && !is_kept[id])
           fold.value_of[id] = fold.value_of[alike.operands[i]];
     }
+    // Variables that nothing reads, as statistics that are only written, are as what becomes of them.
+    std::vector<ValueId> variable_of(graph_.values().size(), kNoValue);
+    for (const VariableUpdate& update : graph_.updates())
+      variable_of[update.value] = graph_.arguments()[update.argument].value;
+    for (const VariableUpdate& update : graph_.updates()) {
+      const ValueId variable = variable_of[update.value], alike = variable_of[fold.value_of[update.value]];
+      if (home_[variable] < 0 && alike != kNoValue && home_[alike] < 0) fold.value_of[variable] = alike;
+    }
     return fold;
   }
 
@@ -232,6 +238,7 @@ class Skipper {
   std::vector<Repeats> runs_;
   std::vector<int> home_;        // per value: a node
   std::vector<int> held_;        // per node: values
+  std::vector<bool> is_in_run_;  // per node
   std::vector<int> stands_for_;  // per node that is left out: the one that stands for it; else -1
 };
 

@@ -31,6 +31,7 @@ class LayoutSolver {
       : pinned_(pinned),
         propagated_(propagated),
         options_(options),
+        refuses_(replication.refuses()),
         fold_(options.fold != nullptr ? *options.fold : RepeatsOf(pinned, propagated, choices, replication)),
         counts_(CountsOf(pinned, fold_, options.counts_all)),
         nodes_(propagated, fold_),
@@ -48,11 +49,13 @@ class LayoutSolver {
     const MinSumResult found =
         Minimize(problem_, {.max_entries = options_.max_entries, .start = std::move(start)});
     // A gather that is refused is not to be had by gathering what comes before it.
-    if (found.cost >= std::min(kRefusedSeconds, cost_now * kLess)) return std::nullopt;
-    SolvedLayouts solved = Realized(found.assignment);
-    solved.cost = found.cost;
-    solved.lower_bound = found.lower_bound;
-    solved.is_optimal = found.is_optimal;
+    if (refuses_ && found.cost >= costs_.refused_seconds()) return std::nullopt;
+    const bool is_better = found.cost < cost_now * kLess;
+    SolvedLayouts solved = Realized(is_better ? found.assignment : as_now);
+    solved.is_better = is_better;
+    solved.cost = is_better ? found.cost : cost_now;
+    solved.lower_bound = std::min(found.lower_bound, solved.cost);
+    solved.is_optimal = is_better ? found.is_optimal : cost_now * kLess <= found.lower_bound;
     return solved;
   }
 
@@ -95,7 +98,7 @@ class LayoutSolver {
       const ValueId x = fold_.value_of[a], y = fold_.value_of[b];
       if (x != y) AddTable(of_value_[x], of_value_[y], costs_.Alike(x, y));
     }
-    return true;
+    return entries_ <= options_.max_table_entries;
   }
 
   void AddNode(int n) {
@@ -212,6 +215,7 @@ class LayoutSolver {
   const Graph& pinned_;
   const Graph& propagated_;
   const SolveOptions options_;
+  const bool refuses_;  // some gathers may be refused
   const Fold fold_;
   const FoldCounts counts_;
   const FoldedNodes nodes_;

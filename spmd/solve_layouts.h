@@ -37,6 +37,7 @@ struct SolvedLayouts {
   double cost = 0;                             // seconds
   double lower_bound = 0;                      // no other costs less, of those that are looked at
   bool is_optimal = false;                     // the cost is the bound
+  bool is_better = false;  // it costs less than the program as it is; else it is as that is
 };
 
 struct SolveOptions {
@@ -67,7 +68,7 @@ Fold RepeatsOf(const Graph& pinned, const Graph& propagated,
                int kept = 2);
 
 // `pinned`: a global program, its loops opened; `propagated`: Propagate's result for it; `choices`: how its ops run now,
-// nothing for relayouts. Nothing if no layouts are found that cost less, or the tables would be too large.
+// nothing for relayouts. Nothing if the tables would be too large, or a gather that is refused stays.
 std::optional<SolvedLayouts> SolveLayouts(const Graph& pinned, const Graph& propagated,
                                           const std::vector<std::optional<Choice>>& choices,
                                           const Topology& topology, const Replication& replication,

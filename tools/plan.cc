@@ -9,12 +9,14 @@
 
 #include "meshwork/base/json.h"
 #include "meshwork/base/status.h"
+#include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/plan/explain.h"
 #include "meshwork/spmd/auto_layouts.h"
 #include "meshwork/spmd/auto_mesh.h"
 #include "meshwork/storage/file.h"
+#include "meshwork/train/remesh.h"
 #include "tools/commands.h"
 #include "tools/program_file.h"
 
@@ -53,6 +55,22 @@ Graph Opened(Graph graph) {
     info.modes.clear();
   }
   return graph;
+}
+
+// Errors: layouts that Opened leaves, as of relayouts and of values in bodies: they are written for the program's own mesh.
+absl::Status CheckCanMove(const Graph& graph, bool is_body = false) {
+  for (const Node& node : graph.nodes()) {
+    const bool is_pinned = is_body && std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) {
+                             return graph.value(id).layout.has_value();
+                           });
+    if (node.row->name == "relayout" || IsManual(node) || is_pinned)
+      return InvalidArgument(
+          "--devices: the layout at {} is written for the program's own mesh; name a mesh by --mesh.",
+          graph.Describe(node.row->name, node.location));
+    for (const auto& region : node.regions)
+      if (absl::Status status = CheckCanMove(*region, /*is_body=*/true); !status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 // What a pin of an input or a variable costs: the time of the best plan with it, beyond that without it.
@@ -171,7 +189,7 @@ absl::Status Plan(Arguments args) {
                &o.cut_mesh);
   flags.Int("devices",
             "puts the program on a mesh [devices=N] instead of its own, with --open and --cut-mesh",
-            &o.devices, /*at_least=*/1);
+            &o.devices, /*at_least=*/1, /*at_most=*/int64_t{1} << 40);
   flags.Switch("price-pins", "says what each pin of the program costs, by a search without it",
                &o.price_pins);
   flags.Text("output", "writes the program with the pins of the best plan; - is standard output", &o.output);
@@ -186,11 +204,20 @@ absl::Status Plan(Arguments args) {
   if (o.devices > 0) {
     if (!o.program.mesh.empty())
       return InvalidArgument("--devices and --mesh both say on which devices; name one of them.");
-    o.program.mesh = fmt::format("devices={}", o.devices);
+    if (!o.program.layouts.empty())
+      return InvalidArgument("--devices opens all layouts, and --layout names one; leave one of them out.");
+    if (o.price_pins)
+      return InvalidArgument(
+          "--devices opens all layouts, so that no pin has a price; leave --price-pins out.");
     o.open = o.cut_mesh = true;
   }
   MESHWORK_ASSIGN_OR_RETURN(Graph graph, ReadProgram(o.program));
+  if (o.devices > 0) MESHWORK_RETURN_IF_ERROR(CheckCanMove(graph));
   if (o.open) graph = Opened(std::move(graph));
+  if (o.devices > 0) {
+    MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(fmt::format("devices={}", o.devices)));
+    MESHWORK_ASSIGN_OR_RETURN(graph, OnOtherMesh(graph, mesh));
+  }
   MESHWORK_ASSIGN_OR_RETURN(o.compile.topology, ReadTopology(graph.mesh(), o.topology));
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<FoundLayouts> plans,
                             Search(graph, o, static_cast<int>(o.plans)));

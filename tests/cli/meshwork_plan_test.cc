@@ -78,10 +78,33 @@ TEST_F(MeshworkTest, PlanFindsAMesh) {
   EXPECT_EQ(plans.at("mesh"), "[devices=32]");
   EXPECT_EQ(plans.at("plans")[0].at("mesh"), "[devices=4*8]");
   EXPECT_EQ(plans.at("plans")[0].at("pins").size(), 3);
-  // Pins are open.
-  EXPECT_EQ(json::parse(Output({"plan", layers, "--devices=32", "--topology", pod, "--memory-budget=12MiB",
-                                "--json", "--layout", "in={devices,_}"})),
-            plans);
+  // Pins are open, whatever the mesh that they are written for.
+  const std::string pinned = File("pinned.mw", R"(mesh [a=2, b=2]
+func layers(%h: f32[32,1024] {a,b}, var %in: f32[1024,8192], var %out: f32[8192,1024] {b,_}) {
+  %wide = matmul %h, %in
+  %positive = relu %wide : f32[32,8192] {_,a}
+  %y = matmul %positive, %out
+  return y=%y
+}
+)");
+  const json opened = json::parse(
+      Output({"plan", pinned, "--devices=32", "--topology", pod, "--memory-budget=12MiB", "--json"}));
+  EXPECT_EQ(opened.at("plans")[0].at("pins"), plans.at("plans")[0].at("pins"));
+  const std::string asked = File("asked.mw", R"(mesh [x=8]
+func asked(%h: f32[32,1024]) {
+  %there = relayout %h {x,_}
+  return y=%there
+}
+)");
+  const Finished moved = Run({"plan", asked, "--devices=8"});
+  EXPECT_EQ(moved.code, 2);
+  EXPECT_THAT(moved.err,
+              HasSubstr("asked.mw:3) is written for the program's own mesh; name a mesh by --mesh.\n"));
+  ExpectFails(Run({"plan", layers, "--devices=8", "--layout", "in={x,_}"}), 2,
+              "meshwork plan: --devices opens all layouts, and --layout names one; leave one of them out.");
+  ExpectFails(
+      Run({"plan", layers, "--devices=8", "--price-pins"}), 2,
+      "meshwork plan: --devices opens all layouts, so that no pin has a price; leave --price-pins out.");
   ExpectFails(Run({"plan", layers, "--devices=8", "--mesh", "x=8"}), 2,
               "meshwork plan: --devices and --mesh both say on which devices; name one of them.");
 }

@@ -55,6 +55,28 @@ TEST(LayoutTableTest, TablesOfOnePoolShareCuts) {
   EXPECT_TRUE(pool.is_strided(a.cuts(a.IdOf(Of("{4@y*8@x, _}")))[0]));
 }
 
+// Whatever types were asked before, of any size.
+TEST(LayoutTableTest, TypesOfOnePoolDoNotChangeEachOther) {
+  const std::vector<int64_t> sizes = {1, 8, 100514, 50257, 64, 1 << 20, 1 << 18};
+  const std::vector<Layout> layouts = {Of("{_}"),     Of("{x}"),         Of("{y}"),
+                                       Of("{(x,y)}"), Of("{_ | sum:x}"), Of("{y | sum:x}")};
+  for (const bool is_reversed : {false, true}) {
+    CutPool pool;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const Type type = {F32, {sizes[is_reversed ? sizes.size() - 1 - i : i]}};
+      LayoutTable table(TableMesh(), pool, type);
+      for (const Layout& from : layouts) {
+        for (const Layout& to : layouts) {
+          if (from == to || to.is_partial()) continue;
+          const double least = LeastSeconds(from, to, type, {});
+          EXPECT_NEAR(table.Seconds(table.IdOf(from), table.IdOf(to), {}), least, 1e-9 * least)
+              << type.ToString() << " " << from.ToString() << " to " << to.ToString();
+        }
+      }
+    }
+  }
+}
+
 TEST(LayoutTableTest, SecondsAreThoseOfTheLeastPlan) {
   const Topology described = Topology::Create(TableMesh(), {{"x", {1e9, 1e-5}}, {"y", {1e10, 1e-6}}}).value();
   for (const Topology& topology : {Topology(), described}) {

@@ -130,8 +130,61 @@ TEST(ShortProgramTest, WhatIsPinnedInTheMiddleIsAsPinned) {
   const std::string line = "  %t30 = tanh %p30\n";
   text.replace(text.find(line), line.size(), "  %t30 = tanh %p30 : f32[64,64] {_,batch}\n");
   const BothWays both = Both(ParseGraph(text).value());
-  ASSERT_TRUE(both.quick.ok()) << both.quick.status();
+  ASSERT_TRUE(both.all.ok() && both.quick.ok()) << both.all.status() << both.quick.status();
+  EXPECT_TRUE(RunsPass(*both.quick));
   EXPECT_EQ(CostOf(both.quick->body, {}).bytes, CostOf(both.all->body, {}).bytes);
+}
+
+// Layers that are alike, but lie in two ways by turns: few do not stand for all, and nothing moves.
+TEST(ShortProgramTest, LayoutsThatAlternateStayAsTheyAre) {
+  std::string text = "mesh [batch=4]\nfunc f(%h: f32[64,64] {batch,_}) {\n", h = "%h";
+  for (int i = 0; i < 41; ++i) {
+    text += fmt::format("  %a{0} = transpose {1} permutation=[1,0]\n  %t{0} = tanh %a{0}\n", i, h);
+    h = fmt::format("%t{}", i);
+  }
+  const BothWays both = Both(ParseGraph(text + "  return y=" + h + "\n}\n").value());
+  ASSERT_TRUE(both.all.ok() && both.quick.ok()) << both.all.status() << both.quick.status();
+  EXPECT_TRUE(RunsPass(*both.quick));
+  EXPECT_EQ(CostOf(both.all->body, {}).bytes, 0);
+  EXPECT_EQ(CostOf(both.quick->body, {}).bytes, 0);
+}
+
+// What is only written, as a statistic of each layer is, is left out with its layer.
+TEST(ShortProgramTest, VariablesThatNothingReads) {
+  std::string text = "mesh [batch=4]\nfunc f(%h: f32[64,64] {batch,_}", updates, h = "%h";
+  for (int i = 0; i < 40; ++i) text += fmt::format(", var %v{}: f32[64,64] {{batch,_}}", i);
+  text += ") {\n";
+  for (int i = 0; i < 40; ++i) {
+    text += fmt::format("  %a{0} = tanh {1}\n  %t{0} = neg %a{0}\n", i, h);
+    updates += fmt::format("  update %v{0} = %a{0}\n", i);
+    h = fmt::format("%t{}", i);
+  }
+  const Graph graph = ParseGraph(text + updates + "  return y=" + h + "\n}\n").value();
+  const ShortProgram made = ShortOf(graph);
+  EXPECT_LT(made.graph.arguments().size(), 10);
+  EXPECT_EQ(made.graph.updates().size() + 1, made.graph.arguments().size());
+  const BothWays both = Both(graph);
+  EXPECT_TRUE(RunsPass(both.quick.value()));
+  EXPECT_EQ(CostOf(both.quick->body, {}).bytes, CostOf(both.all.value().body, {}).bytes);
+}
+
+// Weights that are gathered on use, and outputs of every layer.
+TEST(ShortProgramTest, GathersOnUseAndOutputsOfLayers) {
+  std::string text = "mesh [batch=4,model=2]\nfunc f(%h: f32[64,64] {batch,_}", outputs, h = "%h";
+  for (int i = 0; i < 40; ++i) text += fmt::format(", var %w{}: f32[64,64] {{batch,_}} gather=on_use", i);
+  text += ") {\n";
+  for (int i = 0; i < 40; ++i) {
+    text += fmt::format("  %m{0} = matmul {1}, %w{0}\n  %t{0} = tanh %m{0}\n", i, h);
+    outputs += fmt::format("{}t{}=%t{}", i == 0 ? "" : ", ", i, i);
+    h = fmt::format("%t{}", i);
+  }
+  const Graph graph = ParseGraph(text + "  return " + outputs + "\n}\n").value();
+  const BothWays both = Both(graph);
+  ASSERT_TRUE(both.all.ok() && both.quick.ok()) << both.all.status() << both.quick.status();
+  EXPECT_TRUE(RunsPass(*both.quick));
+  EXPECT_EQ(both.quick->body.outputs().size(), 40);
+  EXPECT_EQ(CostOf(both.quick->body, {}).bytes, CostOf(both.all->body, {}).bytes);
+  EXPECT_EQ(CostOf(both.quick->body, {}).peak_bytes, CostOf(both.all->body, {}).peak_bytes);
 }
 
 // Passes show the whole program, whatever they look at.
@@ -141,7 +194,8 @@ TEST(ShortProgramTest, EveryPassShowsAllLayers) {
     nodes[std::string(pass)] = graph.nodes().size();
   }};
   ASSERT_TRUE(Compile(ParseGraph(Layers(40)).value(), options).ok());
-  ASSERT_TRUE(nodes.contains("repeat_layers"));
+  for (const char* pass : {"propagate", "insert_relayouts", "repeat_layers"})
+    EXPECT_TRUE(nodes.contains(pass)) << pass;
   for (const auto& [pass, count] : nodes) EXPECT_GE(count, 80) << pass;
 }
 
