@@ -15,7 +15,6 @@ constexpr double kRefusedSeconds = 1e3;  // beside what the operations of a step
 constexpr double kImplied = 1;           // seconds of a gather that the layouts imply
 // An op of more operations per element that it reads or writes runs on no fewer devices than before.
 constexpr double kHeavy = 8;
-constexpr double kSamePart = 1 + 1e-9;
 
 }  // namespace
 
@@ -121,10 +120,15 @@ std::vector<double> LayoutCosts::Arithmetic(int n, bool may_compute_more) const 
   for (ValueId id : node.results) elements += static_cast<double>(pinned_.value(id).type.num_elements());
   const bool is_heavy = !may_compute_more && (node.row->is_product || flops > kHeavy * elements);
   const double seconds = counts_.runs[n] * flops / topology_.flops();
-  const std::vector<double>& parts = space_.modes(n).parts;
+  const OpModes& modes = space_.modes(n);
+  // Padding counts only where arithmetic is weighed against what moves: else it would send more.
+  const auto part = [&](size_t m) {
+    return may_compute_more ? modes.parts[m]
+                            : 1 / static_cast<double>(pinned_.mesh().GroupSize(modes.axes[m].ToList()));
+  };
   std::vector<double> costs;
-  for (double part : parts)
-    costs.push_back(is_heavy && part > parts[0] * kSamePart ? kInfinite : seconds * part);
+  for (size_t m = 0; m < modes.count; ++m)
+    costs.push_back(is_heavy && part(m) > part(0) ? kInfinite : seconds * part(m));
   return costs;
 }
 
