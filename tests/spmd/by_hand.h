@@ -54,7 +54,8 @@ class StepByHand {
   Graph FinishWithAdam(const Value& loss) {
     const std::vector<Value> gradients = GradientsOf(loss);
     for (size_t i = 0; i < weights_.size(); ++i) {
-      const auto& [weight, layout] = weights_[i];
+      const Variable& weight = weights_[i].first;
+      const LayoutSpec& layout = weights_[i].second;
       const auto state = [&](const char* name) {
         return NewVariable(fmt::format("{}/{}", graph.value(weight.id()).name, name), weight.shape(), layout);
       };
