@@ -27,6 +27,8 @@ constexpr int64_t kMostTried = 64;
 // Values are like those of other layers if all is that lies so many ops away; those of one layer, as the weights of
 // queries and keys, are told apart.
 constexpr int kRoundsAlike = 4;
+// Programs of few layers are so many layers apart: an even number, as layers may lie in two ways by turns.
+constexpr int kApart = 2;
 // What is reckoned of the step as it is comes so close to what it costs; else nothing is reckoned.
 constexpr double kReckoned = 0.01;
 
@@ -108,7 +110,7 @@ class States {
 };
 
 // The step with one layout changed: the whole program, or where layers repeat, two programs of few of them, of which the
-// second has one more.
+// second has kApart more.
 class Trials {
  public:
   Trials(const Graph& global, const CompileOptions& options)
@@ -117,13 +119,13 @@ class Trials {
     options_.dump = nullptr;
     // Memory counts in the whole.
     if (options.memory_budget > 0) return;
-    for (int kept : {2, 3}) {
+    for (int kept : {2, 2 + kApart}) {
       std::optional<ShortProgram> made = ShortProgramOf(global, options.replication_budget, kept);
       if (made.has_value()) short_.push_back(*std::move(made));
     }
     const size_t left_out = short_.empty() ? 0 : global.nodes().size() - short_[0].graph.nodes().size();
     const size_t layer =
-        short_.size() < 2 ? 0 : short_[1].graph.nodes().size() - short_[0].graph.nodes().size();
+        short_.size() < 2 ? 0 : (short_[1].graph.nodes().size() - short_[0].graph.nodes().size()) / kApart;
     if (layer == 0 || left_out % layer != 0) short_.clear();
     else layers_ = static_cast<int64_t>(left_out / layer);
   }
@@ -155,9 +157,11 @@ class Trials {
         all.push_back(candidate);
       }
     }
-    std::stable_sort(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) {
-      return global_.value(a.value).type.bytes() > global_.value(b.value).type.bytes();
-    });
+    const auto bytes = [&](const Candidate& candidate) {
+      return SaturatedProduct(global_.value(candidate.value).type.bytes(), candidate.others + 1);
+    };
+    std::stable_sort(all.begin(), all.end(),
+                     [&](const Candidate& a, const Candidate& b) { return bytes(a) > bytes(b); });
     return all;
   }
 
@@ -243,15 +247,15 @@ class Trials {
     return alike;
   }
 
-  // What the whole costs, where `fewer` and `more` are one layer apart. Nothing where that is less than nothing.
+  // What the whole costs, where `fewer` and `more` are kApart layers apart. Nothing where that is less than nothing.
   std::optional<Result> Extended(const Result& fewer, const Result& more) const {
     const StepCost &a = fewer.cost, &b = more.cost;
     bool grows = true;
     const auto extended = [&](int64_t from, int64_t to) {
       grows = grows && to >= from;
-      return SaturatedSum(from, SaturatedProduct(layers_, to - from));
+      return SaturatedSum(from, SaturatedProduct(layers_, to - from) / kApart);
     };
-    const auto layers = static_cast<double>(layers_);
+    const double layers = static_cast<double>(layers_) / kApart;
     const Result whole = {{.collectives = extended(a.collectives, b.collectives),
                            .bytes = extended(a.bytes, b.bytes),
                            .received = extended(a.received, b.received),

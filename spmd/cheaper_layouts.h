@@ -23,7 +23,7 @@ struct CheaperOptions {
 //
 // Where layers repeat (fold_repeats.h), a value changes together with those of other layers that are like it, and programs
 // of few of the layers are compiled (short_program.h): each further layer costs the same, so the cost of the whole follows
-// from two that are one layer apart. Not where that does not come to what the step costs as it is, nor with a memory budget.
+// from two that are two layers apart. Not where that does not come to what the step costs as it is, nor with a memory budget.
 // REQUIRES: `program` is the result of Compile for `global` with these options. Pure, thread-safe.
 LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const CompileOptions& options = {},
                             const CheaperOptions& cheaper = {});
