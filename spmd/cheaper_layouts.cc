@@ -24,12 +24,12 @@ namespace meshwork {
 namespace {
 
 constexpr int64_t kMostTried = 64;
-// Values are like those of other layers if all is that lies so many ops away; those of one layer, as the weights of
-// queries and keys, are told apart.
+// Values of several layers are alike if all that lies up to so many ops away is. Fewer would not tell the weights of
+// queries and keys apart.
 constexpr int kRoundsAlike = 4;
 // Programs of few layers are so many layers apart: an even number, as layers may lie in two ways by turns.
 constexpr int kApart = 2;
-// What is reckoned of the step as it is comes so close to what it costs; else nothing is reckoned.
+// Costs are reckoned if, for the step as it is, they come as close to what it costs: this part of it.
 constexpr double kReckoned = 0.01;
 
 // What a device reads and computes.
@@ -201,9 +201,9 @@ class Trials {
     }
     return Extended(results[0], results[1]);
   }
-  // Whether that comes to what `now` costs.
+  // Whether that comes to what the step costs as it is: `now`. REQUIRES: repeats().
   bool Reckons(const StepCost& now) const {
-    const std::optional<Result> reckoned = repeats() ? Reckoned(nullptr) : std::nullopt;
+    const std::optional<Result> reckoned = Reckoned(nullptr);
     const auto is_near = [](auto a, auto b) {
       return std::abs(static_cast<double>(a) - static_cast<double>(b)) <= kReckoned * static_cast<double>(b);
     };
@@ -212,7 +212,8 @@ class Trials {
            is_near(reckoned->cost.seconds, now.seconds) && is_near(reckoned->cost.peak_bytes, now.peak_bytes);
   }
 
-  // How many values of the whole program stand for one that the candidate changes in the program that Rank compiles.
+  // How many values of the whole program each one stands for, on average, that the candidate changes in the program that
+  // Rank compiles.
   double TimesOf(const Candidate& candidate) const {
     if (!repeats()) return 1;
     std::set<ValueId> few;

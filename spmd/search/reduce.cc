@@ -24,10 +24,9 @@ constexpr double kRounding = 1e-14;
 
 // What is asked of a table about the states of one of its variables.
 struct StateFacts {
-  std::vector<bool> never;  // per state: every entry is infinite
-  std::vector<double>
-      most;  // [a, b]: the most that state b costs more than a, where a may be; empty: not asked yet
-  double largest = 0;  // the largest amount of a finite entry
+  std::vector<double> least;  // per state
+  // [a, b]: the most that state b costs more than a, where a may be; empty: not asked yet.
+  std::vector<double> most;
 };
 
 // Tables that are equal, as those of layers are that repeat, are asked once.
@@ -40,10 +39,14 @@ class KnownTables {
     for (double cost : table.costs) hash = Mixed(hash, std::bit_cast<uint64_t>(cost));
     std::vector<int>& same = of_hash_[hash];
     for (int k : same)
-      if (kinds_[k].costs == table.costs && kinds_[k].sizes == sizes) return k;
+      if (kinds_[k].table.costs == table.costs && kinds_[k].sizes == sizes) return k;
     same.push_back(static_cast<int>(kinds_.size()));
     Kind& kind = kinds_.emplace_back();
-    kind.costs = table.costs;
+    kind.table.costs = table.costs;
+    kind.table.variables.resize(sizes.size());
+    std::iota(kind.table.variables.begin(), kind.table.variables.end(), 0);
+    for (double cost : table.costs)
+      if (cost != kNever) kind.largest = std::max(kind.largest, std::abs(cost));
     kind.facts.resize(sizes.size());
     kind.sizes = std::move(sizes);
     return same.back();
@@ -53,60 +56,40 @@ class KnownTables {
   const StateFacts& FactsOf(int number, size_t position, bool compares) {
     Kind& kind = kinds_[number];
     StateFacts& facts = kind.facts[position];
-    if (facts.never.empty()) FindNever(kind, position, facts);
-    if (compares && facts.most.empty()) FindMost(kind, position, facts);
+    if (facts.least.empty()) facts.least = LeastPerState(kind.table, position, kind.sizes);
+    if (compares && facts.most.empty()) facts.most = MostOf(kind, position);
     return facts;
   }
+  // The largest amount of a finite entry.
+  double LargestOf(int number) const { return kinds_[number].largest; }
 
  private:
   struct Kind {
-    std::vector<int> sizes;
-    std::vector<double> costs;
-    std::vector<StateFacts> facts;  // per position of a variable
+    CostTable table;         // its variables are numbered in their order
+    std::vector<int> sizes;  // the states of each
+    double largest = 0;
+    std::vector<StateFacts> facts;  // per variable
   };
 
   static uint64_t Mixed(uint64_t hash, uint64_t word) {
     return (std::rotl(hash, 23) ^ word) * uint64_t{0x9E3779B97F4A7C15};
   }
 
-  // [before, states, after] around a variable.
-  static AroundVariable AroundOf(const Kind& kind, size_t position) {
-    AroundVariable around;
-    for (size_t i = 0; i < kind.sizes.size(); ++i) {
-      const auto size = static_cast<size_t>(kind.sizes[i]);
-      (i < position ? around.before : i == position ? around.states : around.after) *= size;
-    }
-    return around;
-  }
-
-  static void FindNever(const Kind& kind, size_t position, StateFacts& facts) {
-    const auto [before, states, after] = AroundOf(kind, position);
-    facts.never.assign(states, true);
-    const double* cost = kind.costs.data();
-    for (size_t i = 0; i < before; ++i)
-      for (size_t s = 0; s < states; ++s)
-        for (size_t j = 0; j < after; ++j, ++cost) {
-          if (*cost == kNever) continue;
-          facts.never[s] = false;
-          facts.largest = std::max(facts.largest, std::abs(*cost));
-        }
-  }
-
-  static void FindMost(const Kind& kind, size_t position, StateFacts& facts) {
-    const auto [before, n, after] = AroundOf(kind, position);
-    facts.most.assign(n * n, -kNever);
-    std::vector<double> row(n);
+  static std::vector<double> MostOf(const Kind& kind, size_t position) {
+    const auto [before, n, after] = Around(kind.table, position, kind.sizes);
+    std::vector<double> most(n * n, -kNever), row(n);
     for (size_t i = 0; i < before; ++i) {
       for (size_t j = 0; j < after; ++j) {
-        for (size_t s = 0; s < n; ++s) row[s] = kind.costs[(i * n + s) * after + j];
+        for (size_t s = 0; s < n; ++s) row[s] = kind.table.costs[(i * n + s) * after + j];
         for (size_t a = 0; a < n; ++a) {
           const double cost = row[a];
           if (cost == kNever) continue;  // where a may not be, b need not be better
-          double* __restrict of_a = facts.most.data() + a * n;
+          double* __restrict of_a = most.data() + a * n;
           for (size_t b = 0; b < n; ++b) of_a[b] = row[b] - cost > of_a[b] ? row[b] - cost : of_a[b];
         }
       }
     }
+    return most;
   }
 
   std::vector<Kind> kinds_;
@@ -192,7 +175,7 @@ class Reducer {
     for (int t : of_[v]) {
       const StateFacts& facts = known_.FactsOf(KindOf(t), PositionOf(v, tables()[t]), /*compares=*/false);
       for (int s = 0; s < n; ++s)
-        if (facts.never[s]) Mark(v, s, -1, drop);
+        if (facts.least[s] == kNever) Mark(v, s, -1, drop);
       steps += static_cast<double>(tables()[t].costs.size()) * n;
     }
     if (n == 1 || !compares || steps > kMaxCompared) return drop;
@@ -202,7 +185,7 @@ class Reducer {
       const StateFacts& facts = known_.FactsOf(KindOf(t), PositionOf(v, tables()[t]), /*compares=*/true);
       for (size_t i = 0; i < more.size(); ++i)
         if (more[i] != kNever) more[i] += facts.most[i];
-      rounding += kRounding * facts.largest;
+      rounding += kRounding * known_.LargestOf(KindOf(t));
     }
     for (int a = 0; a < n; ++a)
       for (int b = 0; b < n && !drop[a]; ++b)
