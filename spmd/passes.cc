@@ -278,7 +278,9 @@ class CompileState {
     for (const Pass& pass : AllPasses()) {
       if (!pass.lays_out || !Runs(pass)) continue;
       std::optional<Graph> made = pass.make(*this, graph);
-      if (made.has_value()) graph = *std::move(made);
+      if (!made.has_value()) continue;
+      NoteChange(pass);
+      graph = *std::move(made);
     }
     return graph;
   }
@@ -312,6 +314,13 @@ class CompileState {
     return passed_.status.ok();
   }
 
+  // The pass has changed the program: what it did can be left out, if it is optional.
+  void NoteChange(const Pass& pass) {
+    std::vector<std::string>& optional = passed_.optional;
+    if (pass.is_optional && std::find(optional.begin(), optional.end(), pass.name) == optional.end())
+      optional.emplace_back(pass.name);
+  }
+
   void RunPass(const Pass& pass) {
     Program& program = passed_.program;
     const auto start = std::chrono::steady_clock::now();
@@ -320,8 +329,8 @@ class CompileState {
       program.body = control_.tamper ? control_.tamper(pass.name, *std::move(made)) : *std::move(made);
       if (!whole_.has_value()) propagation_.reset();
     }
-    if (std::exchange(has_decided_, false) || made.has_value())
-      if (pass.is_optional) passed_.optional.emplace_back(pass.name);
+    const bool has_decided = std::exchange(has_decided_, false);
+    if (made.has_value() || has_decided) NoteChange(pass);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     program.passes.push_back({std::string(pass.name), seconds.count()});
     if (!made.has_value() || options_.dump == nullptr) return;
