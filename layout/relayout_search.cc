@@ -114,6 +114,7 @@ class Search {
     const int64_t before = states_[s].local, after = LocalOf(dims);
     if (before + after > peak_) return;
     const AxisList group = MovesByLayouts(kind) ? MovedAxes(states_[s].dims, dims) : move.axes;
+    if (!(at + costs_.Of(kind, group, 0) < best_)) return;  // before it is asked what is sent
     const int64_t wire = kind == RelayoutKind::kAllToAllV
                              ? AllToAllVTraffic(mesh_, states_[s].dims, dims, shape_).busiest()
                              : WireElementsOf(kind, before, after, mesh_.GroupSize(move.axes));

@@ -37,16 +37,20 @@ LayoutCosts::LayoutCosts(const Graph& pinned, const FoldedNodes& nodes, const Fo
 
 double LayoutCosts::Move(ValueId id, int from, int to, const Mover& mover) {
   if (from == to) return 0;
+  const double seconds = space_.TableOf(id).Seconds(from, to, topology_);
+  if (!mover.may_be_refused || seconds == kInfinite || seconds == 0) return seconds;
+  return seconds + RefusedSeconds(id, from, to, mover);
+}
+
+double LayoutCosts::RefusedSeconds(ValueId id, int from, int to, const Mover& mover) {
   LayoutTable& table = space_.TableOf(id);
-  const double seconds = table.Seconds(from, to, topology_);
-  if (seconds == kInfinite || seconds == 0 || mover.is_asked || !table.sharded(to).empty() ||
-      table.sharded(from).empty() ||
+  if (!table.sharded(to).empty() || table.sharded(from).empty() ||
       !replication_.Refuses(id, mover.results, table.layout(from), table.layout(to)))
-    return seconds;
+    return 0;
   // The layouts imply the gather if the axes then cut another letter.
   const bool is_implied = table.sharded(from).Minus(mover.axes).empty() && mover.node != nullptr &&
                           replication_.IsImplied(id, *mover.node, table.layout(from));
-  return seconds + (is_implied ? kImplied : refused_seconds_);
+  return is_implied ? kImplied : refused_seconds_;
 }
 
 double LayoutCosts::Read(ValueId id, const Held& held, int to, const Mover& mover) {
@@ -84,12 +88,20 @@ std::vector<double> LayoutCosts::Known(int n, size_t i, ValueId id, double times
 std::vector<double> LayoutCosts::Reads(int n, size_t i, ValueId id, double times) {
   return Known(n, i, id, times, [&] {
     const OpModes& modes = space_.modes(n);
-    const bool is_asked = nodes_[n].row->name == "relayout";
+    const bool may_refuse = nodes_[n].row->name != "relayout" && replication_.MayRefuse(id);
     std::vector<double> costs;
-    for (const Held& held : held_.of(id))
-      for (size_t m = 0; m < modes.count; ++m)
-        costs.push_back(times * Read(id, held, modes.WantedBy(m)[i],
-                                     {nodes_[n].results, &nodes_[n], modes.axes[m], is_asked}));
+    costs.reserve(held_.of(id).size() * modes.count);
+    std::vector<double> of_layout;  // what is read in it, where no gather is refused
+    for (const Held& held : held_.of(id)) {
+      of_layout.assign(space_.TableOf(id).size(), -1);
+      for (size_t m = 0; m < modes.count; ++m) {
+        const int wanted = modes.WantedBy(m)[i];
+        double& cost = of_layout[wanted];
+        if (cost < 0 || may_refuse)
+          cost = times * Read(id, held, wanted, {nodes_[n].results, &nodes_[n], modes.axes[m], may_refuse});
+        costs.push_back(cost);
+      }
+    }
     return costs;
   });
 }
@@ -99,14 +111,24 @@ std::vector<double> LayoutCosts::Leaves(int n, size_t r, ValueId id) {
   return Known(n, node.operands.size() + r, id, counts_.runs[n], [&] {
     const OpModes& modes = space_.modes(n);
     const bool is_exact = IsExactMark(node);
+    const std::vector<Held>& states = held_.of(id);
+    const Mover mover{node.results, &node, {}, replication_.MayRefuse(id)};
     std::vector<double> costs;
+    costs.reserve(modes.count * states.size());
+    std::vector<int64_t> of_layout(space_.TableOf(id).size(),
+                                   -1);  // where the costs of one that is left begin
     for (size_t m = 0; m < modes.count; ++m) {
       const int left = modes.LeftBy(m)[r];
+      if (const int64_t known = of_layout[left]; known >= 0 && !mover.may_be_refused) {
+        for (size_t s = 0; s < states.size(); ++s) costs.push_back(costs[known + static_cast<int64_t>(s)]);
+        continue;
+      }
+      of_layout[left] = std::ssize(costs);
       const double whole = Whole(id, left, modes.LeftBy(0)[r], node);
-      for (const Held& held : held_.of(id))
+      for (const Held& held : states)
         costs.push_back(is_exact && held.form != left
                             ? kInfinite
-                            : counts_.runs[n] * (Leave(id, left, held, {node.results, &node}) + whole));
+                            : counts_.runs[n] * (Leave(id, left, held, mover) + whole));
     }
     return costs;
   });

@@ -51,10 +51,11 @@ class LayoutCosts {
     std::span<const ValueId> results;  // of the op, or the variable
     const Node* node = nullptr;
     AxisSet axes = {};
-    bool is_asked = false;  // by the user: a relayout
+    bool may_be_refused = true;  // not what the user asks for, as by a relayout
   };
 
   double Move(ValueId id, int from, int to, const Mover& mover);
+  double RefusedSeconds(ValueId id, int from, int to, const Mover& mover);
   double Read(ValueId id, const Held& held, int to, const Mover& mover);
   double Leave(ValueId id, int left, const Held& held, const Mover& mover);
   double Whole(ValueId id, int left, int before, const Node& node);

@@ -20,7 +20,8 @@ constexpr size_t kMostModes = 96;     // of one op, and as many on operands that
 void LayoutSpace::FindModes(int n) {
   const Node& node = nodes_[n];
   OpKind& kind = kinds_[kind_[n]];
-  const bool is_shared = !MayBeOwed(node);  // what may wait is asked of each op
+  const bool is_shared =
+      !MayBeOwed(node) || !AsksForMagnitudes(pinned_, node);  // what may wait is asked of each
   const auto found =
       std::find_if(kind.modes.begin(), kind.modes.end(), [&](int m) { return RunsAs(n, modes_[m]); });
   if (is_shared && found != kind.modes.end()) {

@@ -54,13 +54,11 @@ const Layout& LayoutTable::layout(int id) {
   return layout.emplace(Layout::Strided(mesh_, dims, pool_.owed(keys_[id].owed)));
 }
 
-double LayoutTable::Seconds(int from, int to, const Topology& topology) {
-  if (from == to) return 0;
-  if (is_partial(to)) return std::numeric_limits<double>::infinity();
+double LayoutTable::FoundSeconds(int from, int to, const Topology& topology) {
   std::vector<double>& row = seconds_[from];
   if (row.size() < keys_.size()) row.resize(keys_.size(), -1);
-  if (row[to] < 0) row[to] = RememberedSeconds(from, to, topology);
-  return row[to];
+  const double never = std::numeric_limits<double>::infinity();
+  return row[to] = from == to ? 0 : is_partial(to) ? never : RememberedSeconds(from, to, topology);
 }
 
 // All devices have blocks of the same size, which divides further into a part for each device; and large ones, of which

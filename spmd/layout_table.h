@@ -70,9 +70,14 @@ class LayoutTable {
 
   // The time to bring a value from one layout to another. Infinity if it would owe something otherwise than
   // before.
-  double Seconds(int from, int to, const Topology& topology);
+  double Seconds(int from, int to, const Topology& topology) {
+    const std::vector<double>& row = seconds_[from];
+    const auto at = static_cast<size_t>(to);
+    return at < row.size() && row[at] >= 0 ? row[at] : FoundSeconds(from, to, topology);
+  }
 
  private:
+  double FoundSeconds(int from, int to, const Topology& topology);
   double RememberedSeconds(int from, int to, const Topology& topology);
   bool IsEven(int id) const;
 

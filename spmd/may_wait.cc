@@ -92,4 +92,10 @@ bool MayWait(const Graph& graph, const Node& node, const Rule& rule, std::span<c
   return true;
 }
 
+bool AsksForMagnitudes(const Graph& graph, const Node& node) {
+  return std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId id) {
+    return IsFloat(graph.value(id).type.dtype) && MagnitudeOf(graph, id).has_value();
+  });
+}
+
 }  // namespace meshwork

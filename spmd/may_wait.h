@@ -26,4 +26,7 @@ bool OnlyMoves(const Rule& rule);
 // and at the values behind ops that only move elements.
 bool MayWait(const Graph& graph, const Node& node, const Rule& rule, std::span<const PartialSet> owed);
 
+// Whether that depends on what makes the node's operands: on the magnitude of one. Else nodes that are alike are answered alike.
+bool AsksForMagnitudes(const Graph& graph, const Node& node);
+
 }  // namespace meshwork

@@ -8,6 +8,7 @@
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/layout/relayout.h"
+#include "meshwork/layout/relayout_cost.h"
 #include "meshwork/spmd/cut.h"
 #include "meshwork/spmd/strided.h"
 
@@ -64,6 +65,14 @@ RelayoutPlan GreedyPlan(const Layout& from, const Layout& to, const Type& type) 
   return PlanRelayout(from, to, type.shape, options).value();
 }
 
+// Whether no plan sends fewer bytes: some device lacks what each one receives.
+bool SendsTheLeast(const RelayoutPlan& plan, const Layout& from, const Layout& to, const Shape& shape) {
+  if (from.is_partial() || from.is_strided() || to.is_strided()) return false;
+  int64_t sent = 0;
+  for (const RelayoutStep& step : plan.steps) sent += step.wire_elements;
+  return sent <= AllToAllVTraffic(from.mesh(), from.dims(), to.dims(), shape).received;
+}
+
 }  // namespace
 
 double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology,
@@ -80,7 +89,7 @@ double LeastSeconds(const Layout& from, const Layout& to, const Type& type, cons
   if (from == to || !topology.is_assumed()) return RelayoutSeconds(from, to, type, topology);
   const RelayoutPlan greedy = GreedyPlan(from, to, type);
   const double seconds = SecondsOf(greedy, from, type, /*is_picked=*/false);
-  if (greedy.steps.size() < 2 || seconds == 0) return seconds;
+  if (greedy.steps.size() < 2 || seconds == 0 || SendsTheLeast(greedy, from, to, type.shape)) return seconds;
   return std::min(seconds,
                   SecondsOf(PlanRelayout(from, to, type.shape).value(), from, type, /*is_picked=*/false));
 }

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <numeric>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -62,6 +64,25 @@ class KnownTables {
   }
   // The largest amount of a finite entry.
   double LargestOf(int number) const { return kinds_[number].largest; }
+  const std::vector<double>& CostsOf(int number) const { return kinds_[number].table.costs; }
+
+  // The number of what is left without some states of the variable at `position`.
+  int Without(int number, size_t position, const std::vector<bool>& drop) {
+    const auto [known, is_new] = without_.try_emplace({number, position, drop}, 0);
+    if (!is_new) return known->second;
+    const auto num_kept = static_cast<size_t>(std::count(drop.begin(), drop.end(), false));
+    const Kind& kind = kinds_[number];
+    const AroundVariable around = Around(kind.table, position, kind.sizes);
+    CostTable left{{}, std::vector<double>(around.before * num_kept * around.after)};
+    const double* row = kind.table.costs.data();
+    double* out = left.costs.data();
+    for (size_t before = 0; before < around.before; ++before)
+      for (size_t s = 0; s < around.states; ++s, row += around.after)
+        if (!drop[s]) out = std::copy(row, row + around.after, out);
+    std::vector<int> sizes = kind.sizes;
+    sizes[position] = static_cast<int>(num_kept);
+    return known->second = NumberOf(left, std::move(sizes));
+  }
 
  private:
   struct Kind {
@@ -93,6 +114,7 @@ class KnownTables {
   }
 
   std::vector<Kind> kinds_;
+  std::map<std::tuple<int, size_t, std::vector<bool>>, int> without_;
   std::unordered_map<uint64_t, std::vector<int>> of_hash_;
 };
 
@@ -122,14 +144,34 @@ class Reducer {
   }
 
  private:
+  // A state that is never better than another one; instead: that one, -1 if it may not be at all.
+  struct Worse {
+    int state, instead;
+  };
+
   std::vector<CostTable>& tables() { return result_.model.tables; }
   const std::vector<int>& states() const { return result_.model.states; }
 
   // Drops what it finds, until there is nothing more. False if there was nothing.
   bool DropStates() {
     const size_t before = result_.dropped.size();
+    FindKinds();
+    DropWorse();
+    for (size_t t = 0; t < kinds_.size(); ++t) tables()[t].costs = known_.CostsOf(kinds_[t]);
+    return result_.dropped.size() > before;
+  }
+
+  void FindKinds() {
     of_ = TablesOf(result_.model);
-    kinds_.assign(tables().size(), -1);
+    kinds_.clear();
+    for (const CostTable& table : tables()) {
+      std::vector<int> sizes;
+      for (int v : table.variables) sizes.push_back(states()[v]);
+      kinds_.push_back(known_.NumberOf(table, std::move(sizes)));
+    }
+  }
+
+  void DropWorse() {
     std::vector<int> visits(states().size(), 0);
     std::vector<bool> waits(states().size(), true);
     std::deque<int> queue(states().size());
@@ -138,10 +180,10 @@ class Reducer {
       const int v = queue.front();
       queue.pop_front();
       waits[v] = false;
-      const std::vector<bool> drop = Droppable(v, /*compares=*/++visits[v] <= kMaxVisits);
-      if (std::find(drop.begin(), drop.end(), true) == drop.end()) continue;
-      Drop(v, drop);
-      if (states()[v] == 0) return true;
+      const std::vector<Worse>& worse = Droppable(v, /*compares=*/++visits[v] <= kMaxVisits);
+      if (worse.empty()) continue;
+      Drop(v, worse);
+      if (states()[v] == 0) return;
       for (int t : of_[v]) {
         for (int u : tables()[t].variables) {
           if (waits[u]) continue;
@@ -150,69 +192,63 @@ class Reducer {
         }
       }
     }
-    return result_.dropped.size() > before;
   }
 
   static size_t PositionOf(int v, const CostTable& table) {
     return std::find(table.variables.begin(), table.variables.end(), v) - table.variables.begin();
   }
 
-  // The number of a table in known_, as it is now.
-  int KindOf(int t) {
-    if (kinds_[t] < 0) {
-      std::vector<int> sizes;
-      for (int v : tables()[t].variables) sizes.push_back(states()[v]);
-      kinds_[t] = known_.NumberOf(tables()[t], std::move(sizes));
+  // Which states can be left out: as of a variable that was asked before, where the tables are equal.
+  const std::vector<Worse>& Droppable(int v, bool compares) {
+    std::vector<int> key = {compares ? 1 : 0, states()[v]};
+    for (int t : of_[v]) {
+      key.push_back(kinds_[t]);
+      key.push_back(static_cast<int>(PositionOf(v, tables()[t])));
     }
-    return kinds_[t];
+    const auto [known, is_new] = worse_.try_emplace(std::move(key));
+    if (is_new) known->second = WorseStates(v, compares);
+    return known->second;
   }
 
-  // Per state: whether it can be left out.
-  std::vector<bool> Droppable(int v, bool compares) {
+  std::vector<Worse> WorseStates(int v, bool compares) {
     const int n = states()[v];
     std::vector<bool> drop(n, false);
+    std::vector<Worse> worse;
+    auto mark = [&](int state, int instead) {
+      if (!drop[state]) worse.push_back({state, instead});
+      drop[state] = true;
+    };
     double steps = 0, rounding = 0;
     for (int t : of_[v]) {
-      const StateFacts& facts = known_.FactsOf(KindOf(t), PositionOf(v, tables()[t]), /*compares=*/false);
+      const StateFacts& facts = known_.FactsOf(kinds_[t], PositionOf(v, tables()[t]), /*compares=*/false);
       for (int s = 0; s < n; ++s)
-        if (facts.least[s] == kNever) Mark(v, s, -1, drop);
-      steps += static_cast<double>(tables()[t].costs.size()) * n;
+        if (facts.least[s] == kNever) mark(s, -1);
+      steps += static_cast<double>(known_.CostsOf(kinds_[t]).size()) * n;
     }
-    if (n == 1 || !compares || steps > kMaxCompared) return drop;
+    if (n == 1 || !compares || steps > kMaxCompared) return worse;
     // more[a * n + b]: the most that b costs more than a.
     std::vector<double> more(static_cast<size_t>(n) * n, 0);
     for (int t : of_[v]) {
-      const StateFacts& facts = known_.FactsOf(KindOf(t), PositionOf(v, tables()[t]), /*compares=*/true);
+      const StateFacts& facts = known_.FactsOf(kinds_[t], PositionOf(v, tables()[t]), /*compares=*/true);
       for (size_t i = 0; i < more.size(); ++i)
         if (more[i] != kNever) more[i] += facts.most[i];
-      rounding += kRounding * known_.LargestOf(KindOf(t));
+      rounding += kRounding * known_.LargestOf(kinds_[t]);
     }
     for (int a = 0; a < n; ++a)
       for (int b = 0; b < n && !drop[a]; ++b)
-        if (!drop[b] && a != b && (b < a ? more[a * n + b] <= 0 : more[a * n + b] < -rounding))
-          Mark(v, a, b, drop);
-    return drop;
+        if (!drop[b] && a != b && (b < a ? more[a * n + b] <= 0 : more[a * n + b] < -rounding)) mark(a, b);
+    return worse;
   }
 
-  void Mark(int v, int state, int instead, std::vector<bool>& drop) {
-    if (drop[state]) return;
-    drop[state] = true;
-    const std::vector<int>& kept = result_.kept[v];
-    result_.dropped.push_back({v, kept[state], instead < 0 ? -1 : kept[instead]});
-  }
-
-  void Drop(int v, const std::vector<bool>& drop) {
-    for (int t : of_[v]) {
-      CostTable& table = tables()[t];
-      const AroundVariable around = Around(table, PositionOf(v, table), states());
-      std::vector<double> left;
-      const double* row = table.costs.data();
-      for (size_t before = 0; before < around.before; ++before)
-        for (size_t s = 0; s < around.states; ++s, row += around.after)
-          if (!drop[s]) left.insert(left.end(), row, row + around.after);
-      table.costs = std::move(left);
-      kinds_[t] = -1;
+  // States of v, which are no longer there.
+  void Drop(int v, const std::vector<Worse>& worse) {
+    std::vector<bool> drop(static_cast<size_t>(states()[v]), false);
+    for (const auto [state, instead] : worse) {
+      drop[state] = true;
+      const std::vector<int>& kept = result_.kept[v];
+      result_.dropped.push_back({v, kept[state], instead < 0 ? -1 : kept[instead]});
     }
+    for (int t : of_[v]) kinds_[t] = known_.Without(kinds_[t], PositionOf(v, tables()[t]), drop);
     std::vector<int> kept;
     for (size_t s = 0; s < drop.size(); ++s)
       if (!drop[s]) kept.push_back(result_.kept[v][s]);
@@ -269,7 +305,9 @@ class Reducer {
   Reduced result_;
   std::vector<std::vector<int>> of_;  // the tables of a variable
   KnownTables known_;
-  std::vector<int> kinds_;  // per table: its number in known_; -1: it has changed
+  std::vector<int> kinds_;  // per table: its number in known_
+  // By whether states are compared, how many, and per table of a variable, its number and the variable's place in it.
+  std::map<std::vector<int>, std::vector<Worse>> worse_;
 };
 
 }  // namespace
