@@ -91,10 +91,36 @@ class LayoutFinder {
         found.insert(found.end() - 1, std::move(between));
       }
     }
+    if (budget_ > 0) AddFitted(found);
     return found;
   }
 
  private:
+  // Of plans that need too much memory, those that are planned again to fit, where they are then faster than those that fit.
+  void AddFitted(std::vector<FoundLayouts>& found) const {
+    CompileOptions within = options_;
+    within.memory_budget = budget_;
+    double least = std::numeric_limits<double>::infinity();
+    for (const FoundLayouts& plan : found)
+      if (Fits(plan, budget_)) least = std::min(least, plan.seconds());
+    for (size_t i = 0, size = found.size(); i < size; ++i) {
+      if (Fits(found[i], budget_) || found[i].seconds() >= least) continue;
+      const absl::StatusOr<Program> program = Compile(found[i].graph, within);
+      if (!program.ok()) continue;
+      FoundLayouts fitted = found[i];
+      fitted.is_fitted = true;
+      SetCost(*program, fitted);
+      found.push_back(std::move(fitted));
+    }
+  }
+
+  void SetCost(const Program& program, FoundLayouts& plan) const {
+    plan.cost = CostOf(program.body, options_.topology);
+    if (options_.topology.is_assumed())
+      plan.cost.seconds = static_cast<double>(plan.cost.bytes) / Topology::kAssumedLink.bandwidth;
+    plan.compute_seconds = CountFlops(program.body) / options_.topology.flops();
+  }
+
   // The plan where a byte that a device holds costs so many seconds.
   absl::StatusOr<FoundLayouts> At(double price) {
     std::optional<SolvedLayouts> solved = is_solvable_ ? Solve(price) : std::nullopt;
@@ -116,10 +142,7 @@ class LayoutFinder {
     if (solved.has_value() && !is_opened_) PinValues(*solved, found.graph);
     AllowGathers(found.graph);
     MESHWORK_ASSIGN_OR_RETURN(const Program program, Compile(found.graph, options_));
-    found.cost = CostOf(program.body, options_.topology);
-    if (options_.topology.is_assumed())
-      found.cost.seconds = static_cast<double>(found.cost.bytes) / Topology::kAssumedLink.bandwidth;
-    found.compute_seconds = CountFlops(program.body) / options_.topology.flops();
+    SetCost(program, found);
     if (solved.has_value()) last_ = std::move(solved);
     return found;
   }

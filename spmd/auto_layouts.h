@@ -7,7 +7,9 @@
 //
 // The search is SolveLayouts (solve_layouts.h) with arguments open. What devices hold has a price there, in seconds per
 // byte: with a higher one weights and their state are laid out over more devices, and gathered for each op that reads
-// them (ZeRO stage 3). A few prices are tried; each result is compiled, and what does not fit is dropped.
+// them (ZeRO stage 3). A few prices are tried; each result is compiled, and what does not fit is dropped, unless Compile can
+// plan it again so that it fits, and it is then faster than what fits as it is: a value that is computed again for a late
+// reader takes less time than a layout that holds less, on slow links.
 //
 // Times are those of the topology: of collectives, and of floating-point operations, one after the other. Without a
 // topology the assumed one says them: they compare layouts and predict nothing.
@@ -42,6 +44,9 @@ struct FoundLayouts {
   // meshes of more than two axes, where a bound is known of the operations alone, it is never 0 if a step sends anything. 1: nothing is
   // known, where tables would be too large, or a manual region says itself how its values lie.
   double gap = 0;
+  // It fits only as Compile plans it again for the memory budget (spmd/fit_memory.h): in another order, with smaller
+  // collectives, with values computed again. `cost` and `compute_seconds` are those of that program.
+  bool is_fitted = false;
   double seconds() const { return cost.seconds + compute_seconds; }
 };
 

@@ -135,6 +135,8 @@ std::string TextOf(const Graph& graph, const std::vector<FoundLayouts>& plans,
     text += fmt::format("plan {}{}:\n", i + 1, i == 0 ? "" : ", where it differs from plan 1");
     if (plans[i].graph.mesh() != graph.mesh())
       text += fmt::format("  mesh {}\n", plans[i].graph.mesh().ToString());
+    if (plans[i].is_fitted)
+      text += "  compiled with the memory budget: in parts, in another order, with values computed again\n";
     for (const std::string& pin : pins) text += fmt::format("  {}\n", pin);
     if (pins.empty()) text += plans[i].pins.empty() ? "  the program pins all\n" : "  in values alone\n";
   }
@@ -157,6 +159,7 @@ Json JsonOf(const Graph& graph, const std::vector<FoundLayouts>& plans, const st
                 {"collectives", plan.cost.collectives},
                 {"peak_bytes", plan.cost.peak_bytes},
                 {"gap", plan.gap},
+                {"fitted", plan.is_fitted},
                 {"pins", Json::array()}};
     for (const FoundLayouts::Pin& pin : plan.pins)
       one["pins"].push_back({{"name", pin.name}, {"layout", pin.layout}, {"gather_on_use", pin.gathers}});
