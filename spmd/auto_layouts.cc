@@ -28,7 +28,7 @@ constexpr size_t kMostSteps = 3;  // times each set of axes
 // sent.
 constexpr double kHeldByte = 1e-3;
 // What a search may take (SolveOptions).
-constexpr size_t kMostTableEntries = 12'000'000;
+constexpr size_t kMostTableEntries = 60'000'000;
 constexpr int64_t kMostEntries = 2'000'000'000;
 constexpr double kBetter = 1 - 1e-4;  // what is not less by this factor is not worth another search
 
@@ -147,45 +147,79 @@ class LayoutFinder {
     return found;
   }
 
-  // Two axes at once; one after the other where that is too much, or finds nothing.
+  // Axes that are open, and which of them cut only together.
+  struct Opening {
+    AxisSet axes;
+    std::vector<AxisList> joined = {};
+  };
+
+  // All axes as one, then as two; two of them at once, as if the others were not there, or one after the other where that
+  // is too much, or finds nothing; then all at once from the best of these, if that is not too much. The best of all.
   std::optional<SolvedLayouts> Solve(double price) {
-    std::vector<int> axes;
+    AxisList axes;
     for (int axis = 0; axis < graph_.mesh().num_axes(); ++axis)
       if (graph_.mesh().axis(axis).size > 1) axes.push_back(axis);
-    std::vector<AxisSet> all, pairs, single;
+    std::vector<Opening> pairs, single;
     for (size_t i = 0; i < axes.size(); ++i) {
-      single.push_back(AxisSet(AxisList{axes[i]}));
-      for (size_t j = 0; j < i; ++j) pairs.push_back(AxisSet(AxisList{axes[j], axes[i]}));
+      single.push_back({AxisSet(AxisList{axes[i]})});
+      for (size_t j = 0; j < i; ++j) pairs.push_back({AxisSet(AxisList{axes[j], axes[i]})});
     }
-    if (axes.size() > 1)
-      if (std::optional<SolvedLayouts> found = Descend(pairs, price);
-          found.has_value() && (found->is_better || found->is_optimal))
-        return found;
-    return Descend(single, price);
+    if (axes.size() < 2) return Descend(single, price, Start(nullptr));
+    std::optional<SolvedLayouts> best;
+    const auto keep = [&](std::optional<SolvedLayouts> found) {
+      if (found.has_value() && (!best.has_value() || found->cost < best->cost)) best = std::move(found);
+    };
+    keep(Descend({{AxisSet(axes), {axes}}}, price, Start(nullptr)));
+    for (auto second = axes.begin() + 1; axes.size() > 2 && second != axes.end(); ++second)
+      keep(Descend({{AxisSet(axes), {AxisList(axes.begin(), second), AxisList(second, axes.end())}}}, price,
+                   Start(best.has_value() ? &*best : nullptr)));
+    std::optional<SolvedLayouts> found = Descend(pairs, price, Start(best.has_value() ? &*best : nullptr));
+    const bool is_known = found.has_value() && (found->is_better || found->is_optimal);
+    if (!is_known) keep(Descend(single, price, Start(nullptr)));
+    std::optional<double> bound;
+    if (is_known && axes.size() == 2) bound = found->lower_bound;
+    keep(std::move(found));
+    if (axes.size() > 2 && best.has_value()) {
+      const SolvedLayouts from = *best;
+      std::optional<SolvedLayouts> all = Descend({{AxisSet(axes)}}, price, &from, &from);
+      if (all.has_value()) bound = all->lower_bound;
+      keep(std::move(all));
+    }
+    if (best.has_value()) best->lower_bound = std::min(bound.value_or(LeastArithmetic()), best->cost);
+    return best;
+  }
+
+  // Where a search starts, unless it has found something itself: there, or where one at another price ended.
+  const SolvedLayouts* Start(const SolvedLayouts* start) const {
+    return start != nullptr ? start : last_.has_value() ? &*last_ : nullptr;
   }
 
   // Lays values out along one of the sets of axes after the other, with what was found along the others, until nothing
-  // costs less.
-  std::optional<SolvedLayouts> Descend(const std::vector<AxisSet>& sets, double price) {
+  // costs less. from: layouts that values have before; null: those of Propagate.
+  std::optional<SolvedLayouts> Descend(const std::vector<Opening>& sets, double price,
+                                       const SolvedLayouts* start, const SolvedLayouts* from = nullptr) {
     Graph laid_out = opened_, propagated = propagated_;
     std::vector<std::optional<Choice>> choices = choices_;
+    if (from != nullptr) {
+      PinAs(*from, laid_out);
+      propagated = Propagate(laid_out).graph;
+      choices = ChooseCuts(propagated, options_.topology, Replication());
+    }
     std::optional<SolvedLayouts> best;
     AxisSet seen;
     size_t failures = 0;
     for (size_t step = 0; failures < sets.size() && step < kMostSteps * sets.size(); ++step) {
-      const AxisSet open = sets[step % sets.size()];
-      std::optional<SolvedLayouts> found =
-          SolveLayouts(opened_, propagated, choices, options_.topology, Replication(),
-                       {.open = {.arguments = open, .fixed = seen.Minus(open), .pool = &pool_},
-                        .byte_seconds = price,
-                        .may_compute_more = true,
-                        .counts_all = true,
-                        .fold = &fold_,
-                        .max_table_entries = kMostTableEntries,
-                        .max_entries = kMostEntries,
-                        .start = best.has_value()    ? &*best
-                                 : last_.has_value() ? &*last_
-                                                     : nullptr});
+      const auto& [open, joined] = sets[step % sets.size()];
+      std::optional<SolvedLayouts> found = SolveLayouts(
+          opened_, propagated, choices, options_.topology, Replication(),
+          {.open = {.arguments = open, .fixed = seen.Minus(open), .joined = joined, .pool = &pool_},
+           .byte_seconds = price,
+           .may_compute_more = true,
+           .counts_all = true,
+           .fold = &fold_,
+           .max_table_entries = kMostTableEntries,
+           .max_entries = kMostEntries,
+           .start = best.has_value() ? &*best : start});
       seen = seen.Union(open);
       ++failures;
       if (!found.has_value() || (best.has_value() && found->cost >= best->cost * kBetter)) continue;
@@ -198,8 +232,6 @@ class LayoutFinder {
       propagated = Propagate(laid_out).graph;
       choices = ChooseCuts(propagated, options_.topology, Replication());
     }
-    // Of all axes together, no more is known than what the operations take.
-    if (best.has_value() && sets.size() > 1) best->lower_bound = LeastArithmetic();
     return best;
   }
 

@@ -40,9 +40,9 @@ struct FoundLayouts {
   std::vector<Pin> pins;       // those that the user has not given
   StepCost cost;               // of the compiled step
   double compute_seconds = 0;  // its floating-point operations
-  // How much less the search's cost could be, as a part of it. 0: it is the least of all layouts that are looked at; on
-  // meshes of more than two axes, where a bound is known of the operations alone, it is never 0 if a step sends anything. 1: nothing is
-  // known, where tables would be too large, or a manual region says itself how its values lie.
+  // How much less the search's cost could be, as a part of it. 0: it is the least of all layouts that are looked at. Where
+  // tables would be too large, as of large programs on meshes of more than two axes, no more is known than what the
+  // operations take. 1: nothing is known, as where a manual region says itself how its values lie.
   double gap = 0;
   // It fits only as Compile plans it again for the memory budget (spmd/fit_memory.h): in another order, with smaller
   // collectives, with values computed again. `cost` and `compute_seconds` are those of that program.

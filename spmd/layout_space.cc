@@ -13,7 +13,7 @@ namespace meshwork {
 namespace {
 
 // Bounds on what is looked at: on meshes of many axes there are more combinations than differ in cost.
-constexpr size_t kMostCuts = 6;      // of one dim
+constexpr size_t kMostCuts = 6;      // of one dim; with arguments open twice as many
 constexpr size_t kMostLayouts = 32;  // of one value, those apart that owe a sum
 constexpr int kMostRounds = 8;       // in which cuts flow through the program and back
 
@@ -121,29 +121,34 @@ bool LayoutSpace::KeepsFixed(ValueId id, int dim, CutId cut) const {
 
 bool LayoutSpace::AddCut(ValueId id, int dim, CutId cut) {
   Candidates& cuts = cuts_[id][dim];
-  if (cuts.size() >= kMostCuts || Contains(cuts, cut) || kept_[id] || IsLocked(id, dim) ||
+  const size_t most = open_.arguments.empty() ? kMostCuts : 2 * kMostCuts;
+  if (cuts.size() >= most || Contains(cuts, cut) || kept_[id] || IsLocked(id, dim) ||
       !KeepsFixed(id, dim, cut))
     return false;
   cuts.push_back(cut);
   return true;
 }
 
-// Each dim by each of the axes, and by those that follow each other, alone or behind what cuts it now, as far as there
-// are elements for their devices.
+// Each dim by each of the axes, or joined ones, and by those that follow each other, alone or behind what cuts it now, as
+// far as there are elements for their devices.
 void LayoutSpace::Offer(ValueId id) {
   const Mesh& mesh = pinned_.mesh();
   const Shape& shape = pinned_.value(id).type.shape;
+  std::vector<AxisList> units = open_.joined;
+  if (units.empty())
+    for (int axis : open_.arguments.ToList()) units.push_back({axis});
   for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
     const CutId now = TableOf(id).cuts(lies_[id])[d];
     AxisList before;
     if (now != kWhole && !pool_.is_strided(now)) before = pool_.cut(now)[0].axes;
-    for (int first = 0; first < mesh.num_axes(); ++first) {
+    for (size_t first = 0; first < units.size(); ++first) {
       for (const AxisList& major : {AxisList(), before}) {
         AxisList cut = major;
-        for (int axis = first; axis < mesh.num_axes() && open_.arguments.Contains(axis); ++axis) {
-          if (AxisSet(cut).Contains(axis)) break;
-          cut.push_back(axis);
-          if (mesh.axis(axis).size > 1 && mesh.GroupSize(cut) <= shape[d])
+        for (size_t u = first; u < units.size(); ++u) {
+          if (AxisSet(cut).Intersects(AxisSet(units[u]))) break;
+          if (u > first && units[u][0] != units[u - 1].back() + 1) break;
+          cut.insert(cut.end(), units[u].begin(), units[u].end());
+          if (mesh.GroupSize(units[u]) > 1 && mesh.GroupSize(cut) <= shape[d])
             AddCut(id, d, pool_.IdOf({{1, cut}}));
         }
       }

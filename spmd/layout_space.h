@@ -45,6 +45,8 @@ struct OpModes {
 struct OpenAxes {
   AxisSet arguments;  // by these, arguments without pins may be cut, too
   AxisSet fixed;      // by these, every value stays cut as Propagate has it
+  // Which of `arguments` cut only together, in this order; empty: each may cut alone.
+  std::vector<AxisList> joined = {};
   // Of searches of one mesh and topology, which share what they know and run one after the other; null: of this one alone.
   CutPool* pool = nullptr;
 };
