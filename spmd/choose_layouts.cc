@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "meshwork/ir/program.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/plan/explain.h"
 #include "meshwork/spmd/bucket.h"
@@ -18,6 +19,125 @@ Graph LocalOf(const InsertedRelayouts& inserted, const std::vector<OpenedLoop>& 
               const Topology& topology) {
   return Localize(loops.empty() ? inserted.graph : CloseLoops(inserted.graph, loops), {.topology = topology});
 }
+
+// Bounds on programs that are searched once more. Where a value could lie in more ways, the plans between each two of these
+// take longer to find than all the rest.
+constexpr size_t kFewOps = 32;
+constexpr size_t kFewWays = 16;         // in which axes cut one dim each, or none, of a value
+constexpr size_t kFewEntries = 10'000;  // of tables
+constexpr int kMostPrices = 6;  // of a collective, between none and what it takes by the assumed topology
+
+bool HasFewLayouts(const Graph& pinned) {
+  if (pinned.nodes().size() > kFewOps) return false;
+  AxisSet named;
+  int rank = 0;
+  for (const ValueInfo& info : pinned.values()) {
+    if (info.layout.has_value()) named = named.Union(info.layout->ShardedAxes());
+    rank = std::max(rank, info.type.rank());
+  }
+  size_t ways = 1;
+  for (size_t axes = named.ToList().size(); axes > 0 && ways <= kFewWays; --axes)
+    ways *= static_cast<size_t>(rank) + 1;
+  return ways <= kFewWays;
+}
+
+// Keeps what sends least of what searches find.
+class Chooser {
+ public:
+  Chooser(const Graph& pinned, const Graph& propagated, const InsertedRelayouts& now,
+          const std::vector<OpenedLoop>& loops, const Topology& topology, const Replication& replication,
+          int64_t memory_budget)
+      : pinned_(pinned),
+        propagated_(propagated),
+        now_(now),
+        loops_(loops),
+        topology_(topology),
+        replication_(replication),
+        memory_budget_(memory_budget) {}
+
+  // Among the layouts that flow from pins.
+  void TryFlowing() {
+    std::optional<SolvedLayouts> solved = Solve({});
+    if (!solved.has_value() || !solved->is_better) return;
+    InsertedRelayouts inserted = Inserted(*solved);
+    Keep(*std::move(solved), std::move(inserted));
+  }
+
+  // Of the fewest bytes, of the fewest collectives, and what lies between: at the price of a collective at which two
+  // programs cost the same, a third one may cost less.
+  void TryAllLayouts() {
+    const std::optional<Tried> least = TryAt(/*price=*/0);
+    if (!least.has_value() || !topology_.is_assumed()) return;
+    if (const std::optional<Tried> fewest = TryAt(Topology::kAssumedLink.latency); fewest.has_value())
+      TryBetween(*least, *fewest);
+  }
+
+  std::optional<ChosenLayouts> best() && { return std::move(best_); }
+
+ private:
+  // What a program takes, its collectives apart.
+  struct Tried {
+    double seconds;
+    int64_t collectives;
+
+    bool operator==(const Tried&) const = default;
+  };
+
+  std::optional<SolvedLayouts> Solve(const SolveOptions& options) const {
+    return SolveLayouts(pinned_, propagated_, now_.choices, topology_, replication_, options);
+  }
+  InsertedRelayouts Inserted(SolvedLayouts& solved) const {
+    return InsertOwing(solved.propagated, topology_, replication_, std::move(solved.choices));
+  }
+
+  void Keep(SolvedLayouts solved, InsertedRelayouts inserted) {
+    if (SendsLess(inserted, best_.has_value() ? best_->inserted : now_, loops_, topology_, memory_budget_))
+      best_ = {std::move(solved.propagated), std::move(inserted), std::move(solved.decisions)};
+  }
+
+  // Nothing if the search is too large.
+  std::optional<Tried> TryAt(double price) {
+    std::optional<SolvedLayouts> solved = Solve({.open = {.is_wide = true, .pool = &pool_},
+                                                 .collective_seconds = price,
+                                                 .max_table_entries = kFewEntries});
+    if (!solved.has_value()) return std::nullopt;
+    if (!solved->is_better) return TriedOf(now_);
+    InsertedRelayouts inserted = Inserted(*solved);
+    const Tried tried = TriedOf(inserted);
+    Keep(*std::move(solved), std::move(inserted));
+    return tried;
+  }
+
+  void TryBetween(const Tried& less, const Tried& fewer) {
+    if (less.collectives <= fewer.collectives || less.seconds >= fewer.seconds ||
+        num_prices_++ == kMostPrices)
+      return;
+    const std::optional<Tried> between =
+        TryAt((fewer.seconds - less.seconds) / static_cast<double>(less.collectives - fewer.collectives));
+    if (!between.has_value() || *between == less || *between == fewer) return;
+    TryBetween(less, *between);
+    TryBetween(*between, fewer);
+  }
+
+  Tried TriedOf(const InsertedRelayouts& inserted) const {
+    const Graph local = LocalOf(inserted, loops_, topology_);
+    const StepCost cost = CostOf(local, topology_);
+    return {static_cast<double>(cost.bytes) / Topology::kAssumedLink.bandwidth +
+                CountFlops(local) / topology_.flops(),
+            cost.collectives};
+  }
+
+  const Graph& pinned_;
+  const Graph& propagated_;
+  const InsertedRelayouts& now_;
+  const std::vector<OpenedLoop>& loops_;
+  const Topology& topology_;
+  const Replication& replication_;
+  const int64_t memory_budget_;
+  CutPool pool_;
+  int num_prices_ = 0;
+  std::optional<ChosenLayouts> best_;
+};
 
 }  // namespace
 
@@ -42,7 +162,7 @@ bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std
 std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& propagated,
                                            const InsertedRelayouts& now, const std::vector<OpenedLoop>& loops,
                                            const Topology& topology, const Replication& replication,
-                                           int64_t memory_budget) {
+                                           int64_t memory_budget, bool is_short) {
   // Of a weight that must not be gathered the user is asked, rather than given a dearer program.
   if (std::any_of(now.refused.begin(), now.refused.end(),
                   [&](const RefusedGather& gather) { return replication.IsBoundWeight(gather.value); }))
@@ -50,12 +170,10 @@ std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& pro
   if (!MaySolveLayouts(pinned, loops)) return std::nullopt;
   // What moves nothing costs least.
   if (now.moved.empty() && now.refused.empty()) return std::nullopt;
-  std::optional<SolvedLayouts> solved = SolveLayouts(pinned, propagated, now.choices, topology, replication);
-  if (!solved.has_value() || !solved->is_better) return std::nullopt;
-  InsertedRelayouts inserted =
-      InsertOwing(solved->propagated, topology, replication, std::move(solved->choices));
-  if (!SendsLess(inserted, now, loops, topology, memory_budget)) return std::nullopt;
-  return ChosenLayouts{std::move(solved->propagated), std::move(inserted), std::move(solved->decisions)};
+  Chooser chooser(pinned, propagated, now, loops, topology, replication, memory_budget);
+  chooser.TryFlowing();
+  if (!is_short && now.refused.empty() && HasFewLayouts(pinned)) chooser.TryAllLayouts();
+  return std::move(chooser).best();
 }
 
 }  // namespace meshwork

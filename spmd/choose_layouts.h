@@ -3,6 +3,11 @@
 //
 // What SolveLayouts finds is kept if the program made from it sends less than the one that there is, or gathers nothing
 // that is refused where that one does.
+//
+// A program of at most 32 ops on few axes is then searched once more, with all layouts of even blocks for its values. Not
+// for its outputs and variables: no one expects these in blocks that no pin reaches. The search adds up what is sent, and
+// does not know when more collectives are too many. So it is asked several times, with another price of a collective each
+// time; every program found is made, and the one that sends least is kept. Larger programs are left to the first search.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +36,11 @@ bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std
 
 // `propagated`: Propagate's result for `pinned`, whose `loops` are opened; `now`: what is made of it. Nothing if no
 // layouts are found that cost less, and for programs with manual regions. memory_budget: bytes per device (see
-// CompileOptions); what needs more is chosen only if it needs no more than `now`. 0: there is none.
+// CompileOptions); what needs more is chosen only if it needs no more than `now`. 0: there is none. is_short:
+// the program stands for one of more layers (short_program.h), so that it is not small.
 std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& propagated,
                                            const InsertedRelayouts& now, const std::vector<OpenedLoop>& loops,
                                            const Topology& topology, const Replication& replication,
-                                           int64_t memory_budget);
+                                           int64_t memory_budget, bool is_short = false);
 
 }  // namespace meshwork

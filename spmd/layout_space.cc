@@ -13,7 +13,7 @@ namespace meshwork {
 namespace {
 
 // Bounds on what is looked at: on meshes of many axes there are more combinations than differ in cost.
-constexpr size_t kMostCuts = 6;      // of one dim; with arguments open twice as many
+constexpr size_t kMostCuts = 6;  // of one dim; with arguments open, or where a space is wide, twice as many
 constexpr size_t kMostLayouts = 32;  // of one value, those apart that owe a sum
 constexpr int kMostRounds = 8;       // in which cuts flow through the program and back
 
@@ -35,17 +35,19 @@ bool IsRelayout(const Node& node) { return node.row->name == "relayout"; }
 
 LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
                          const std::vector<std::optional<Choice>>& choices, const Fold& fold,
-                         const FoldedNodes& nodes, const OpenAxes& open)
+                         const FoldedNodes& nodes, const OpenAxes& open, double collective_seconds)
     : pinned_(pinned),
       choices_(choices),
       fold_(fold),
       nodes_(nodes),
       open_(open),
+      most_cuts_(open.is_wide || !open.arguments.empty() ? 2 * kMostCuts : kMostCuts),
       pool_(open.pool != nullptr ? *open.pool : own_pool_),
       table_(pinned.values().size(), 0),
       cuts_(pinned.values().size()),
       lies_(pinned.values().size(), 0),
       kept_(KeptValues(pinned)),
+      closed_(kept_),
       may_owe_(pinned.values().size(), false),
       domain_(pinned.values().size(), -1) {
   for (ValueId id = 0; id < static_cast<ValueId>(cuts_.size()); ++id) {
@@ -54,7 +56,7 @@ LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
     const auto found = std::find_if(tables_.begin(), tables_.end(),
                                     [&](const LayoutTable& table) { return table.type() == info.type; });
     table_[id] = static_cast<size_t>(found - tables_.begin());
-    if (found == tables_.end()) tables_.emplace_back(pinned.mesh(), pool_, info.type);
+    if (found == tables_.end()) tables_.emplace_back(pinned.mesh(), pool_, info.type, collective_seconds);
     lies_[id] = TableOf(id).IdOf(*propagated.value(id).layout);
     may_owe_[id] = info.node >= 0 && !info.layout.has_value() && !kept_[id];
     for (CutId cut : TableOf(id).cuts(lies_[id])) {
@@ -71,6 +73,10 @@ LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
   }
   FindKinds();
   Spread();
+  if (open.is_wide) {
+    Widen();
+    Spread();
+  }
   FindDomains();
   for (int n = 0; n < nodes_.size(); ++n) FindModes(n);
 }
@@ -121,8 +127,7 @@ bool LayoutSpace::KeepsFixed(ValueId id, int dim, CutId cut) const {
 
 bool LayoutSpace::AddCut(ValueId id, int dim, CutId cut) {
   Candidates& cuts = cuts_[id][dim];
-  const size_t most = open_.arguments.empty() ? kMostCuts : 2 * kMostCuts;
-  if (cuts.size() >= most || Contains(cuts, cut) || kept_[id] || IsLocked(id, dim) ||
+  if (cuts.size() >= most_cuts_ || Contains(cuts, cut) || closed_[id] || IsLocked(id, dim) ||
       !KeepsFixed(id, dim, cut))
     return false;
   cuts.push_back(cut);
@@ -169,6 +174,35 @@ void LayoutSpace::Spread() {
     changed = false;
     for (int n = 0; n < count; ++n) changed |= visit(n);
     for (int n = count; n-- > 0;) changed |= visit(n);
+  }
+}
+
+// No one expects blocks of an output that no pin reaches: outputs and variables are closed, and all other values get every
+// cut into equal blocks.
+void LayoutSpace::Widen() {
+  const Mesh& mesh = pinned_.mesh();
+  AxisSet axes;
+  for (const ValueInfo& info : pinned_.values())
+    if (info.layout.has_value()) axes = axes.Union(info.layout->ShardedAxes());
+  std::vector<AxisList> lists = {{}};
+  for (size_t i = 0; i < lists.size() && lists.size() <= most_cuts_; ++i) {
+    for (int axis : axes.ToList()) {
+      if (AxisSet(lists[i]).Contains(axis)) continue;
+      lists.push_back(lists[i]);
+      lists.back().push_back(axis);
+    }
+  }
+  for (const OutputInfo& output : pinned_.outputs()) closed_[fold_.value_of[output.value]] = true;
+  for (const VariableUpdate& update : pinned_.updates())
+    for (ValueId id : {update.value, pinned_.arguments()[update.argument].value})
+      closed_[fold_.value_of[id]] = true;
+  for (ValueId id = 0; id < static_cast<ValueId>(cuts_.size()); ++id) {
+    if (fold_.value_of[id] != id) continue;
+    const Shape& shape = pinned_.value(id).type.shape;
+    for (int d = 0; d < static_cast<int>(shape.size()); ++d)
+      for (const AxisList& list : lists)
+        if (mesh.GroupSize(list) > 1 && shape[d] % mesh.GroupSize(list) == 0)
+          AddCut(id, d, pool_.IdOf({{1, list}}));
   }
 }
 

@@ -7,7 +7,8 @@
 // Axes flow along the letters of the ops' rules, from pinned dims to all others that have the letter, as in
 // Propagate, but every cut that reaches a dim stays a candidate. A way to run an op says how each letter is cut,
 // and which operands owe a sum that the op passes on. The layout that Propagate has found, and the way in which
-// the op runs then, come first.
+// the op runs then, come first. In a wide space every value that does not leave the step may also be cut by any axes that
+// pins name, wherever these flow.
 //
 // Time and memory are near-linear in the program, for few types of values: what is looked at per op is bounded, and
 // ops that are alike, as those of repeated layers are, are looked at once. Not thread-safe.
@@ -47,6 +48,8 @@ struct OpenAxes {
   AxisSet fixed;      // by these, every value stays cut as Propagate has it
   // Which of `arguments` cut only together, in this order; empty: each may cut alone.
   std::vector<AxisList> joined = {};
+  bool is_wide =
+      false;  // into even blocks, by any axes that pins name; not outputs, nor what updates variables
   // Of searches of one mesh and topology, which share what they know and run one after the other; null: of this one alone.
   CutPool* pool = nullptr;
 };
@@ -55,9 +58,11 @@ class LayoutSpace {
  public:
   // `pinned`: the user's program, its loops opened; `propagated`: Propagate's result for it; `choices`: how each
   // op runs there, nothing for relayouts; `fold`: of `propagated`, such that what is alike is pinned alike, and `nodes`
-  // its nodes. All must outlive this. Only values that stand for others are known, and nodes are numbers of classes.
+  // its nodes; collective_seconds: see LayoutTable. All must outlive this. Only values that stand for others are known, and
+  // nodes are numbers of classes.
   LayoutSpace(const Graph& pinned, const Graph& propagated, const std::vector<std::optional<Choice>>& choices,
-              const Fold& fold, const FoldedNodes& nodes, const OpenAxes& open = {});
+              const Fold& fold, const FoldedNodes& nodes, const OpenAxes& open = {},
+              double collective_seconds = 0);
 
   LayoutTable& TableOf(ValueId id) { return tables_[table_[id]]; }
   // The layouts in which a value could be made, by their numbers in its table; one if all its dims are
@@ -108,6 +113,7 @@ class LayoutSpace {
   void Offer(ValueId id);
   bool KeepsFixed(ValueId id, int dim, CutId cut) const;
   void Spread();
+  void Widen();
   // Per letter of the op's rule: how it could be cut, whole apart.
   std::vector<Candidates> OffersTo(int n) const;
   bool SpreadAt(int n);
@@ -137,13 +143,15 @@ class LayoutSpace {
   const Fold& fold_;
   const FoldedNodes& nodes_;
   const OpenAxes open_;
+  const size_t most_cuts_;  // of one dim
   CutPool own_pool_;
   CutPool& pool_;
-  std::deque<LayoutTable> tables_;             // per type
+  std::vector<LayoutTable> tables_;            // per type
   std::vector<size_t> table_;                  // per value
   std::vector<std::vector<Candidates>> cuts_;  // per value and dim
   std::vector<int> lies_;                      // per value: its propagated layout
   std::vector<bool> kept_;                     // per value
+  std::vector<bool> closed_;                   // per value: no more cuts reach it
   std::vector<bool> may_owe_;                  // per value: no argument, not pinned, and within the program
   std::deque<OpKind> kinds_;
   std::vector<int> kind_;  // per node

@@ -57,8 +57,13 @@ const Layout& LayoutTable::layout(int id) {
 double LayoutTable::FoundSeconds(int from, int to, const Topology& topology) {
   std::vector<double>& row = seconds_[from];
   if (row.size() < keys_.size()) row.resize(keys_.size(), -1);
-  const double never = std::numeric_limits<double>::infinity();
-  return row[to] = from == to ? 0 : is_partial(to) ? never : RememberedSeconds(from, to, topology);
+  double& seconds = row[to];
+  if (from == to) return seconds = 0;
+  if (is_partial(to)) return seconds = std::numeric_limits<double>::infinity();
+  seconds = RememberedSeconds(from, to, topology);
+  if (collective_seconds_ > 0 && seconds > 0)
+    seconds += collective_seconds_ * CountCollectives(layout(from), layout(to), type_);
+  return seconds;
 }
 
 // All devices have blocks of the same size, which divides further into a part for each device; and large ones, of which

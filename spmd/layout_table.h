@@ -52,8 +52,9 @@ class CutPool {
 // The layouts of values of one type.
 class LayoutTable {
  public:
-  LayoutTable(const Mesh& mesh, CutPool& pool, Type type)
-      : mesh_(mesh), pool_(pool), type_(std::move(type)) {}
+  // collective_seconds: what each collective takes beside what it sends.
+  LayoutTable(const Mesh& mesh, CutPool& pool, Type type, double collective_seconds = 0)
+      : mesh_(mesh), pool_(pool), type_(std::move(type)), collective_seconds_(collective_seconds) {}
 
   const Type& type() const { return type_; }
   size_t size() const { return keys_.size(); }
@@ -68,7 +69,7 @@ class LayoutTable {
   bool is_partial(int id) const { return keys_[id].owed != 0; }
   AxisSet sharded(int id) const { return keys_[id].sharded; }
 
-  // The time to bring a value from one layout to another. Infinity if it would owe something otherwise than
+  // The time to bring a value from one layout to another, its collectives counted. Infinity if it would owe something otherwise than
   // before.
   double Seconds(int from, int to, const Topology& topology) {
     const std::vector<double>& row = seconds_[from];
@@ -90,6 +91,7 @@ class LayoutTable {
   const Mesh mesh_;
   CutPool& pool_;
   const Type type_;
+  const double collective_seconds_;
   std::vector<Key> keys_;
   std::deque<std::optional<Layout>> layouts_;  // as far as they are asked for
   std::vector<std::vector<double>> seconds_;   // per layout, as far as a row is used; -1: not known yet

@@ -15,6 +15,8 @@
 namespace meshwork {
 namespace {
 
+constexpr int64_t kFewElements = 16;  // of which a part of one counts
+
 bool IsSmaller(const Graph& graph, const Node& node) {
   int64_t bytes = 0;
   for (ValueId id : node.operands) bytes += graph.value(id).type.bytes();
@@ -50,10 +52,22 @@ double SecondsOf(const RelayoutPlan& plan, const Layout& from, const Type& type,
   const int64_t size = DTypeSize(type.dtype);
   const int64_t owed_size = is_picked ? size : DTypeSize(CarriedDType(type.dtype, from.partials()));
   int64_t bytes = 0;
-  bool owes = from.is_partial();
+  const Layout* at = &from;
+  const Shape* shape = &type.shape;
   for (const RelayoutStep& step : plan.steps) {
-    bytes += step.wire_elements * (owes ? owed_size : size);
-    owes = step.result.is_partial();
+    const int64_t element = at->is_partial() ? owed_size : size;
+    // Groups share bytes: where they round down, few elements are more than whole ones.
+    if (step.axes.empty() || step.wire_elements == 0 || step.wire_elements > kFewElements) {
+      bytes += step.wire_elements * element;
+    } else {
+      const int64_t shared =
+          NumElements(step.kind == RelayoutKind::kAllGather ? step.result.LocalShape(step.shape)
+                                                            : at->LocalShape(*shape)) *
+          element;
+      bytes += WireElementsOf(step.kind, shared, shared, step.result.mesh().GroupSize(step.axes));
+    }
+    at = &step.result;
+    shape = &step.shape;
   }
   return static_cast<double>(bytes) / Topology::kAssumedLink.bandwidth;
 }
@@ -92,6 +106,13 @@ double LeastSeconds(const Layout& from, const Layout& to, const Type& type, cons
   if (greedy.steps.size() < 2 || seconds == 0 || SendsTheLeast(greedy, from, to, type.shape)) return seconds;
   return std::min(seconds,
                   SecondsOf(PlanRelayout(from, to, type.shape).value(), from, type, /*is_picked=*/false));
+}
+
+int CountCollectives(const Layout& from, const Layout& to, const Type& type) {
+  const RelayoutPlan plan = PlanRelayout(from, to, type.shape).value();
+  return static_cast<int>(std::count_if(plan.steps.begin(), plan.steps.end(), [](const RelayoutStep& step) {
+    return step.kind != RelayoutKind::kShardSlice && step.kind != RelayoutKind::kReshape;
+  }));
 }
 
 std::optional<std::vector<Layout>> OperandsElsewhere(const Graph& graph, const Node& node, const Layout& to) {

@@ -25,6 +25,8 @@ double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, c
                        bool is_picked = false);
 // As above, by the plan that Localize writes, which may be another than the greedy one where that has several steps.
 double LeastSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology);
+// The collectives of that plan, with the assumed topology.
+int CountCollectives(const Layout& from, const Layout& to, const Type& type);
 
 // What a value is made of is looked at so many ops back: a chain of casts and comparisons is no longer.
 inline constexpr int kMaxElsewhere = 3;

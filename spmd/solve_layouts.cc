@@ -35,7 +35,7 @@ class LayoutSolver {
         fold_(options.fold != nullptr ? *options.fold : RepeatsOf(pinned, propagated, choices, replication)),
         counts_(CountsOf(pinned, fold_, options.counts_all)),
         nodes_(propagated, fold_),
-        space_(pinned, propagated, choices, fold_, nodes_, options.open),
+        space_(pinned, propagated, choices, fold_, nodes_, options.open, options.collective_seconds),
         held_(pinned, fold_, topology, space_),
         costs_(pinned, nodes_, counts_, topology, replication, space_, held_),
         of_value_(pinned.values().size()) {}

@@ -145,8 +145,9 @@ TEST(FindLayoutsTest, OpenedProgramsCompile) {
     }
   }
   EXPECT_GT(count, 100);
-  // Those that a cut of the mesh serves, which is not tried here, and attention with fewer heads of keys than of queries.
-  EXPECT_LE(dearer, 8);
+  // Those that a cut of the mesh serves, which is not tried here, attention with fewer heads of keys than of queries, and
+  // labels that Compile lays out better: it looks at all layouts of a small program.
+  EXPECT_LE(dearer, 9);
 }
 
 TEST(FindLayoutsTest, PinsOfTheUserStay) {

@@ -114,7 +114,7 @@ func f(%a: f32[1048576,1048576] {(a,b,c,d,e,f,g),(h,i,j,k,l,m,n)}) {
 // To multiply what is owed takes each device eight times as long, and sends a sixteenth.
 TEST(CompileTest, SumsArePassedOnWhereDevicesComputeFast) {
   const Graph global = ParseGraph(R"(mesh [x=8]
-func f(%a: f32[64,128] {_,x}, %w: f32[128,512] {x,_}, %v: f32[512,32] {_,_}) {
+func f(%a: f32[64,4096] {_,x}, %w: f32[4096,512] {x,_}, %v: f32[512,32] {_,_}) {
   %p = matmul %a, %w
   %q = matmul %p, %v : f32[64,32] {x,_}
   return q=%q

@@ -24,13 +24,13 @@ using testing::UnorderedElementsAre;
 
 // The space of a program; owns what the space refers to.
 struct SpaceOf {
-  explicit SpaceOf(Graph graph)
+  explicit SpaceOf(Graph graph, const OpenAxes& open = {})
       : pinned(std::move(graph)),
         propagated(Propagate(pinned).graph),
         choices(InsertRelayouts(propagated, {}, Replication()).choices),
         fold(Unfolded(propagated)),
         nodes(propagated, fold),
-        space(pinned, propagated, choices, fold, nodes) {}
+        space(pinned, propagated, choices, fold, nodes, open) {}
   explicit SpaceOf(std::string_view text) : SpaceOf(ParseGraph(text).value()) {}
 
   ValueId IdOf(std::string_view name) const {
@@ -83,6 +83,25 @@ TEST(LayoutSpaceTest, EveryCutThatReachesADimIsACandidate) {
   // The layout of Propagate comes first.
   for (const char* name : {"h", "b", "t", "w"})
     EXPECT_EQ(of.LayoutsOf(name)[0], of.propagated.value(of.IdOf(name)).layout->ToString()) << name;
+}
+
+// A variable that the step writes, what it gets, and outputs are cut as before.
+TEST(LayoutSpaceTest, WhatDoesNotLeaveTheStepIsCutByAllAxesInAWideSpace) {
+  const Graph graph = ParseGraph(R"(mesh [x=2, y=2, z=2]
+func f(%a: f32[8,4] {x,_}, %i: f32[4,6], %g: f32[4,6] {_,y}, var %w: f32[6,5]) {
+  %h = matmul %a, %i
+  %s = reduce_sum %a dims=[0]
+  %v = mul %w, %w
+  update %w = %v
+  return h=%h, s=%s, g=%g
+})")
+                          .value();
+  SpaceOf flowing(graph), wide(graph, {.is_wide = true});
+  EXPECT_THAT(flowing.LayoutsOf("i"), UnorderedElementsAre("{_,_}"));
+  EXPECT_THAT(wide.LayoutsOf("i"), UnorderedElementsAre("{_,_}", "{_,x}", "{_,y}", "{x,_}", "{y,_}", "{x,y}",
+                                                        "{y,x}", "{(x,y),_}", "{(y,x),_}"));
+  for (const char* name : {"a", "h", "s", "v", "w", "g"})
+    EXPECT_EQ(wide.LayoutsOf(name), flowing.LayoutsOf(name)) << name;
 }
 
 TEST(LayoutSpaceTest, WhatIsPinnedHasOneLayout) {

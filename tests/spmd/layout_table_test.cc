@@ -77,6 +77,27 @@ TEST(LayoutTableTest, TypesOfOnePoolDoNotChangeEachOther) {
   }
 }
 
+// As Localize's program does: 3/4 of two times four bytes.
+TEST(LayoutTableTest, AScalarsSumSendsWholeBytes) {
+  CutPool pool;
+  LayoutTable table(Mesh::Parse("x=4").value(), pool, {F32, {}});
+  const Layout whole(Mesh::Parse("x=4").value(), {});
+  const int owing = table.IdOf(whole.WithPartials({{0, ReduceOp::kSum}}));
+  EXPECT_EQ(table.Seconds(owing, table.IdOf(whole), {}), 6 / Topology::kAssumedLink.bandwidth);
+}
+
+TEST(LayoutTableTest, CollectivesCount) {
+  const Type type{F32, {1 << 16, 8}};
+  for (const auto& [from, to, count] : {std::tuple("{x,_}", "{_,_}", 1), std::tuple("{_,_}", "{x,_}", 0),
+                                        std::tuple("{x,_ | sum:y}", "{_,y}", 2)}) {
+    CutPool pool;
+    LayoutTable table(TableMesh(), pool, type), priced(TableMesh(), pool, type, /*collective_seconds=*/1);
+    EXPECT_NEAR(priced.Seconds(priced.IdOf(Of(from)), priced.IdOf(Of(to)), {}),
+                table.Seconds(table.IdOf(Of(from)), table.IdOf(Of(to)), {}) + count, 1e-12)
+        << from << " to " << to;
+  }
+}
+
 TEST(LayoutTableTest, SecondsAreThoseOfTheLeastPlan) {
   const Topology described = Topology::Create(TableMesh(), {{"x", {1e9, 1e-5}}, {"y", {1e10, 1e-6}}}).value();
   for (const Topology& topology : {Topology(), described}) {
