@@ -161,8 +161,8 @@ TEST(BruteForceTest, SmallProgramsSendHardlyMoreThanInAnyLayouts) {
     Compare(SmallDrawer(seed, most).Draw(), fmt::format("seed {}", seed), most, counts);
   PrintCounts(counts);
   EXPECT_GE(counts.compared * 100, static_cast<int64_t>(programs) * 98);
-  // One in a thousand: two gathers that will be one collective count as two in the search; and a program of as many bytes
-  // and less arithmetic is not preferred.
+  // Two of 2,000: two gathers that are joined count as two collectives in the search; and a program of as many bytes and
+  // less arithmetic, which another one of fewer bytes would not beat, is not preferred to the first one.
   EXPECT_LE(counts.worse * 1000, counts.compared);
   EXPECT_LE((counts.worse + counts.more) * 100, counts.compared * 5);
   EXPECT_GE(counts.fewer * 100, counts.compared * 7);  // sums that are passed on
