@@ -164,9 +164,9 @@ class CompileState {
   }
 
   std::optional<Graph> WithChosenLayouts() {
-    std::optional<ChosenLayouts> chosen =
-        ChooseLayouts(pinned_, propagated_.graph, inserted_, loops_, options_.topology,
-                      Replication(pinned_, options_.replication_budget), options_.memory_budget, short_.has_value());
+    std::optional<ChosenLayouts> chosen = ChooseLayouts(
+        pinned_, propagated_.graph, inserted_, loops_, options_.topology,
+        Replication(pinned_, options_.replication_budget), options_.memory_budget, short_.has_value());
     if (!chosen.has_value() || !PaysInTheWhole(*chosen)) return std::nullopt;
     propagated_.graph = std::move(chosen->propagated);
     inserted_ = std::move(chosen->inserted);
