@@ -31,8 +31,8 @@ struct ReportOptions {
   CompileOptions compile = {};
   // How fast a device computes, for the time line. The links are compile.topology's; `workers` does not count.
   Machine machine = {};
-  // So many cheaper layouts are shown at most. Looking for them costs a compile for each of the up to about 64 layouts
-  // that are tried (spmd/cheaper_layouts.h). 0: none are looked for.
+  // So many cheaper layouts are shown at most. Looking for them takes a compile for each that is shown, and for some that
+  // turn out not to be cheaper (spmd/cheaper_layouts.h). 0: none are looked for.
   int64_t alternatives = 16;
 };
 

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -14,11 +15,17 @@
 
 #include "meshwork/base/saturate.h"
 #include "meshwork/base/status.h"
+#include "meshwork/control/loops.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/spmd/choose_cuts.h"
 #include "meshwork/spmd/fold_repeats.h"
+#include "meshwork/spmd/gather_on_use.h"
 #include "meshwork/spmd/optimizer_state.h"
 #include "meshwork/spmd/passes.h"
+#include "meshwork/spmd/propagate.h"
 #include "meshwork/spmd/short_program.h"
+#include "meshwork/spmd/simplify.h"
+#include "meshwork/spmd/solve_layouts.h"
 
 namespace meshwork {
 namespace {
@@ -29,6 +36,16 @@ constexpr int64_t kMostTried = 64;
 constexpr int kRoundsAlike = 4;
 // Programs of few layers are so many layers apart: an even number, as layers may lie in two ways by turns.
 constexpr int kApart = 2;
+// What the planner says is compiled, the best first, until enough are cheaper. Compiles with layouts that turn out not to be
+// cheaper have at most so many ops together, or are as many as layouts are asked for.
+constexpr int64_t kMostCompiledNodes = 4096;
+// In programs of so few ops, all are compiled as far as that number allows, as the planner counts no halos, and no collectives
+// that become one. In larger ones, what it says saves this part of the step.
+constexpr int64_t kFewNodes = 256;
+constexpr double kWorthTrying = 0.005;
+// On meshes of more axes there are so many layouts that to know what each relayout takes would take longer than compiles.
+constexpr int kMostAxes = 2;
+constexpr double kLeastLatency = 1e-12;  // seconds: a collective counts less than a byte
 // Costs are reckoned if, for the step as it is, they come as close to what it costs: this part of it.
 constexpr double kReckoned = 0.01;
 
@@ -54,6 +71,12 @@ struct Candidate {
   int64_t others = 0;               // of other layers
 };
 
+int NumAxesThatCut(const Mesh& mesh) {
+  int count = 0;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) count += mesh.axis(axis).size > 1;
+  return count;
+}
+
 // Every layout that differs in one step.
 std::vector<Layout> Neighbours(const Layout& layout) {
   std::vector<Layout> all;
@@ -68,6 +91,7 @@ std::vector<Layout> Neighbours(const Layout& layout) {
     if (layout.dim(d).empty()) continue;
     AxisList rest = layout.dim(d);
     const int minor = rest.back();
+    if (mesh.axis(minor).size == 1) continue;
     rest.pop_back();
     const Layout dropped = layout.WithDim(d, rest);
     all.push_back(dropped);
@@ -109,10 +133,26 @@ class States {
   std::vector<bool> is_of_weight_;  // per value
 };
 
+struct TrialResult {
+  StepCost cost;
+  double work;
+  std::vector<ExplainedCollective> collectives = {};
+};
+
+std::tuple<double, int64_t, int64_t> WeightOf(const TrialResult& result) {
+  return {result.cost.seconds, result.cost.bytes, result.cost.collectives};
+}
+
+bool IsCheaper(const TrialResult& a, const TrialResult& b) {
+  return WeightOf(a) < WeightOf(b) && a.work <= b.work * kSameWork;
+}
+
 // The step with one layout changed: the whole program, or where layers repeat, two programs of few of them, of which the
 // second has kApart more.
 class Trials {
  public:
+  using Result = TrialResult;
+
   Trials(const Graph& global, const CompileOptions& options)
       : global_(global), options_(options), states_(global) {
     options_.verify = false;
@@ -131,7 +171,6 @@ class Trials {
   }
 
   bool repeats() const { return !short_.empty(); }
-  void LookAtAll() { short_.clear(); }
   // Of the program that Rank compiles.
   int64_t nodes() const {
     return static_cast<int64_t>((repeats() ? short_[0].graph : global_).nodes().size());
@@ -177,11 +216,6 @@ class Trials {
                        {.left_out = {"choose_layouts"}});
   }
 
-  struct Result {
-    StepCost cost;
-    double work;
-    std::vector<ExplainedCollective> collectives = {};
-  };
   // Of the whole step, compiled with the candidate; nothing if budgets do not allow that.
   std::optional<Result> CostsInFull(const Candidate& candidate) const {
     const absl::StatusOr<Program> program = Compile(With(global_, nullptr, &candidate), options_);
@@ -190,26 +224,51 @@ class Trials {
     return Result{then.cost, WorkOf(program->body), std::move(then.collectives)};
   }
 
-  // The same by few layers; null: without a candidate. Nothing also where a layer more would cost less, which cannot go on
-  // for many. REQUIRES: repeats().
-  std::optional<Result> Reckoned(const Candidate* candidate) const {
+  // The same by few layers. Nothing also where these are not cheaper, or a layer more would cost less, which cannot go on
+  // for many. REQUIRES: repeats(), and Reckons() if some was cheaper before.
+  std::optional<Result> Reckoned(const Candidate& candidate) {
     std::vector<Result> results;
-    for (const ShortProgram& few : short_) {
-      const absl::StatusOr<Program> program = Compile(With(few.graph, &few.value_of, candidate), options_);
-      if (!program.ok()) return std::nullopt;
-      results.push_back({CostOf(program->body, options_.topology), WorkOf(program->body)});
+    for (size_t i = 0; i < short_.size(); ++i) {
+      const std::optional<Result>& as_is = AsIs(i);
+      const std::optional<Result> few = as_is.has_value() ? ResultOf(i, &candidate) : std::nullopt;
+      if (!few.has_value() || !IsCheaper(*few, *as_is)) return std::nullopt;
+      results.push_back(*few);
     }
     return Extended(results[0], results[1]);
   }
-  // Whether that comes to what the step costs as it is: `now`. REQUIRES: repeats().
-  bool Reckons(const StepCost& now) const {
-    const std::optional<Result> reckoned = Reckoned(nullptr);
+  // Whether few layers say what the step costs as it is: `now`. REQUIRES: repeats().
+  bool Reckons(const StepCost& now) {
+    if (!AsIs(0).has_value() || !AsIs(1).has_value()) return false;
+    const std::optional<Result> reckoned = Extended(*AsIs(0), *AsIs(1));
     const auto is_near = [](auto a, auto b) {
       return std::abs(static_cast<double>(a) - static_cast<double>(b)) <= kReckoned * static_cast<double>(b);
     };
     return reckoned.has_value() && is_near(reckoned->cost.bytes, now.bytes) &&
            is_near(reckoned->cost.collectives, now.collectives) &&
            is_near(reckoned->cost.seconds, now.seconds) && is_near(reckoned->cost.peak_bytes, now.peak_bytes);
+  }
+
+  // Per candidate, how much more the planner says that the step takes (solve_layouts.h), looking at few layers where they repeat.
+  // Nothing where it does not know the program.
+  std::optional<std::vector<double>> MoreSeconds(const std::vector<Candidate>& candidates) const {
+    const Graph& looked_at = repeats() ? short_[0].graph : global_;
+    if (HasLoops(looked_at) || NumAxesThatCut(looked_at.mesh()) > kMostAxes) return std::nullopt;
+    std::vector<ValueId> to_folded, to_marked;
+    const Graph graph = MarkUses(FoldSizes(looked_at, &to_folded), &to_marked);
+    if (!MaySolveLayouts(graph, {})) return std::nullopt;
+    const Graph propagated = Propagate(graph).graph;
+    std::vector<PinChange> changes;
+    for (const Candidate& candidate : candidates) {
+      std::set<ValueId> few;
+      for (ValueId id : candidate.alike)
+        few.insert(to_marked[to_folded[repeats() ? short_[0].value_of[id] : id]]);
+      changes.push_back({{few.begin(), few.end()}, candidate.layout.WithoutTrivialAxes()});
+    }
+    const Topology topology = TopologyOfBytes(graph.mesh());
+    std::optional<std::vector<double>> more =
+        CostsOfChanges(graph, propagated, ChooseCuts(propagated, topology, Replication()), topology, changes);
+    for (size_t i = 0; more.has_value() && i < candidates.size(); ++i) (*more)[i] *= TimesOf(candidates[i]);
+    return more;
   }
 
   // How many values of the whole program each one stands for, on average, that the candidate changes in the program that
@@ -267,6 +326,29 @@ class Trials {
     return whole;
   }
 
+  // Of one of the short programs; null: without a candidate.
+  std::optional<Result> ResultOf(size_t i, const Candidate* candidate) const {
+    const ShortProgram& few = short_[i];
+    const absl::StatusOr<Program> program = Compile(With(few.graph, &few.value_of, candidate), options_);
+    if (!program.ok()) return std::nullopt;
+    return Result{CostOf(program->body, options_.topology), WorkOf(program->body)};
+  }
+
+  // Where times are not known, bytes count first, and then collectives.
+  Topology TopologyOfBytes(const Mesh& mesh) const {
+    if (!options_.topology.is_assumed()) return options_.topology;
+    std::vector<Topology::AxisLink> links;
+    for (int axis = 0; axis < mesh.num_axes(); ++axis)
+      links.push_back({mesh.axis(axis).name, {Topology::kAssumedLink.bandwidth, kLeastLatency}});
+    return Topology::Create(mesh, links).value();
+  }
+
+  const std::optional<Result>& AsIs(size_t i) {
+    as_is_.resize(short_.size());
+    if (!as_is_[i].has_value()) as_is_[i] = ResultOf(i, nullptr);
+    return as_is_[i];
+  }
+
   // `value_of`: of the whole program's values, those of `graph`; null: themselves.
   static Graph With(const Graph& graph, const std::vector<ValueId>* value_of, const Candidate* candidate) {
     Graph changed = graph;
@@ -280,7 +362,9 @@ class Trials {
   CompileOptions options_;
   const States states_;
   std::vector<ShortProgram> short_;  // two, or none
-  int64_t layers_ = 0;               // that the first lacks
+  std::vector<std::optional<Result>>
+      as_is_;           // what these cost without a candidate, as far as it is asked for
+  int64_t layers_ = 0;  // that the first lacks
 };
 
 std::string NameOf(const Graph& global, const ValueInfo& info) {
@@ -289,80 +373,107 @@ std::string NameOf(const Graph& global, const ValueInfo& info) {
                      info.type.ToString());
 }
 
-}  // namespace
-
-LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const CompileOptions& options,
-                            const CheaperOptions& cheaper) {
-  const auto weight = [](const StepCost& cost) {
-    return std::tuple(cost.seconds, cost.bytes, cost.collectives);
-  };
-  const StepCost now = CostOf(program.body, options.topology);
-  const double work = WorkOf(program.body);
-  Trials trials(global, options);
-  if (trials.repeats() && !trials.Reckons(now)) trials.LookAtAll();
-  std::vector<Candidate> candidates = trials.Candidates();
-  LayoutSearch search{.layouts = std::ssize(candidates),
-                      .by_few_layers = trials.repeats() && !cheaper.in_full};
-  search.tried = std::min({search.layouts, kMostTried,
-                           std::max<int64_t>(1, cheaper.most_nodes / std::max<int64_t>(1, trials.nodes()))});
-  candidates.erase(candidates.begin() + search.tried, candidates.end());
-
-  // The best by what a quick compile says: of few layers, by what all of them save.
-  StepCost ranked_now = now;
-  double ranked_work = work;
-  if (trials.repeats()) {
-    const absl::StatusOr<Program> quick = trials.Rank(nullptr);
-    MESHWORK_CHECK(quick.ok(), "a program of few layers, which has compiled");
-    ranked_now = CostOf(quick->body, options.topology);
-    ranked_work = WorkOf(quick->body);
-  }
+// Those that make the step cheaper, the best first, by what quick compiles say: of few layers, by what all of them save.
+std::vector<const Candidate*> RankedByCompiling(const Trials& trials, std::span<const Candidate> candidates,
+                                                const Topology& topology) {
   struct Ranked {
     const Candidate* candidate;
     double seconds, bytes;  // more than now, in the whole
     int64_t collectives;
   };
+  const auto rank = [&](const Candidate* candidate) -> std::optional<TrialResult> {
+    const absl::StatusOr<Program> program = trials.Rank(candidate);
+    if (!program.ok()) return std::nullopt;
+    return TrialResult{CostOf(program->body, topology), WorkOf(program->body)};
+  };
+  const std::optional<TrialResult> now = rank(nullptr);
+  MESHWORK_CHECK(now.has_value(), "a program which has compiled");
   std::vector<Ranked> ranked;
   for (const Candidate& candidate : candidates) {
-    const absl::StatusOr<Program> other = trials.Rank(&candidate);
-    if (!other.ok() || WorkOf(other->body) > ranked_work * kSameWork) continue;
-    const StepCost cost = CostOf(other->body, options.topology);
-    if (weight(cost) >= weight(ranked_now)) continue;
+    const std::optional<TrialResult> other = rank(&candidate);
+    if (!other.has_value() || !IsCheaper(*other, *now)) continue;
     const double times = trials.TimesOf(candidate);
-    ranked.push_back({&candidate, times * (cost.seconds - ranked_now.seconds),
-                      times * static_cast<double>(cost.bytes - ranked_now.bytes),
-                      cost.collectives - ranked_now.collectives});
+    ranked.push_back({&candidate, times * (other->cost.seconds - now->cost.seconds),
+                      times * static_cast<double>(other->cost.bytes - now->cost.bytes),
+                      other->cost.collectives - now->cost.collectives});
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
     return std::tie(a.seconds, a.bytes, a.collectives) < std::tie(b.seconds, b.bytes, b.collectives);
   });
+  std::vector<const Candidate*> best;
+  for (const Ranked& one : ranked) best.push_back(one.candidate);
+  return best;
+}
 
-  std::vector<LayoutChange>& changes = search.changes;
-  std::set<ValueId> seen;  // one layout per value
-  int refused = 0;
-  for (const Ranked& one : ranked) {
-    const Candidate& candidate = *one.candidate;
-    if (std::ssize(changes) == cheaper.most || refused > cheaper.most) break;
-    if (seen.contains(candidate.value)) continue;
-    std::optional<Trials::Result> then =
-        search.by_few_layers ? trials.Reckoned(&candidate) : trials.CostsInFull(candidate);
-    if (!then.has_value()) {
-      ++refused;
-      continue;
-    }
-    if (weight(then->cost) >= weight(now) || then->work > work * kSameWork) continue;
-    seen.insert(candidate.value);
-    const ValueInfo& info = global.value(candidate.value);
-    changes.push_back({.value = NameOf(global, info),
-                       .others = candidate.others,
-                       .from = info.layout->ToString(),
-                       .to = candidate.layout.ToString(),
-                       .location = info.location.ToString(),
-                       .cost = then->cost,
-                       .collectives = std::move(then->collectives)});
+// Those that save something by what the planner says, the best first; in a program of few ops, all.
+// more: seconds, per candidate; seconds: of the step now.
+std::vector<const Candidate*> RankedByPlanner(std::span<const Candidate> candidates,
+                                              const std::vector<double>& more, double seconds,
+                                              bool has_few_nodes) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < more.size(); ++i)
+    if (has_few_nodes || more[i] <= -kWorthTrying * seconds) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return more[a] < more[b]; });
+  std::vector<const Candidate*> best;
+  for (size_t i : order) best.push_back(&candidates[i]);
+  return best;
+}
+
+}  // namespace
+
+LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const CompileOptions& options,
+                            const CheaperOptions& cheaper) {
+  const TrialResult now{CostOf(program.body, options.topology), WorkOf(program.body)};
+  Trials trials(global, options);
+  const std::vector<Candidate> candidates = trials.Candidates();
+  LayoutSearch search{.layouts = std::ssize(candidates), .tried = std::ssize(candidates)};
+  const int64_t nodes = std::max<int64_t>(1, trials.nodes());
+  std::vector<const Candidate*> ranked;
+  bool tries_all = false;
+  if (const std::optional<std::vector<double>> more = trials.MoreSeconds(candidates)) {
+    const double seconds = options.topology.is_assumed()
+                               ? static_cast<double>(now.cost.bytes) / Topology::kAssumedLink.bandwidth
+                               : now.cost.seconds;
+    tries_all = nodes <= kFewNodes;
+    ranked = RankedByPlanner(candidates, *more, seconds, tries_all);
+  } else {
+    search.tried = std::min({search.layouts, kMostTried, std::max<int64_t>(1, cheaper.most_nodes / nodes)});
+    ranked = RankedByCompiling(trials, std::span(candidates).first(search.tried), options.topology);
   }
-  std::stable_sort(changes.begin(), changes.end(), [&](const LayoutChange& a, const LayoutChange& b) {
-    return weight(a.cost) < weight(b.cost);
-  });
+  search.by_few_layers = trials.repeats() && !cheaper.in_full;
+
+  std::vector<std::pair<const Candidate*, TrialResult>> found;
+  std::set<ValueId> seen;
+  int64_t left = std::max<int64_t>(cheaper.most, kMostCompiledNodes / nodes);
+  for (const Candidate* candidate : ranked) {
+    if (left < 0 || (!tries_all && std::ssize(seen) == cheaper.most)) break;
+    if (!tries_all && seen.contains(candidate->value)) continue;
+    std::optional<TrialResult> then;
+    if (search.by_few_layers) {
+      then = trials.Reckoned(*candidate);
+      search.by_few_layers = !then.has_value() || !found.empty() || trials.Reckons(now.cost);
+    }
+    if (!search.by_few_layers) then = trials.CostsInFull(*candidate);
+    const bool is_cheaper = then.has_value() && IsCheaper(*then, now);
+    if (!is_cheaper || tries_all) --left;
+    if (!is_cheaper) continue;
+    seen.insert(candidate->value);
+    found.emplace_back(candidate, *std::move(then));
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return WeightOf(a.second) < WeightOf(b.second); });
+  for (auto& [candidate, then] : found) {
+    if (std::ssize(search.changes) == cheaper.most) break;
+    if (seen.erase(candidate->value) == 0) continue;  // one layout per value
+    const ValueInfo& info = global.value(candidate->value);
+    search.changes.push_back({.value = NameOf(global, info),
+                              .others = candidate->others,
+                              .from = info.layout->ToString(),
+                              .to = candidate->layout.ToString(),
+                              .location = info.location.ToString(),
+                              .cost = then.cost,
+                              .collectives = std::move(then.collectives)});
+  }
   return search;
 }
 

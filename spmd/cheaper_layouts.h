@@ -10,19 +10,25 @@ namespace meshwork {
 
 struct CheaperOptions {
   int most = 3;  // layouts that are returned, at most
-  // So many nodes the compiles together have at most that choose among the layouts; one is tried at least.
+  // Of programs that the planner does not know: so many nodes the compiles together have at most that choose among the
+  // layouts; one is tried at least.
   int64_t most_nodes = int64_t{1} << 18;
   bool in_full = false;  // of a program whose layers repeat, too, what is returned is compiled as a whole
 };
 
-// Tries other layouts for the values pinned in `global` – an axis of a dim dropped, moved to another dim, or
-// a free axis added –, each by compiling with it. Returns the best layout for each value, at most `most`, the
-// cheapest first: those with which the step sends less (or takes less time, if options.topology is known)
-// without a device computing more. An optimizer's state changes with its weight. At most about 64 layouts are
-// tried, those of the largest values; fewer for a large program, see most_nodes.
+// Looks for other layouts of the values pinned in `global` – an axis of a dim dropped, moved to another dim, or a free axis
+// added. Returns the best layout for each value, at most `most`, the cheapest first: those with which the step sends less
+// (or takes less time, if options.topology is known) without a device computing more. An optimizer's state changes with its
+// weight.
+//
+// The planner says what each would save (CostsOfChanges, solve_layouts.h), and those that save most are compiled, until
+// enough are found, or too many turn out not to be cheaper. So it takes a fraction of a compile, and a compile for each of
+// the few layouts that are worth one. Of a program that the planner does not know, as one with loops, and on meshes of more than
+// two axes, about 64 layouts are tried by a compile each, those of the largest values; fewer for a large program, see
+// most_nodes.
 //
 // Where layers repeat (fold_repeats.h), a value changes together with those of other layers that are like it, and programs
-// of few of the layers are compiled (short_program.h): each further layer costs the same, so the cost of the whole follows
+// of few of the layers are looked at (short_program.h): each further layer costs the same, so the cost of the whole follows
 // from two that are two layers apart. Not where that does not come to what the step costs as it is, nor with a memory budget.
 // REQUIRES: `program` is the result of Compile for `global` with these options. Pure, thread-safe.
 LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const CompileOptions& options = {},

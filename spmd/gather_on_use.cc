@@ -164,7 +164,7 @@ bool GathersOnUse(const Graph& graph) {
                      [&](const Argument& argument) { return IsKeptVariable(graph, argument); });
 }
 
-Graph MarkUses(const Graph& graph) {
+Graph MarkUses(const Graph& graph, std::vector<ValueId>* to) {
   Rewriter rewriter(graph);
   std::vector<bool> kept(graph.values().size(), false);
   for (const Argument& argument : graph.arguments()) kept[argument.value] = IsKeptVariable(graph, argument);
@@ -182,6 +182,9 @@ Graph MarkUses(const Graph& graph) {
     rewriter.Copy(node);
     for (const auto& [id, copy] : as_kept) rewriter.Set(id, copy);
   }
+  if (to != nullptr)
+    for (ValueId id = 0; id < static_cast<ValueId>(graph.values().size()); ++id)
+      to->push_back(rewriter.Map(id));
   return std::move(rewriter).Finish();
 }
 

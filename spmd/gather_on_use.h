@@ -33,8 +33,8 @@ bool IsUse(const Node& node, const std::vector<bool>& kept);
 // Whether the program has variables that are gathered on use; if not, the passes below do nothing.
 bool GathersOnUse(const Graph& graph);
 
-// `graph`: global, before Propagate.
-Graph MarkUses(const Graph& graph);
+// `graph`: global, before Propagate. `to`, where it is asked for: per value of `graph`, its value in the result.
+Graph MarkUses(const Graph& graph, std::vector<ValueId>* to = nullptr);
 
 // `local`: after all passes that share or join nodes. Law: the same nodes, in another order.
 Graph PlaceGathers(const Graph& local);

@@ -9,10 +9,12 @@ constexpr size_t kMostStates = 160;  // of one value
 
 }  // namespace
 
-HeldValues::HeldValues(const Graph& pinned, const Fold& fold, const Topology& topology, LayoutSpace& space)
+HeldValues::HeldValues(const Graph& pinned, const Fold& fold, const Topology& topology, LayoutSpace& space,
+                       bool few_others)
     : pinned_(pinned),
       topology_(topology),
       space_(space),
+      few_others_(few_others),
       readers_(pinned.values().size()),
       kind_(pinned.values().size(), 0) {
   for (int n = 0; n < static_cast<int>(pinned.nodes().size()); ++n) {
@@ -47,6 +49,8 @@ std::vector<Held> HeldValues::StatesOf(ValueId id) {
     for (size_t l = 0; l < count.size() && states.size() < kMostStates; ++l) {
       const int other = static_cast<int>(l);
       if (other == form || count[l] < needed) continue;
+      const bool is_whole = table.sharded(other).empty() && !table.is_partial(other);
+      if (few_others_ && form != layouts[0] && other != layouts[0] && !is_whole) continue;
       if (table.is_partial(other) ? table.is_partial(form) || !is_result
                                   : table.Seconds(form, other, topology_) == 0)
         continue;

@@ -23,8 +23,10 @@ struct Held {
 
 class HeldValues {
  public:
-  // All must outlive this.
-  HeldValues(const Graph& pinned, const Fold& fold, const Topology& topology, LayoutSpace& space);
+  // All must outlive this. few_others: a value that lies otherwise than Propagate has it has no further form but that one,
+  // and the whole.
+  HeldValues(const Graph& pinned, const Fold& fold, const Topology& topology, LayoutSpace& space,
+             bool few_others = false);
 
   // REQUIRES, as below: the value stands for others, or for itself. The layouts that it could have come first, alone.
   const std::vector<Held>& of(ValueId id) const { return kinds_[kind_[id]]; }
@@ -39,6 +41,7 @@ class HeldValues {
   const Graph& pinned_;
   const Topology& topology_;
   LayoutSpace& space_;
+  const bool few_others_;
   std::vector<absl::InlinedVector<std::pair<int, size_t>, 2>> readers_;
   std::vector<std::vector<Held>> kinds_;
   std::vector<int> kind_;

@@ -16,6 +16,8 @@ namespace {
 constexpr size_t kMostCuts = 6;  // of one dim; with arguments open, or where a space is wide, twice as many
 constexpr size_t kMostLayouts = 32;  // of one value, those apart that owe a sum
 constexpr int kMostRounds = 8;       // in which cuts flow through the program and back
+// Cuts of further layouts of pins flow along one op; in programs of few ops, along several.
+constexpr int kFewNodesOfSpace = 256, kMostFlowFew = 4;
 
 // f(value, dim, letter) for every dim of the node's tensors that has a letter.
 template <typename F>
@@ -62,7 +64,8 @@ LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
     for (CutId cut : TableOf(id).cuts(lies_[id])) {
       const int d = static_cast<int>(cuts_[id].size());
       cuts_[id].push_back({cut});
-      if (cut != kWhole && !IsLocked(id, d) && KeepsFixed(id, d, kWhole)) cuts_[id].back().push_back(kWhole);
+      if (cut != kWhole && !IsLocked(id, d) && !kept_[id] && KeepsFixed(id, d, kWhole))
+        cuts_[id].back().push_back(kWhole);
     }
   }
   for (const VariableUpdate& update : pinned.updates()) may_owe_[update.value] = false;
@@ -77,6 +80,7 @@ LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
     Widen();
     Spread();
   }
+  SpreadFurther();
   FindDomains();
   for (int n = 0; n < nodes_.size(); ++n) FindModes(n);
 }
@@ -161,19 +165,47 @@ void LayoutSpace::Offer(ValueId id) {
   }
 }
 
+bool LayoutSpace::SpreadThrough(int n) {
+  const Node& node = nodes_[n];
+  if (IsRelayout(node)) return SpreadRelayout(node);
+  const bool changed = node.row->name == "reshape" && SpreadReshape(node);
+  return SpreadAt(n) || changed;
+}
+
+void LayoutSpace::SpreadFurther() {
+  std::vector<bool> is_new(cuts_.size(), false);
+  for (const auto& [id, layout] : open_.further) {
+    const int further = TableOf(id).IdOf(layout);
+    const CutIds cuts = TableOf(id).cuts(further);
+    std::vector<int>& all = further_[id];
+    if (further != lies_[id] && !Contains(all, further)) all.push_back(further);
+    for (size_t d = 0; d < cuts.size(); ++d)
+      if (!Contains(cuts_[id][d], cuts[d])) cuts_[id][d].push_back(cuts[d]);
+    is_new[id] = true;
+  }
+  const int most = nodes_.size() <= kFewNodesOfSpace ? kMostFlowFew : 1;
+  for (int step = 0; step < most; ++step) {
+    const std::vector<bool> was_new = is_new;
+    for (int n = 0; n < nodes_.size(); ++n) {
+      const Node& node = nodes_[n];
+      const auto is_from = [&](ValueId id) { return was_new[id]; };
+      if (std::none_of(node.operands.begin(), node.operands.end(), is_from) &&
+          std::none_of(node.results.begin(), node.results.end(), is_from))
+        continue;
+      if (!SpreadThrough(n)) continue;
+      for (ValueId id : node.operands) is_new[id] = true;
+      for (ValueId id : node.results) is_new[id] = true;
+    }
+  }
+}
+
 void LayoutSpace::Spread() {
-  auto visit = [&](int n) {
-    const Node& node = nodes_[n];
-    if (IsRelayout(node)) return SpreadRelayout(node);
-    const bool changed = node.row->name == "reshape" && SpreadReshape(node);
-    return SpreadAt(n) || changed;
-  };
   const int count = nodes_.size();
   bool changed = true;
   for (int round = 0; changed && round < kMostRounds; ++round) {
     changed = false;
-    for (int n = 0; n < count; ++n) changed |= visit(n);
-    for (int n = count; n-- > 0;) changed |= visit(n);
+    for (int n = 0; n < count; ++n) changed |= SpreadThrough(n);
+    for (int n = count; n-- > 0;) changed |= SpreadThrough(n);
   }
 }
 
@@ -293,6 +325,11 @@ void LayoutSpace::FindDomains() {
     if (fold_.value_of[id] != id) continue;
     Domain domain{table_[id], cuts_[id], {lies_[id]}, kept_[id], may_owe_[id]};
     for (Candidates& candidates : domain.cuts) std::sort(candidates.begin() + 1, candidates.end());
+    if (const auto further = further_.find(id); further != further_.end()) {
+      domain.layouts.insert(domain.layouts.end(), further->second.begin(), further->second.end());
+      domain_[id] = DomainOf(std::move(domain));
+      continue;
+    }
     // Known by its candidates, until its layouts are made.
     const auto& known = of_table_[domain.table];
     const auto found = std::find_if(known.begin(), known.end(), [&](int d) {
@@ -318,7 +355,6 @@ int LayoutSpace::DomainOf(Domain domain) {
 }
 
 void LayoutSpace::MakeLayouts(ValueId id, Domain& domain) {
-  if (domain.is_kept) return;
   std::vector<int>& all = domain.layouts;
   const std::vector<Candidates>& candidates = domain.cuts;
   const Shape& shape = pinned_.value(id).type.shape;

@@ -18,6 +18,9 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "meshwork/ir/graph.h"
@@ -50,6 +53,8 @@ struct OpenAxes {
   std::vector<AxisList> joined = {};
   bool is_wide =
       false;  // into even blocks, by any axes that pins name; not outputs, nor what updates variables
+  // Layouts that values which are pinned could have, too.
+  std::span<const std::pair<ValueId, Layout>> further = {};
   // Of searches of one mesh and topology, which share what they know and run one after the other; null: of this one alone.
   CutPool* pool = nullptr;
 };
@@ -114,6 +119,8 @@ class LayoutSpace {
   bool KeepsFixed(ValueId id, int dim, CutId cut) const;
   void Spread();
   void Widen();
+  void SpreadFurther();
+  bool SpreadThrough(int n);
   // Per letter of the op's rule: how it could be cut, whole apart.
   std::vector<Candidates> OffersTo(int n) const;
   bool SpreadAt(int n);
@@ -146,13 +153,14 @@ class LayoutSpace {
   const size_t most_cuts_;  // of one dim
   CutPool own_pool_;
   CutPool& pool_;
-  std::vector<LayoutTable> tables_;            // per type
-  std::vector<size_t> table_;                  // per value
-  std::vector<std::vector<Candidates>> cuts_;  // per value and dim
-  std::vector<int> lies_;                      // per value: its propagated layout
-  std::vector<bool> kept_;                     // per value
-  std::vector<bool> closed_;                   // per value: no more cuts reach it
-  std::vector<bool> may_owe_;                  // per value: no argument, not pinned, and within the program
+  std::vector<LayoutTable> tables_;                        // per type
+  std::vector<size_t> table_;                              // per value
+  std::vector<std::vector<Candidates>> cuts_;              // per value and dim
+  std::vector<int> lies_;                                  // per value: its propagated layout
+  std::unordered_map<ValueId, std::vector<int>> further_;  // see OpenAxes
+  std::vector<bool> kept_;                                 // per value
+  std::vector<bool> closed_;                               // per value: no more cuts reach it
+  std::vector<bool> may_owe_;  // per value: no argument, not pinned, and within the program
   std::deque<OpKind> kinds_;
   std::vector<int> kind_;  // per node
   std::deque<Domain> domains_;

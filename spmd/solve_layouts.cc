@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "fmt/format.h"
@@ -16,12 +17,18 @@
 #include "meshwork/spmd/move_seconds.h"
 #include "meshwork/spmd/numbering.h"
 #include "meshwork/spmd/propagate.h"
+#include "meshwork/spmd/search/cost_model.h"
 #include "meshwork/spmd/search/min_sum.h"
+#include "meshwork/spmd/search/near_sums.h"
 
 namespace meshwork {
 namespace {
 
 constexpr int kRounds = 1;  // what lies up to so many ops away tells ops apart
+// Of changes of pins: variables that may change with them, and combinations that may be looked at.
+constexpr size_t kNear = 64;
+constexpr double kMostEntriesNear = 300'000;
+constexpr size_t kMostTableEntriesOfChanges = 1'000'000;
 
 class LayoutSolver {
  public:
@@ -36,7 +43,7 @@ class LayoutSolver {
         counts_(CountsOf(pinned, fold_, options.counts_all)),
         nodes_(propagated, fold_),
         space_(pinned, propagated, choices, fold_, nodes_, options.open, options.collective_seconds),
-        held_(pinned, fold_, topology, space_),
+        held_(pinned, fold_, topology, space_, /*few_others=*/!options.open.further.empty()),
         costs_(pinned, nodes_, counts_, topology, replication, space_, held_),
         of_value_(pinned.values().size()) {}
 
@@ -57,6 +64,35 @@ class LayoutSolver {
     solved.lower_bound = std::min(found.lower_bound, solved.cost);
     solved.is_optimal = is_better ? found.is_optimal : cost_now * kLess <= found.lower_bound;
     return solved;
+  }
+
+  std::optional<std::vector<double>> RunChanges(std::span<const PinChange> changes) {
+    if (!MakeProblem()) return std::nullopt;
+    StateLists usual;
+    for (int states : problem_.states()) {
+      usual.emplace_back(static_cast<size_t>(states));
+      std::iota(usual.back().begin(), usual.back().end(), 0);
+    }
+    for (const PinChange& change : changes)
+      for (ValueId id : change.values)
+        if (of_value_[id].index >= 0) usual[of_value_[id].index] = StatesIn(id, space_.layouts(id)[0]);
+    const NearSums sums(problem_, std::move(usual));
+    std::vector<double> more;
+    for (size_t begin = 0, end = 0; begin < changes.size(); begin = end) {
+      std::vector<int> variables;
+      for (ValueId id : changes[begin].values)
+        if (of_value_[id].index >= 0) variables.push_back(of_value_[id].index);
+      std::vector<StateLists> lists;
+      for (; end < changes.size() && changes[end].values == changes[begin].values; ++end) {
+        lists.emplace_back();
+        for (ValueId id : changes[end].values)
+          if (of_value_[id].index >= 0)
+            lists.back().push_back(StatesIn(id, space_.TableOf(id).IdOf(changes[end].layout)));
+      }
+      const std::vector<double> of_these = sums.MoreWith(variables, lists, kNear, kMostEntriesNear);
+      more.insert(more.end(), of_these.begin(), of_these.end());
+    }
+    return more;
   }
 
  private:
@@ -106,12 +142,21 @@ class LayoutSolver {
     const Variable variable = AddVariable(space_.modes(n).count);
     of_node_.push_back(variable);
     if (node.row->name != "relayout" && (variable.index >= 0 || options_.counts_all))
-      AddTable(variable, {}, costs_.Arithmetic(n, options_.may_compute_more));
+      AddTable(variable, {}, Arithmetic(n));
     for (size_t i = 0; i < node.operands.size(); ++i)
       for (const auto& [id, times] : counts_.reads[n][i])
         AddTable(of_value_[id], variable, costs_.Reads(n, i, id, times));
     for (size_t r = 0; r < node.results.size(); ++r)
       AddTable(variable, of_value_[node.results[r]], costs_.Leaves(n, r, node.results[r]));
+  }
+
+  // What a step sends is asked of changes of pins, and not what it computes, but for what may not be.
+  std::vector<double> Arithmetic(int n) const {
+    std::vector<double> costs = costs_.Arithmetic(n, options_.may_compute_more);
+    if (!options_.open.further.empty())
+      for (double& cost : costs)
+        if (cost < kNever) cost = 0;
+    return costs;
   }
 
   // Whether a value is there for a large part of the step.
@@ -131,6 +176,14 @@ class LayoutSolver {
 
   const Held& StateIn(const std::vector<int>& assignment, ValueId id) const {
     return held_.of(id)[StateOf(assignment, of_value_[id])];
+  }
+
+  // The states in which a value lies so.
+  std::vector<int> StatesIn(ValueId id, int layout) const {
+    std::vector<int> states;
+    for (size_t s = 0; s < held_.of(id).size(); ++s)
+      if (held_.of(id)[s].form == layout) states.push_back(static_cast<int>(s));
+    return states;
   }
 
   const Layout& ChosenFor(ValueId id, const std::vector<int>& assignment) {
@@ -265,6 +318,20 @@ std::optional<SolvedLayouts> SolveLayouts(const Graph& pinned, const Graph& prop
                                           const Topology& topology, const Replication& replication,
                                           const SolveOptions& options) {
   return LayoutSolver(pinned, propagated, choices, topology, replication, options).Run();
+}
+
+std::optional<std::vector<double>> CostsOfChanges(const Graph& pinned, const Graph& propagated,
+                                                  const std::vector<std::optional<Choice>>& choices,
+                                                  const Topology& topology,
+                                                  std::span<const PinChange> changes) {
+  std::vector<std::pair<ValueId, Layout>> further;
+  for (const PinChange& change : changes)
+    for (ValueId id : change.values) further.emplace_back(id, change.layout);
+  const Fold fold = Unfolded(pinned);
+  return LayoutSolver(
+             pinned, propagated, choices, topology, Replication(),
+             {.open = {.further = further}, .fold = &fold, .max_table_entries = kMostTableEntriesOfChanges})
+      .RunChanges(changes);
 }
 
 }  // namespace meshwork

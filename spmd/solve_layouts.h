@@ -59,6 +59,12 @@ struct SolveOptions {
   const SolvedLayouts* start = nullptr;
 };
 
+// Values that are pinned alike, and a layout that all of them could have instead.
+struct PinChange {
+  std::vector<ValueId> values;
+  Layout layout;
+};
+
 // Whether the search knows all of a program, whose `loops` are opened: no manual region, which says itself how its
 // values lie, and no relayout that takes a dim as it is, which follows its operand.
 bool MaySolveLayouts(const Graph& pinned, std::span<const OpenedLoop> loops);
@@ -74,5 +80,13 @@ std::optional<SolvedLayouts> SolveLayouts(const Graph& pinned, const Graph& prop
                                           const std::vector<std::optional<Choice>>& choices,
                                           const Topology& topology, const Replication& replication,
                                           const SolveOptions& options = {});
+
+// Per change of pins: how many seconds more the operations of a step take than with the pins as they are, as far as only what
+// is near changes with it (search/near_sums.h): values that nobody has pinned, and ops. Other arguments as there; changes of
+// the same values follow each other. Infinite where the search does not know such a layout. Nothing as above.
+std::optional<std::vector<double>> CostsOfChanges(const Graph& pinned, const Graph& propagated,
+                                                  const std::vector<std::optional<Choice>>& choices,
+                                                  const Topology& topology,
+                                                  std::span<const PinChange> changes);
 
 }  // namespace meshwork

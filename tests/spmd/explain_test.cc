@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
+#include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/spmd/cheaper_layouts.h"
 #include "meshwork/spmd/compile.h"
@@ -174,7 +175,9 @@ TEST(ExplainTest, WhereLayersRepeatFewAreCompiled) {
         return std::abs(static_cast<double>(reckoned - compiled)) <= 0.01 * static_cast<double>(compiled);
       };
       EXPECT_TRUE(is_near(change.cost.bytes, then.bytes)) << change.value << " " << change.to;
-      EXPECT_TRUE(is_near(change.cost.peak_bytes, then.peak_bytes)) << change.value << " " << change.to;
+      // With more layers, another op may be where most is held: then it is more than was reckoned.
+      EXPECT_LE(change.cost.peak_bytes, 1.01 * static_cast<double>(then.peak_bytes));
+      EXPECT_GE(change.cost.peak_bytes, 0.8 * static_cast<double>(then.peak_bytes));
       ++compared;
     }
     // Each as a whole: their collectives are known.
@@ -202,7 +205,7 @@ TEST(ExplainTest, EveryProgramIsSearched) {
       if (!global.ok()) continue;
       const absl::StatusOr<Program> program = Compile(*global);
       if (!program.ok()) continue;
-      const LayoutSearch search = CheaperLayouts(*global, *program, {}, {.most = 100, .most_nodes = 1});
+      const LayoutSearch search = CheaperLayouts(*global, *program, {}, {.most_nodes = 1});
       EXPECT_LE(search.tried, search.layouts);
       ++programs;
     }
@@ -210,12 +213,91 @@ TEST(ExplainTest, EveryProgramIsSearched) {
   EXPECT_GE(programs, 100);
 }
 
-// Of a large program so many as together are no larger than asked for, the largest values first; it is said.
-TEST(ExplainTest, OfALargeProgramFewerLayoutsAreTried) {
-  const Graph global = ParseStep(kStep);
+// Every layout that differs in one step from that of an argument.
+std::vector<Layout> OneStepAway(const Layout& layout) {
+  std::vector<Layout> all;
+  const auto with = [&](int dim, AxisList axes) { return layout.WithDim(dim, std::move(axes)); };
+  for (int d = 0; d < layout.rank(); ++d) {
+    const AxisList& now = layout.dim(d);
+    for (int axis = 0; axis < layout.mesh().num_axes(); ++axis) {
+      AxisList more = now;
+      more.push_back(axis);
+      if (layout.mesh().axis(axis).size > 1 && !layout.ShardedAxes().Contains(axis))
+        all.push_back(with(d, more));
+    }
+    if (now.empty()) continue;
+    const Layout dropped = with(d, AxisList(now.begin(), now.end() - 1));
+    all.push_back(dropped);
+    for (int e = 0; e < layout.rank(); ++e) {
+      AxisList moved = layout.dim(e);
+      moved.push_back(now.back());
+      if (e != d) all.push_back(dropped.WithDim(e, std::move(moved)));
+    }
+  }
+  return all;
+}
+
+// What a device reads and computes.
+double Work(const Program& program) {
+  double work = 0;
+  for (const Node& node : program.body.nodes()) {
+    if (node.row->kind != OpKind::kCompute) continue;
+    double read = 0;
+    for (ValueId id : node.operands) read += static_cast<double>(program.body.value(id).type.num_elements());
+    work += std::max(FlopsOf(program.body, node), read);
+  }
+  return work;
+}
+
+// The least cost by compiling with each layout of an input that is another one.
+std::pair<int64_t, int64_t> LeastByCompiling(const Graph& global, const Program& program) {
+  const StepCost now = CostOf(program.body, {});
+  std::pair<int64_t, int64_t> least(now.bytes, now.collectives);
+  for (const Argument& argument : global.arguments()) {
+    const ValueInfo& info = global.value(argument.value);
+    if (!info.layout.has_value() || info.layout->is_strided() || !info.modes.empty()) continue;
+    for (const Layout& layout : OneStepAway(*info.layout)) {
+      Graph changed = global;
+      changed.mutable_value(argument.value).layout = layout;
+      const absl::StatusOr<Program> other = Compile(changed, {.verify = false});
+      if (!other.ok() || Work(*other) > 1.02 * Work(program)) continue;
+      const StepCost cost = CostOf(other->body, {});
+      least = std::min(least, {cost.bytes, cost.collectives});
+    }
+  }
+  return least;
+}
+
+// The planner says which layouts are worth a compile; the best of all, compiled one by one, is most often among them.
+TEST(ExplainTest, FindsWhatCompilingEachLayoutFinds) {
+  int found = 0, programs = 0;
+  std::string missed;
+  for (const std::string& file : GoldenFiles("spmd/cases")) {
+    const std::string text = ReadGolden(file);
+    const absl::StatusOr<Graph> global = ParseGraph(text.substr(0, text.find("----\n")));
+    if (!global.ok() || !global->updates().empty()) continue;
+    const absl::StatusOr<Program> program = Compile(*global, {.verify = false});
+    if (!program.ok()) continue;
+    const StepCost now = CostOf(program->body, {});
+    const std::pair<int64_t, int64_t> least = LeastByCompiling(*global, *program);
+    if (least == std::pair(now.bytes, now.collectives)) continue;
+    ++programs;
+    const std::vector<LayoutChange> changes = CheaperLayouts(*global, *program).changes;
+    if (!changes.empty() && std::pair(changes[0].cost.bytes, changes[0].cost.collectives) <= least) ++found;
+    else missed += file + "\n";
+  }
+  EXPECT_GE(programs, 40);
+  EXPECT_GE(found, programs - 2) << missed;
+}
+
+// Of a program with loops so many as together are no larger than asked for, the largest values first; it is said.
+TEST(ExplainTest, OfLoopsFewerLayoutsAreTried) {
+  const std::string text = ReadGolden("spmd/compile/scan_carry.mw");
+  const Graph global = ParseStep(text.substr(0, text.find("----\n")));
   const Program program = Compile(global).value();
   const LayoutSearch all = CheaperLayouts(global, program, {}, {.most = 100});
   EXPECT_EQ(all.tried, all.layouts);
+  EXPECT_THAT(all.changes, Not(IsEmpty()));
   Explanation explanation = Explain(program);
   explanation.search = all;
   EXPECT_THAT(ToText(explanation), Not(HasSubstr("were tried")));
@@ -224,8 +306,6 @@ TEST(ExplainTest, OfALargeProgramFewerLayoutsAreTried) {
     const LayoutSearch some = CheaperLayouts(global, program, {}, {.most = 100, .most_nodes = most});
     EXPECT_EQ(some.layouts, all.layouts);
     EXPECT_EQ(some.tried, std::max<int64_t>(1, most / nodes));
-    // %x is the largest.
-    for (const LayoutChange& change : some.changes) EXPECT_EQ(change.value, "%x");
     explanation.search = some;
     EXPECT_THAT(ToText(explanation), HasSubstr(fmt::format("of {} other layouts {} were tried, those of the "
                                                            "largest values\n",

@@ -1,0 +1,171 @@
+#include "meshwork/spmd/search/near_sums.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "meshwork/spmd/search/cost_model.h"
+#include "meshwork/spmd/search/elimination.h"
+#include "meshwork/spmd/search/elimination_order.h"
+#include "meshwork/spmd/search/min_out.h"
+#include "meshwork/spmd/search/reduce.h"
+
+namespace meshwork {
+namespace {
+
+// The entries of a table in which variables have states that they may have, in the order of these.
+CostTable EntriesIn(const CostTable& table, const StateLists& may, std::span<const int> states) {
+  CostTable part = table;
+  std::vector<double> costs;
+  size_t before = 1, after = table.costs.size();
+  for (int v : table.variables) {
+    const auto n = static_cast<size_t>(states[v]);
+    after /= n;
+    costs.clear();
+    for (size_t i = 0; i < before; ++i) {
+      for (int s : may[v]) {
+        const double* row = part.costs.data() + (i * n + static_cast<size_t>(s)) * after;
+        costs.insert(costs.end(), row, row + after);
+      }
+    }
+    part.costs.swap(costs);
+    before *= may[v].size();
+  }
+  return part;
+}
+
+// A problem of some of the variables of another one.
+class PartOfProblem {
+ public:
+  // may: of the other problem's variables; those of one state are left out.
+  PartOfProblem(const MinSum& problem, const StateLists& may)
+      : problem_(problem), may_(may), index_(may.size(), -1) {}
+
+  int IndexOf(int v) {
+    if (index_[v] < 0) index_[v] = AddVariable(static_cast<int>(may_[v].size()));
+    return index_[v];
+  }
+  int AddVariable(int states) {
+    model_.states.push_back(states);
+    return static_cast<int>(model_.states.size()) - 1;
+  }
+  void AddTableOf(int t) {
+    CostTable table = EntriesIn(problem_.tables()[t], may_, problem_.states());
+    std::erase_if(table.variables, [&](int v) { return may_[v].size() == 1; });
+    for (int& v : table.variables) v = IndexOf(v);
+    model_.tables.push_back(std::move(table));
+  }
+  void AddTable(CostTable table) { model_.tables.push_back(std::move(table)); }
+  CostModel& model() { return model_; }
+
+ private:
+  const MinSum& problem_;
+  const StateLists& may_;
+  std::vector<int> index_;
+  CostModel model_;
+};
+
+// Per state of `last`: the least sum where it has that state; empty if that takes too much. No state of `last` is one that
+// another one always beats: where one may be, the others may not.
+std::vector<double> LeastByState(CostModel model, int last, double max_entries) {
+  std::vector<double> least(model.states[last], kNever);
+  Reduced reduced = Reduce(std::move(model));
+  if (reduced.IsInfeasible()) return least;
+  model = std::move(reduced.model);
+  EliminationOrder found = FindOrder(model, max_entries);
+  if (found.entries > max_entries) return {};
+  std::vector<int> order = std::move(found.order);
+  std::erase(order, last);
+  if (EntriesToEliminate(model, order, kNever) > max_entries) return {};
+  std::vector<std::vector<int>> of = TablesOf(model);
+  std::vector<bool> gone(model.tables.size(), false);
+  for (int v : order) {
+    std::vector<const CostTable*> tables;
+    for (int t : of[v]) {
+      if (gone[t]) continue;
+      tables.push_back(&model.tables[t]);
+      gone[t] = true;
+    }
+    CostTable left = MinOut(v, tables, model.states);
+    for (int u : left.variables) of[u].push_back(static_cast<int>(model.tables.size()));
+    model.tables.push_back(std::move(left));
+    gone.push_back(false);
+  }
+  for (size_t s = 0; s < reduced.kept[last].size(); ++s) {
+    double sum = 0;
+    for (size_t t = 0; t < gone.size(); ++t)
+      if (!gone[t]) sum += model.tables[t].costs[model.tables[t].variables.empty() ? 0 : s];
+    least[reduced.kept[last][s]] = sum;
+  }
+  return least;
+}
+
+}  // namespace
+
+NearSums::NearSums(const MinSum& problem, StateLists usual)
+    : problem_(problem),
+      usual_(std::move(usual)),
+      tables_of_(TablesOf({problem.states(), problem.tables()})) {}
+
+bool NearSums::IsHeld(int variable) const {
+  return static_cast<int>(usual_[variable].size()) < problem_.states(variable);
+}
+
+std::vector<bool> NearSums::NearTo(std::span<const int> variables, size_t near) const {
+  std::vector<bool> is_near(usual_.size(), false);
+  std::vector<int> reached(variables.begin(), variables.end()), next;
+  for (int v : reached) is_near[v] = true;
+  for (size_t count = 0; count < near && !reached.empty(); reached.swap(next)) {
+    next.clear();
+    for (int v : reached) {
+      for (int t : tables_of_[v]) {
+        for (int u : problem_.tables()[t].variables) {
+          if (is_near[u]) continue;
+          is_near[u] = true;
+          ++count;
+          if (!IsHeld(u)) next.push_back(u);
+        }
+      }
+    }
+  }
+  return is_near;
+}
+
+std::vector<double> NearSums::MoreWith(std::span<const int> variables, const std::vector<StateLists>& changes,
+                                       size_t near, double max_entries) const {
+  const std::vector<bool> is_near = NearTo(variables, near);
+  StateLists may = usual_;
+  std::vector<int> tables;
+  for (size_t v = 0; v < may.size(); ++v) {
+    if (is_near[v]) tables.insert(tables.end(), tables_of_[v].begin(), tables_of_[v].end());
+    else may[v].resize(1);
+  }
+  std::sort(tables.begin(), tables.end());
+  tables.erase(std::unique(tables.begin(), tables.end()), tables.end());
+  for (size_t i = 0; i < variables.size(); ++i)
+    for (const StateLists& change : changes)
+      may[variables[i]].insert(may[variables[i]].end(), change[i].begin(), change[i].end());
+
+  PartOfProblem part(problem_, may);
+  const int which = part.AddVariable(static_cast<int>(changes.size()) + 1);  // 0: as usual
+  for (int t : tables) part.AddTableOf(t);
+  for (size_t i = 0; i < variables.size(); ++i) {
+    CostTable table{{which}, {}};
+    if (may[variables[i]].size() > 1) table.variables.push_back(part.IndexOf(variables[i]));
+    for (size_t c = 0; c <= changes.size(); ++c) {
+      const auto add = [&](size_t of, size_t count) {
+        table.costs.insert(table.costs.end(), count, of == c ? 0 : kNever);
+      };
+      add(0, usual_[variables[i]].size());
+      for (size_t of = 0; of < changes.size(); ++of) add(of + 1, changes[of][i].size());
+    }
+    part.AddTable(std::move(table));
+  }
+  std::vector<double> least = LeastByState(std::move(part.model()), which, max_entries);
+  if (least.empty() && near > 1) return MoreWith(variables, changes, near / 4, max_entries);
+  if (least.empty() || least[0] == kNever) return std::vector<double>(changes.size(), kNever);
+  for (size_t c = 1; c < least.size(); ++c) least[c] = least[c] == kNever ? kNever : least[c] - least[0];
+  least.erase(least.begin());
+  return least;
+}
+
+}  // namespace meshwork
