@@ -187,10 +187,8 @@ std::string ToText(const Explanation& all) {
   const LayoutSearch& search = all.search;
   if (!search.changes.empty()) out += "cheaper with one layout changed:\n";
   for (const LayoutChange& change : search.changes) out += ToText(all, change);
-  if (!search.changes.empty() && search.by_few_layers)
-    out += "  (reckoned from programs of few of the layers, which repeat)\n";
   if (search.tried < search.layouts)
-    out += fmt::format("of {} other layouts {} were tried, those of the largest values\n", search.layouts,
+    out += fmt::format("of {} other layouts {} were looked at\n", search.layouts,
                        search.tried);
   return out;
 }
@@ -226,7 +224,6 @@ Json ToJson(const Explanation& all) {
   }
   json["layouts"] = all.search.layouts;
   json["layouts_tried"] = all.search.tried;
-  if (all.search.by_few_layers) json["by_few_layers"] = true;
   return json;
 }
 

@@ -59,9 +59,7 @@ struct LayoutChange {
 struct LayoutSearch {
   std::vector<LayoutChange> changes;  // cheaper layouts, the cheapest first
   int64_t layouts = 0;                // all layouts that differ in one step from the user's
-  int64_t tried = 0;                  // how many of these were tried: those of the largest values
-  // Costs are reckoned from programs of few of the layers; their collectives are not known.
-  bool by_few_layers = false;
+  int64_t tried = 0;                  // how many of these were looked at, by the planner or by a compile
 };
 
 struct Explanation {

@@ -215,8 +215,8 @@ std::string ReportJson(const Graph& global, const Program& program, const Report
   const Graph& local = program.body;
   Explanation all = Explain(program, options.compile.topology);
   if (options.alternatives > 0)
-    all.search = CheaperLayouts(global, program, options.compile,
-                                {.most = static_cast<int>(options.alternatives), .in_full = true});
+    all.search =
+        CheaperLayouts(global, program, options.compile, {.most = static_cast<int>(options.alternatives)});
   const Graph asked = WithShardedState(global, program);
   const absl::StatusOr<Proof> proven = Verify(asked, local);
   const Drawings drawings =

@@ -110,6 +110,8 @@ class LayoutFinder {
       FoundLayouts fitted = found[i];
       fitted.is_fitted = true;
       SetCost(*program, fitted);
+      if (fitted.seconds() >= least) continue;
+      least = fitted.seconds();
       found.push_back(std::move(fitted));
     }
   }
@@ -174,15 +176,16 @@ class LayoutFinder {
       keep(Descend({{AxisSet(axes), {AxisList(axes.begin(), second), AxisList(second, axes.end())}}}, price,
                    Start(best.has_value() ? &*best : nullptr)));
     std::optional<SolvedLayouts> found = Descend(pairs, price, Start(best.has_value() ? &*best : nullptr));
-    const bool is_known = found.has_value() && (found->is_better || found->is_optimal);
+    const bool is_known =
+        found.has_value() && (found->is_optimal || !best.has_value() || found->cost < best->cost * kBetter);
     if (!is_known) keep(Descend(single, price, Start(nullptr)));
     std::optional<double> bound;
     if (is_known && axes.size() == 2) bound = found->lower_bound;
     keep(std::move(found));
     if (axes.size() > 2 && best.has_value()) {
-      const SolvedLayouts from = *best;
-      std::optional<SolvedLayouts> all = Descend({{AxisSet(axes)}}, price, &from, &from);
-      if (all.has_value()) bound = all->lower_bound;
+      std::optional<SolvedLayouts> all = Descend({{AxisSet(axes)}}, price, &*best, &*best);
+      // Of layouts that were left out, and of those that another search has looked at, the bound says nothing.
+      if (all.has_value() && !all->is_cut_off && all->cost <= best->cost) bound = all->lower_bound;
       keep(std::move(all));
     }
     if (best.has_value()) best->lower_bound = std::min(bound.value_or(LeastArithmetic()), best->cost);
@@ -343,7 +346,7 @@ absl::StatusOr<std::vector<FoundLayouts>> FindLayouts(const Graph& graph, const 
   if (all.empty())
     return absl::ResourceExhaustedError(fmt::format(
         "FindLayouts: a device may hold {} B, and the layouts that need the least memory, of those that were "
-        "tried, take {} B. Give more memory or more devices.",
+        "tried, take {} B; planned again for that memory, none fit. Give more memory or more devices.",
         options.memory_budget, least));
   std::stable_sort(all.begin(), all.end(), [](const FoundLayouts& a, const FoundLayouts& b) {
     return std::pair(a.seconds(), a.cost.peak_bytes) < std::pair(b.seconds(), b.cost.peak_bytes);

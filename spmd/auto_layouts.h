@@ -41,8 +41,8 @@ struct FoundLayouts {
   StepCost cost;               // of the compiled step
   double compute_seconds = 0;  // its floating-point operations
   // How much less the search's cost could be, as a part of it. 0: it is the least of all layouts that are looked at. Where
-  // tables would be too large, as of large programs on meshes of more than two axes, no more is known than what the
-  // operations take. 1: nothing is known, as where a manual region says itself how its values lie.
+  // there are too many layouts, as on meshes of more than two axes, no more is known than what the operations take. 1:
+  // nothing is known, as where a manual region says itself how its values lie.
   double gap = 0;
   // It fits only as Compile plans it again for the memory budget (spmd/fit_memory.h): in another order, with smaller
   // collectives, with values computed again. `cost` and `compute_seconds` are those of that program.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -34,20 +35,16 @@ constexpr int64_t kMostTried = 64;
 // Values of several layers are alike if all that lies up to so many ops away is. Fewer would not tell the weights of
 // queries and keys apart.
 constexpr int kRoundsAlike = 4;
-// Programs of few layers are so many layers apart: an even number, as layers may lie in two ways by turns.
-constexpr int kApart = 2;
 // What the planner says is compiled, the best first, until enough are cheaper. Compiles with layouts that turn out not to be
 // cheaper have at most so many ops together, or are as many as layouts are asked for.
 constexpr int64_t kMostCompiledNodes = 4096;
 // In programs of so few ops, all are compiled as far as that number allows, as the planner counts no halos, and no collectives
 // that become one. In larger ones, what it says saves this part of the step.
-constexpr int64_t kFewNodes = 256;
+constexpr int64_t kFewNodes = 512;
 constexpr double kWorthTrying = 0.005;
 // On meshes of more axes there are so many layouts that to know what each relayout takes would take longer than compiles.
 constexpr int kMostAxes = 2;
 constexpr double kLeastLatency = 1e-12;  // seconds: a collective counts less than a byte
-// Costs are reckoned if, for the step as it is, they come as close to what it costs: this part of it.
-constexpr double kReckoned = 0.01;
 
 // What a device reads and computes.
 double WorkOf(const Graph& local) {
@@ -147,34 +144,19 @@ bool IsCheaper(const TrialResult& a, const TrialResult& b) {
   return WeightOf(a) < WeightOf(b) && a.work <= b.work * kSameWork;
 }
 
-// The step with one layout changed: the whole program, or where layers repeat, two programs of few of them, of which the
-// second has kApart more.
+// The step with one layout changed; where layers repeat, in all of them.
 class Trials {
  public:
-  using Result = TrialResult;
-
   Trials(const Graph& global, const CompileOptions& options)
       : global_(global), options_(options), states_(global) {
     options_.verify = false;
     options_.dump = nullptr;
     // Memory counts in the whole.
-    if (options.memory_budget > 0) return;
-    for (int kept : {2, 2 + kApart}) {
-      std::optional<ShortProgram> made = ShortProgramOf(global, options.replication_budget, kept);
-      if (made.has_value()) short_.push_back(*std::move(made));
-    }
-    const size_t left_out = short_.empty() ? 0 : global.nodes().size() - short_[0].graph.nodes().size();
-    const size_t layer =
-        short_.size() < 2 ? 0 : (short_[1].graph.nodes().size() - short_[0].graph.nodes().size()) / kApart;
-    if (layer == 0 || left_out % layer != 0) short_.clear();
-    else layers_ = static_cast<int64_t>(left_out / layer);
+    if (options.memory_budget == 0) short_ = ShortProgramOf(global, options.replication_budget);
   }
 
-  bool repeats() const { return !short_.empty(); }
   // Of the program that Rank compiles.
-  int64_t nodes() const {
-    return static_cast<int64_t>((repeats() ? short_[0].graph : global_).nodes().size());
-  }
+  int64_t nodes() const { return static_cast<int64_t>(LookedAt().nodes().size()); }
 
   // Those of the largest values first.
   std::vector<Candidate> Candidates() const {
@@ -211,47 +193,23 @@ class Trials {
     CompileOptions quick = options_;
     quick.memory_budget = 0;
     quick.replication_budget = std::numeric_limits<int64_t>::max();
-    if (!repeats()) return Compile(With(global_, nullptr, candidate), quick);
-    return CompileWith(With(short_[0].graph, &short_[0].value_of, candidate), quick,
+    if (!short_.has_value()) return Compile(With(global_, nullptr, candidate), quick);
+    return CompileWith(With(short_->graph, &short_->value_of, candidate), quick,
                        {.left_out = {"choose_layouts"}});
   }
 
   // Of the whole step, compiled with the candidate; nothing if budgets do not allow that.
-  std::optional<Result> CostsInFull(const Candidate& candidate) const {
+  std::optional<TrialResult> CostsOf(const Candidate& candidate) const {
     const absl::StatusOr<Program> program = Compile(With(global_, nullptr, &candidate), options_);
     if (!program.ok()) return std::nullopt;
     Explanation then = Explain(*program, options_.topology);
-    return Result{then.cost, WorkOf(program->body), std::move(then.collectives)};
-  }
-
-  // The same by few layers. Nothing also where these are not cheaper, or a layer more would cost less, which cannot go on
-  // for many. REQUIRES: repeats(), and Reckons() if some was cheaper before.
-  std::optional<Result> Reckoned(const Candidate& candidate) {
-    std::vector<Result> results;
-    for (size_t i = 0; i < short_.size(); ++i) {
-      const std::optional<Result>& as_is = AsIs(i);
-      const std::optional<Result> few = as_is.has_value() ? ResultOf(i, &candidate) : std::nullopt;
-      if (!few.has_value() || !IsCheaper(*few, *as_is)) return std::nullopt;
-      results.push_back(*few);
-    }
-    return Extended(results[0], results[1]);
-  }
-  // Whether few layers say what the step costs as it is: `now`. REQUIRES: repeats().
-  bool Reckons(const StepCost& now) {
-    if (!AsIs(0).has_value() || !AsIs(1).has_value()) return false;
-    const std::optional<Result> reckoned = Extended(*AsIs(0), *AsIs(1));
-    const auto is_near = [](auto a, auto b) {
-      return std::abs(static_cast<double>(a) - static_cast<double>(b)) <= kReckoned * static_cast<double>(b);
-    };
-    return reckoned.has_value() && is_near(reckoned->cost.bytes, now.bytes) &&
-           is_near(reckoned->cost.collectives, now.collectives) &&
-           is_near(reckoned->cost.seconds, now.seconds) && is_near(reckoned->cost.peak_bytes, now.peak_bytes);
+    return TrialResult{then.cost, WorkOf(program->body), std::move(then.collectives)};
   }
 
   // Per candidate, how much more the planner says that the step takes (solve_layouts.h), looking at few layers where they repeat.
   // Nothing where it does not know the program.
   std::optional<std::vector<double>> MoreSeconds(const std::vector<Candidate>& candidates) const {
-    const Graph& looked_at = repeats() ? short_[0].graph : global_;
+    const Graph& looked_at = LookedAt();
     if (HasLoops(looked_at) || NumAxesThatCut(looked_at.mesh()) > kMostAxes) return std::nullopt;
     std::vector<ValueId> to_folded, to_marked;
     const Graph graph = MarkUses(FoldSizes(looked_at, &to_folded), &to_marked);
@@ -261,7 +219,7 @@ class Trials {
     for (const Candidate& candidate : candidates) {
       std::set<ValueId> few;
       for (ValueId id : candidate.alike)
-        few.insert(to_marked[to_folded[repeats() ? short_[0].value_of[id] : id]]);
+        few.insert(to_marked[to_folded[short_.has_value() ? short_->value_of[id] : id]]);
       changes.push_back({{few.begin(), few.end()}, candidate.layout.WithoutTrivialAxes()});
     }
     const Topology topology = TopologyOfBytes(graph.mesh());
@@ -274,13 +232,15 @@ class Trials {
   // How many values of the whole program each one stands for, on average, that the candidate changes in the program that
   // Rank compiles.
   double TimesOf(const Candidate& candidate) const {
-    if (!repeats()) return 1;
+    if (!short_.has_value()) return 1;
     std::set<ValueId> few;
-    for (ValueId id : candidate.alike) few.insert(short_[0].value_of[id]);
+    for (ValueId id : candidate.alike) few.insert(short_->value_of[id]);
     return static_cast<double>(candidate.alike.size()) / static_cast<double>(few.size());
   }
 
  private:
+  const Graph& LookedAt() const { return short_.has_value() ? short_->graph : global_; }
+
   // Per value that is the first of those that change together: these.
   std::vector<std::vector<ValueId>> Alike() const {
     const auto size = static_cast<ValueId>(global_.values().size());
@@ -299,39 +259,14 @@ class Trials {
         first[std::max(a, b)] = std::min(a, b);
       }
     };
-    if (repeats()) join(FoldAlike(global_, kRoundsAlike, {}, {}).value_of, first.size());
-    // Those that one value of a short program stands for are not told apart there.
-    for (const ShortProgram& few : short_) join(few.value_of, few.graph.values().size());
+    if (short_.has_value()) {
+      join(FoldAlike(global_, kRoundsAlike, {}, {}).value_of, first.size());
+      // Those that one value of the short program stands for are not told apart there.
+      join(short_->value_of, short_->graph.values().size());
+    }
     std::vector<std::vector<ValueId>> alike(first.size());
     for (ValueId id = 0; id < size; ++id) alike[find(id)].push_back(id);
     return alike;
-  }
-
-  // What the whole costs, where `fewer` and `more` are kApart layers apart. Nothing where that is less than nothing.
-  std::optional<Result> Extended(const Result& fewer, const Result& more) const {
-    const StepCost &a = fewer.cost, &b = more.cost;
-    bool grows = true;
-    const auto extended = [&](int64_t from, int64_t to) {
-      grows = grows && to >= from;
-      return SaturatedSum(from, SaturatedProduct(layers_, to - from) / kApart);
-    };
-    const double layers = static_cast<double>(layers_) / kApart;
-    const Result whole = {{.collectives = extended(a.collectives, b.collectives),
-                           .bytes = extended(a.bytes, b.bytes),
-                           .received = extended(a.received, b.received),
-                           .seconds = a.seconds + layers * (b.seconds - a.seconds),
-                           .peak_bytes = extended(a.peak_bytes, b.peak_bytes)},
-                          fewer.work + layers * (more.work - fewer.work)};
-    if (!grows || b.seconds < a.seconds) return std::nullopt;
-    return whole;
-  }
-
-  // Of one of the short programs; null: without a candidate.
-  std::optional<Result> ResultOf(size_t i, const Candidate* candidate) const {
-    const ShortProgram& few = short_[i];
-    const absl::StatusOr<Program> program = Compile(With(few.graph, &few.value_of, candidate), options_);
-    if (!program.ok()) return std::nullopt;
-    return Result{CostOf(program->body, options_.topology), WorkOf(program->body)};
   }
 
   // Where times are not known, bytes count first, and then collectives.
@@ -341,12 +276,6 @@ class Trials {
     for (int axis = 0; axis < mesh.num_axes(); ++axis)
       links.push_back({mesh.axis(axis).name, {Topology::kAssumedLink.bandwidth, kLeastLatency}});
     return Topology::Create(mesh, links).value();
-  }
-
-  const std::optional<Result>& AsIs(size_t i) {
-    as_is_.resize(short_.size());
-    if (!as_is_[i].has_value()) as_is_[i] = ResultOf(i, nullptr);
-    return as_is_[i];
   }
 
   // `value_of`: of the whole program's values, those of `graph`; null: themselves.
@@ -361,10 +290,7 @@ class Trials {
   const Graph& global_;
   CompileOptions options_;
   const States states_;
-  std::vector<ShortProgram> short_;  // two, or none
-  std::vector<std::optional<Result>>
-      as_is_;           // what these cost without a candidate, as far as it is asked for
-  int64_t layers_ = 0;  // that the first lacks
+  std::optional<ShortProgram> short_;  // that is looked at where layers repeat
 };
 
 std::string NameOf(const Graph& global, const ValueInfo& info) {
@@ -405,17 +331,27 @@ std::vector<const Candidate*> RankedByCompiling(const Trials& trials, std::span<
   return best;
 }
 
-// Those that save something by what the planner says, the best first; in a program of few ops, all.
+// Those that save something by what the planner says; in a program of few ops, all. Of changes of each kind, from one layout
+// to another, the best first, and each kind in its turn: the planner sees what is near a value alone.
 // more: seconds, per candidate; seconds: of the step now.
-std::vector<const Candidate*> RankedByPlanner(std::span<const Candidate> candidates,
+std::vector<const Candidate*> RankedByPlanner(const Graph& global, std::span<const Candidate> candidates,
                                               const std::vector<double>& more, double seconds,
                                               bool has_few_nodes) {
   std::vector<size_t> order;
   for (size_t i = 0; i < more.size(); ++i)
     if (has_few_nodes || more[i] <= -kWorthTrying * seconds) order.push_back(i);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return more[a] < more[b]; });
+  std::map<std::string, int> of_kind;
+  std::vector<std::pair<int, const Candidate*>> turns;
+  for (size_t i : order) {
+    const Candidate& candidate = candidates[i];
+    const std::string from = global.value(candidate.value).layout->ToString();
+    turns.emplace_back(of_kind[from + candidate.layout.ToString()]++, &candidate);
+  }
+  std::stable_sort(turns.begin(), turns.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<const Candidate*> best;
-  for (size_t i : order) best.push_back(&candidates[i]);
+  for (const auto& [turn, candidate] : turns) best.push_back(candidate);
   return best;
 }
 
@@ -427,7 +363,9 @@ LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const C
   Trials trials(global, options);
   const std::vector<Candidate> candidates = trials.Candidates();
   LayoutSearch search{.layouts = std::ssize(candidates), .tried = std::ssize(candidates)};
-  const int64_t nodes = std::max<int64_t>(1, trials.nodes());
+  // What sends nothing costs least.
+  if (now.cost.collectives == 0) return search;
+  const int64_t nodes = std::max<int64_t>(1, std::ssize(global.nodes()));
   std::vector<const Candidate*> ranked;
   bool tries_all = false;
   if (const std::optional<std::vector<double>> more = trials.MoreSeconds(candidates)) {
@@ -435,25 +373,23 @@ LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const C
                                ? static_cast<double>(now.cost.bytes) / Topology::kAssumedLink.bandwidth
                                : now.cost.seconds;
     tries_all = nodes <= kFewNodes;
-    ranked = RankedByPlanner(candidates, *more, seconds, tries_all);
+    search.tried =
+        std::count_if(more->begin(), more->end(), [](double seconds) { return std::isfinite(seconds); });
+    ranked = RankedByPlanner(global, candidates, *more, seconds, tries_all);
   } else {
-    search.tried = std::min({search.layouts, kMostTried, std::max<int64_t>(1, cheaper.most_nodes / nodes)});
+    search.tried =
+        std::min({search.layouts, kMostTried,
+                  std::max<int64_t>(1, cheaper.most_nodes / std::max<int64_t>(1, trials.nodes()))});
     ranked = RankedByCompiling(trials, std::span(candidates).first(search.tried), options.topology);
   }
-  search.by_few_layers = trials.repeats() && !cheaper.in_full;
 
   std::vector<std::pair<const Candidate*, TrialResult>> found;
   std::set<ValueId> seen;
-  int64_t left = std::max<int64_t>(cheaper.most, kMostCompiledNodes / nodes);
+  int64_t left = std::max(int64_t{cheaper.most}, kMostCompiledNodes / nodes);
   for (const Candidate* candidate : ranked) {
-    if (left < 0 || (!tries_all && std::ssize(seen) == cheaper.most)) break;
+    if (left <= 0 || (!tries_all && std::ssize(seen) == cheaper.most)) break;
     if (!tries_all && seen.contains(candidate->value)) continue;
-    std::optional<TrialResult> then;
-    if (search.by_few_layers) {
-      then = trials.Reckoned(*candidate);
-      search.by_few_layers = !then.has_value() || !found.empty() || trials.Reckons(now.cost);
-    }
-    if (!search.by_few_layers) then = trials.CostsInFull(*candidate);
+    std::optional<TrialResult> then = trials.CostsOf(*candidate);
     const bool is_cheaper = then.has_value() && IsCheaper(*then, now);
     if (!is_cheaper || tries_all) --left;
     if (!is_cheaper) continue;

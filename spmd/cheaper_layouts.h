@@ -13,7 +13,6 @@ struct CheaperOptions {
   // Of programs that the planner does not know: so many nodes the compiles together have at most that choose among the
   // layouts; one is tried at least.
   int64_t most_nodes = int64_t{1} << 18;
-  bool in_full = false;  // of a program whose layers repeat, too, what is returned is compiled as a whole
 };
 
 // Looks for other layouts of the values pinned in `global` – an axis of a dim dropped, moved to another dim, or a free axis
@@ -27,9 +26,8 @@ struct CheaperOptions {
 // two axes, about 64 layouts are tried by a compile each, those of the largest values; fewer for a large program, see
 // most_nodes.
 //
-// Where layers repeat (fold_repeats.h), a value changes together with those of other layers that are like it, and programs
-// of few of the layers are looked at (short_program.h): each further layer costs the same, so the cost of the whole follows
-// from two that are two layers apart. Not where that does not come to what the step costs as it is, nor with a memory budget.
+// Where layers repeat (fold_repeats.h), a value changes together with those of other layers that are like it, and what each
+// change would save is asked of a program of few of the layers (short_program.h); not with a memory budget.
 // REQUIRES: `program` is the result of Compile for `global` with these options. Pure, thread-safe.
 LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const CompileOptions& options = {},
                             const CheaperOptions& cheaper = {});

@@ -23,21 +23,23 @@ Graph LocalOf(const InsertedRelayouts& inserted, const std::vector<OpenedLoop>& 
 // Bounds on programs that are searched once more. Where a value could lie in more ways, the plans between each two of these
 // take longer to find than all the rest.
 constexpr size_t kFewOps = 32;
+constexpr int kFewAxes = 2;             // of the mesh, also those that cut nothing: plans may go by them
 constexpr size_t kFewWays = 16;         // in which axes cut one dim each, or none, of a value
 constexpr size_t kFewEntries = 10'000;  // of tables
 constexpr int kMostPrices = 6;  // of a collective, between none and what it takes by the assumed topology
 
 bool HasFewLayouts(const Graph& pinned) {
   if (pinned.nodes().size() > kFewOps) return false;
+  int num_axes = 0, rank = 0;
+  for (int axis = 0; axis < pinned.mesh().num_axes(); ++axis) num_axes += pinned.mesh().axis(axis).size > 1;
+  if (num_axes > kFewAxes) return false;
   AxisSet named;
-  int rank = 0;
   for (const ValueInfo& info : pinned.values()) {
     if (info.layout.has_value()) named = named.Union(info.layout->ShardedAxes());
     rank = std::max(rank, info.type.rank());
   }
   size_t ways = 1;
-  for (size_t axes = named.ToList().size(); axes > 0 && ways <= kFewWays; --axes)
-    ways *= static_cast<size_t>(rank) + 1;
+  for (size_t axes = named.ToList().size(); axes > 0; --axes) ways *= static_cast<size_t>(rank) + 1;
   return ways <= kFewWays;
 }
 
@@ -109,9 +111,9 @@ class Chooser {
   }
 
   void TryBetween(const Tried& less, const Tried& fewer) {
-    if (less.collectives <= fewer.collectives || less.seconds >= fewer.seconds ||
-        num_prices_++ == kMostPrices)
+    if (less.collectives <= fewer.collectives || less.seconds >= fewer.seconds || num_prices_ >= kMostPrices)
       return;
+    ++num_prices_;
     const std::optional<Tried> between =
         TryAt((fewer.seconds - less.seconds) / static_cast<double>(less.collectives - fewer.collectives));
     if (!between.has_value() || *between == less || *between == fewer) return;

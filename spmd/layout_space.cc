@@ -131,9 +131,11 @@ bool LayoutSpace::KeepsFixed(ValueId id, int dim, CutId cut) const {
 
 bool LayoutSpace::AddCut(ValueId id, int dim, CutId cut) {
   Candidates& cuts = cuts_[id][dim];
-  if (cuts.size() >= most_cuts_ || Contains(cuts, cut) || closed_[id] || IsLocked(id, dim) ||
-      !KeepsFixed(id, dim, cut))
+  if (Contains(cuts, cut) || closed_[id] || IsLocked(id, dim) || !KeepsFixed(id, dim, cut)) return false;
+  if (cuts.size() >= most_cuts_) {
+    is_cut_off_ = true;
     return false;
+  }
   cuts.push_back(cut);
   return true;
 }
@@ -209,8 +211,8 @@ void LayoutSpace::Spread() {
   }
 }
 
-// No one expects blocks of an output that no pin reaches: outputs and variables are closed, and all other values get every
-// cut into equal blocks.
+// No one expects an output, or a variable, in blocks that no pin reaches: these are closed, and all other values, inputs
+// included, get every cut into equal blocks.
 void LayoutSpace::Widen() {
   const Mesh& mesh = pinned_.mesh();
   AxisSet axes;
@@ -225,9 +227,9 @@ void LayoutSpace::Widen() {
     }
   }
   for (const OutputInfo& output : pinned_.outputs()) closed_[fold_.value_of[output.value]] = true;
-  for (const VariableUpdate& update : pinned_.updates())
-    for (ValueId id : {update.value, pinned_.arguments()[update.argument].value})
-      closed_[fold_.value_of[id]] = true;
+  for (const VariableUpdate& update : pinned_.updates()) closed_[fold_.value_of[update.value]] = true;
+  for (const Argument& argument : pinned_.arguments())
+    if (argument.is_variable) closed_[fold_.value_of[argument.value]] = true;
   for (ValueId id = 0; id < static_cast<ValueId>(cuts_.size()); ++id) {
     if (fold_.value_of[id] != id) continue;
     const Shape& shape = pinned_.value(id).type.shape;
@@ -326,6 +328,7 @@ void LayoutSpace::FindDomains() {
     Domain domain{table_[id], cuts_[id], {lies_[id]}, kept_[id], may_owe_[id]};
     for (Candidates& candidates : domain.cuts) std::sort(candidates.begin() + 1, candidates.end());
     if (const auto further = further_.find(id); further != further_.end()) {
+      domain.is_listed = true;
       domain.layouts.insert(domain.layouts.end(), further->second.begin(), further->second.end());
       domain_[id] = DomainOf(std::move(domain));
       continue;
@@ -333,8 +336,9 @@ void LayoutSpace::FindDomains() {
     // Known by its candidates, until its layouts are made.
     const auto& known = of_table_[domain.table];
     const auto found = std::find_if(known.begin(), known.end(), [&](int d) {
-      return domains_[d].layouts[0] == lies_[id] && domains_[d].is_kept == domain.is_kept &&
-             domains_[d].may_owe == domain.may_owe && domains_[d].cuts == domain.cuts;
+      return !domains_[d].is_listed && domains_[d].layouts[0] == lies_[id] &&
+             domains_[d].is_kept == domain.is_kept && domains_[d].may_owe == domain.may_owe &&
+             domains_[d].cuts == domain.cuts;
     });
     if (found != known.end()) {
       domain_[id] = *found;
@@ -361,7 +365,10 @@ void LayoutSpace::MakeLayouts(ValueId id, Domain& domain) {
   LayoutTable& table = TableOf(id);
   CutIds cuts(candidates.size(), kWhole);
   auto choose = [&](auto& self, size_t d, AxisSet taken) -> void {
-    if (all.size() >= kMostLayouts) return;
+    if (all.size() >= kMostLayouts) {
+      is_cut_off_ = true;
+      return;
+    }
     if (d == cuts.size()) {
       if (cuts == table.cuts(all[0])) return;
       const int layout = table.IdOf(cuts);

@@ -78,6 +78,8 @@ class LayoutSpace {
   const OpModes& modes(int node) const { return modes_[modes_of_[node]]; }
   // A number that ops share which run in the same ways.
   int modes_id(int node) const { return modes_of_[node]; }
+  // Whether there are more layouts, or ways to run an op, than are looked at; those apart that owe a sum.
+  bool is_cut_off() const { return is_cut_off_; }
   // As ChooseCuts gives it, but that layouts say what is owed, too.
   Choice ChoiceOf(int node, size_t mode);
 
@@ -90,6 +92,7 @@ class LayoutSpace {
     std::vector<Candidates> cuts;  // per dim
     std::vector<int> layouts;
     bool is_kept, may_owe;
+    bool is_listed = false;  // its layouts are those of OpenAxes::further, not all that the cuts make
 
     bool operator==(const Domain&) const = default;
   };
@@ -151,6 +154,7 @@ class LayoutSpace {
   const FoldedNodes& nodes_;
   const OpenAxes open_;
   const size_t most_cuts_;  // of one dim
+  bool is_cut_off_ = false;
   CutPool own_pool_;
   CutPool& pool_;
   std::vector<LayoutTable> tables_;                        // per type

@@ -172,7 +172,10 @@ void LayoutSpace::MakeModes(int n, Modes& modes) {
   const std::vector<Candidates> offers = OffersTo(n);
   CutIds cuts(rule.letters.size(), kWhole);
   auto choose = [&](auto& self, size_t l, AxisSet taken) -> void {
-    if (modes.count >= kMostModes) return;
+    if (modes.count >= kMostModes) {
+      is_cut_off_ = true;
+      return;
+    }
     if (l == cuts.size()) {
       if (rule.windows.empty() || AreExchangeable(rule, CutsOf(cuts))) AddMode(n, cuts, modes);
       return;

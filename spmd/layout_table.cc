@@ -62,7 +62,7 @@ double LayoutTable::FoundSeconds(int from, int to, const Topology& topology) {
   if (is_partial(to)) return seconds = std::numeric_limits<double>::infinity();
   seconds = RememberedSeconds(from, to, topology);
   if (collective_seconds_ > 0 && seconds > 0)
-    seconds += collective_seconds_ * CountCollectives(layout(from), layout(to), type_);
+    seconds += collective_seconds_ * RememberedCollectives(from, to);
   return seconds;
 }
 
@@ -78,18 +78,29 @@ bool LayoutTable::IsEven(int id) const {
   return elements >= kLargeBlock && elements % mesh_.num_devices() == 0;
 }
 
-// Where no latency counts and blocks are even, a move takes time of the number of elements; which plans are good depends
-// on how dims could be cut on the way.
-double LayoutTable::RememberedSeconds(int from, int to, const Topology& topology) {
-  const bool is_linear = topology.is_assumed() && NumElements(type_.shape) > 0 && IsEven(from) && IsEven(to);
+// What a move depends on. is_linear: it takes time of the number of elements, and which plans are good depends on how dims
+// could be cut on the way.
+std::vector<int64_t> LayoutTable::KeyOf(int from, int to, bool is_linear) const {
   std::vector<int64_t> key = {static_cast<int64_t>(type_.dtype), is_linear ? 1 : 0, keys_[from].owed};
   for (size_t d = 0; d < type_.shape.size(); ++d) {
     key.push_back(is_linear ? std::gcd(type_.shape[d], mesh_.num_devices()) : type_.shape[d]);
     key.push_back(keys_[from].cuts[d]);
     key.push_back(keys_[to].cuts[d]);
   }
+  return key;
+}
+
+int LayoutTable::RememberedCollectives(int from, int to) {
+  const auto [known, is_new] = pool_.collectives.try_emplace(KeyOf(from, to, /*is_linear=*/false), 0);
+  if (is_new) known->second = CountCollectives(layout(from), layout(to), type_);
+  return known->second;
+}
+
+// A move is linear where no latency counts and blocks are even.
+double LayoutTable::RememberedSeconds(int from, int to, const Topology& topology) {
+  const bool is_linear = topology.is_assumed() && NumElements(type_.shape) > 0 && IsEven(from) && IsEven(to);
   const double scale = is_linear ? static_cast<double>(NumElements(type_.shape)) : 1;
-  const auto [known, is_new] = pool_.moves.try_emplace(std::move(key), 0);
+  const auto [known, is_new] = pool_.moves.try_emplace(KeyOf(from, to, is_linear), 0);
   if (is_new) {
     // Plans of many axes take long to search for.
     int num_axes = 0;

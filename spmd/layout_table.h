@@ -42,6 +42,7 @@ class CutPool {
 
   // By what they depend on, for types that are alike, too; see LayoutTable::Seconds.
   std::map<std::vector<int64_t>, double> moves;
+  std::map<std::vector<int64_t>, int> collectives;  // of moves
 
  private:
   std::vector<Cut> cuts_;
@@ -79,7 +80,9 @@ class LayoutTable {
 
  private:
   double FoundSeconds(int from, int to, const Topology& topology);
+  std::vector<int64_t> KeyOf(int from, int to, bool is_linear) const;
   double RememberedSeconds(int from, int to, const Topology& topology);
+  int RememberedCollectives(int from, int to);
   bool IsEven(int id) const;
 
   struct Key {

@@ -57,7 +57,7 @@ double SecondsOf(const RelayoutPlan& plan, const Layout& from, const Type& type,
   for (const RelayoutStep& step : plan.steps) {
     const int64_t element = at->is_partial() ? owed_size : size;
     // Groups share bytes: where they round down, few elements are more than whole ones.
-    if (step.axes.empty() || step.wire_elements == 0 || step.wire_elements > kFewElements) {
+    if (step.axes.empty() || step.wire_elements > kFewElements) {
       bytes += step.wire_elements * element;
     } else {
       const int64_t shared =
@@ -79,9 +79,13 @@ RelayoutPlan GreedyPlan(const Layout& from, const Layout& to, const Type& type) 
   return PlanRelayout(from, to, type.shape, options).value();
 }
 
-// Whether no plan sends fewer bytes: some device lacks what each one receives.
+// Whether no plan sends fewer bytes: some device lacks what each one receives. Where blocks are uneven, plans count less than
+// a device with a short one receives.
 bool SendsTheLeast(const RelayoutPlan& plan, const Layout& from, const Layout& to, const Shape& shape) {
   if (from.is_partial() || from.is_strided() || to.is_strided()) return false;
+  for (const Layout* layout : {&from, &to})
+    for (int d = 0; d < layout->rank(); ++d)
+      if (shape[d] % layout->mesh().GroupSize(layout->dim(d)) != 0) return false;
   int64_t sent = 0;
   for (const RelayoutStep& step : plan.steps) sent += step.wire_elements;
   return sent <= AllToAllVTraffic(from.mesh(), from.dims(), to.dims(), shape).received;

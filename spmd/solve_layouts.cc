@@ -60,6 +60,7 @@ class LayoutSolver {
     const bool is_better = found.cost < cost_now * kLess;
     SolvedLayouts solved = Realized(is_better ? found.assignment : as_now);
     solved.is_better = is_better;
+    solved.is_cut_off = space_.is_cut_off();
     solved.cost = is_better ? found.cost : cost_now;
     solved.lower_bound = std::min(found.lower_bound, solved.cost);
     solved.is_optimal = is_better ? found.is_optimal : cost_now * kLess <= found.lower_bound;

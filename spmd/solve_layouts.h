@@ -37,6 +37,7 @@ struct SolvedLayouts {
   double cost = 0;                             // seconds
   double lower_bound = 0;                      // no other costs less, of those that are looked at
   bool is_optimal = false;                     // the cost is the bound
+  bool is_cut_off = false;                     // there were more layouts than are looked at (LayoutSpace)
   bool is_better = false;  // it costs less than the program as it is; else it is as that is
 };
 

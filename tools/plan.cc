@@ -136,7 +136,7 @@ std::string TextOf(const Graph& graph, const std::vector<FoundLayouts>& plans,
     if (plans[i].graph.mesh() != graph.mesh())
       text += fmt::format("  mesh {}\n", plans[i].graph.mesh().ToString());
     if (plans[i].is_fitted)
-      text += "  compiled with the memory budget: in parts, in another order, with values computed again\n";
+      text += "  fits only when it is compiled with this memory budget, which plans it again\n";
     for (const std::string& pin : pins) text += fmt::format("  {}\n", pin);
     if (pins.empty()) text += plans[i].pins.empty() ? "  the program pins all\n" : "  in values alone\n";
   }

@@ -34,7 +34,7 @@ absl::Status Report(Arguments args) {
   AddCompile(flags, options.compile, topology);
   flags.Text("machine", "a JSON file: how fast a device computes (docs/tools.md); the time line is by it",
              &machine);
-  flags.Int("alternatives", "so many cheaper layouts are looked for, which takes up to 64 compiles; 0: none",
+  flags.Int("alternatives", "so many cheaper layouts are looked for, which takes some more compiles; 0: none",
             &options.alternatives, /*at_least=*/0, /*at_most=*/64);
   flags.Text("output", "the page; - is standard output; empty: FILE's name with .html, in this folder",
              &output);

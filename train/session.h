@@ -76,7 +76,8 @@ struct SessionOptions {
 };
 
 struct ExplainOptions {
-  // Also looks for single changes of a layout that would make the step cheaper: compiles about 64 other programs.
+  // Also looks for single changes of a layout that would make the step cheaper: compiles some other programs
+  // (spmd/cheaper_layouts.h).
   bool search = false;
 };
 

@@ -90,8 +90,8 @@ function changesOf(c) {
                                    : `These values then cost ${costsText(after)} instead of ${costsText(was)}.`;
     parts.push(element("div", {"data-field": "change"}, changeOf(changes[number], element("div", {}, text))));
   } else {
-    parts.push(element("p", {"data-field": "change"}, tried === 0 ? "No other layouts were tried."
-      : `None was found: of ${countText(tried, "other layout")} that were tried, none makes both it and the step cheaper.`));
+    parts.push(element("p", {"data-field": "change"}, tried === 0 ? "No other layouts were looked at."
+      : `None was found: of ${countText(tried, "other layout")} that were looked at, none makes both it and the step cheaper.`));
   }
   if (changes.length > 0 && (c.change === undefined || c.change.number !== 0))
     parts.push(element("h3", {}, "The cheapest change for the step"), changeOf(changes[0]));

@@ -83,8 +83,8 @@ function startTables() {
                  element("thead", {}, element("tr", {}, ...head.map((name, i) => element("th", {class: i > 3 ? "number" : null}, name)))),
                  element("tbody", {}, now, ...changes.map(row)))));
   }
-  const said = layouts === 0 ? "No other layouts were tried: the program pins none, or none were asked for."
-    : tried < layouts ? `Of ${layouts} other layouts ${tried} were tried, those of the largest values.`
-    : `All ${countText(layouts, "layout")} that differ in one step were tried.`;
+  const said = layouts === 0 ? "No other layouts were looked at: the program pins none, or none were asked for."
+    : tried < layouts ? `Of ${layouts} other layouts ${tried} were looked at.`
+    : `All ${countText(layouts, "layout")} that differ in one step were looked at.`;
   all.append(element("p", {class: "note"}, (changes.length === 0 && tried > 0 ? "None is cheaper. " : "") + said));
 }

@@ -1,6 +1,8 @@
 #include "meshwork/spmd/search/near_sums.h"
 
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "meshwork/spmd/search/cost_model.h"
@@ -12,8 +14,25 @@
 namespace meshwork {
 namespace {
 
+// The states that variables may have: their usual ones, those near a change also others, those far from it the first alone.
+class AllowedStates {
+ public:
+  explicit AllowedStates(const StateLists& usual) : usual_(usual) {}
+
+  void Allow(int v) { near_.try_emplace(v, usual_[v]); }
+  std::vector<int>& Near(int v) { return near_.at(v); }
+  std::span<const int> operator[](int v) const {
+    const auto found = near_.find(v);
+    return found != near_.end() ? std::span(found->second) : std::span(usual_[v]).first(1);
+  }
+
+ private:
+  const StateLists& usual_;
+  std::unordered_map<int, std::vector<int>> near_;
+};
+
 // The entries of a table in which variables have states that they may have, in the order of these.
-CostTable EntriesIn(const CostTable& table, const StateLists& may, std::span<const int> states) {
+CostTable EntriesIn(const CostTable& table, const AllowedStates& may, std::span<const int> states) {
   CostTable part = table;
   std::vector<double> costs;
   size_t before = 1, after = table.costs.size();
@@ -37,12 +56,12 @@ CostTable EntriesIn(const CostTable& table, const StateLists& may, std::span<con
 class PartOfProblem {
  public:
   // may: of the other problem's variables; those of one state are left out.
-  PartOfProblem(const MinSum& problem, const StateLists& may)
-      : problem_(problem), may_(may), index_(may.size(), -1) {}
+  PartOfProblem(const MinSum& problem, const AllowedStates& may) : problem_(problem), may_(may) {}
 
   int IndexOf(int v) {
-    if (index_[v] < 0) index_[v] = AddVariable(static_cast<int>(may_[v].size()));
-    return index_[v];
+    const auto [known, is_new] = index_.try_emplace(v, 0);
+    if (is_new) known->second = AddVariable(static_cast<int>(may_[v].size()));
+    return known->second;
   }
   int AddVariable(int states) {
     model_.states.push_back(states);
@@ -59,8 +78,8 @@ class PartOfProblem {
 
  private:
   const MinSum& problem_;
-  const StateLists& may_;
-  std::vector<int> index_;
+  const AllowedStates& may_;
+  std::unordered_map<int, int> index_;
   CostModel model_;
 };
 
@@ -110,40 +129,39 @@ bool NearSums::IsHeld(int variable) const {
   return static_cast<int>(usual_[variable].size()) < problem_.states(variable);
 }
 
-std::vector<bool> NearSums::NearTo(std::span<const int> variables, size_t near) const {
-  std::vector<bool> is_near(usual_.size(), false);
-  std::vector<int> reached(variables.begin(), variables.end()), next;
-  for (int v : reached) is_near[v] = true;
+std::vector<int> NearSums::NearTo(std::span<const int> variables, size_t near) const {
+  std::vector<int> reached(variables.begin(), variables.end()), next, all = reached;
+  std::unordered_set<int> is_near(reached.begin(), reached.end());
   for (size_t count = 0; count < near && !reached.empty(); reached.swap(next)) {
     next.clear();
     for (int v : reached) {
       for (int t : tables_of_[v]) {
         for (int u : problem_.tables()[t].variables) {
-          if (is_near[u]) continue;
-          is_near[u] = true;
+          if (!is_near.insert(u).second) continue;
+          all.push_back(u);
           ++count;
           if (!IsHeld(u)) next.push_back(u);
         }
       }
     }
   }
-  return is_near;
+  return all;
 }
 
 std::vector<double> NearSums::MoreWith(std::span<const int> variables, const std::vector<StateLists>& changes,
                                        size_t near, double max_entries) const {
-  const std::vector<bool> is_near = NearTo(variables, near);
-  StateLists may = usual_;
+  const std::vector<int> near_these = NearTo(variables, near);
+  AllowedStates may(usual_);
   std::vector<int> tables;
-  for (size_t v = 0; v < may.size(); ++v) {
-    if (is_near[v]) tables.insert(tables.end(), tables_of_[v].begin(), tables_of_[v].end());
-    else may[v].resize(1);
+  for (int v : near_these) {
+    may.Allow(v);
+    tables.insert(tables.end(), tables_of_[v].begin(), tables_of_[v].end());
   }
   std::sort(tables.begin(), tables.end());
   tables.erase(std::unique(tables.begin(), tables.end()), tables.end());
   for (size_t i = 0; i < variables.size(); ++i)
     for (const StateLists& change : changes)
-      may[variables[i]].insert(may[variables[i]].end(), change[i].begin(), change[i].end());
+      may.Near(variables[i]).insert(may.Near(variables[i]).end(), change[i].begin(), change[i].end());
 
   PartOfProblem part(problem_, may);
   const int which = part.AddVariable(static_cast<int>(changes.size()) + 1);  // 0: as usual
@@ -161,7 +179,10 @@ std::vector<double> NearSums::MoreWith(std::span<const int> variables, const std
     part.AddTable(std::move(table));
   }
   std::vector<double> least = LeastByState(std::move(part.model()), which, max_entries);
-  if (least.empty() && near > 1) return MoreWith(variables, changes, near / 4, max_entries);
+  // Fewer, where there are fewer: what is next to a change is near at least.
+  for (size_t fewer = near / 4; least.empty() && fewer > 0; fewer /= 4)
+    if (NearTo(variables, fewer).size() < near_these.size())
+      return MoreWith(variables, changes, fewer, max_entries);
   if (least.empty() || least[0] == kNever) return std::vector<double>(changes.size(), kNever);
   for (size_t c = 1; c < least.size(); ++c) least[c] = least[c] == kNever ? kNever : least[c] - least[0];
   least.erase(least.begin());

@@ -33,7 +33,8 @@ class NearSums {
 
  private:
   bool IsHeld(int variable) const;
-  std::vector<bool> NearTo(std::span<const int> variables, size_t near) const;
+  // Those, and what is near to them, the nearest first.
+  std::vector<int> NearTo(std::span<const int> variables, size_t near) const;
 
   const MinSum& problem_;
   const StateLists usual_;

@@ -69,6 +69,31 @@ TEST_F(MeshworkTest, PlanFitsIntoMemory) {
 }
 
 // Hosts of devices that nobody has named: parts of one axis, of which the slow one takes the examples.
+// A mask that is made again for its late reader.
+TEST_F(MeshworkTest, PlanSaysWhatFitsOnlyWithTheBudget) {
+  const std::string step = File("step.mw", R"(mesh [batch=2]
+func step(%x: f32[8,64] {batch,_}, var %w: f32[64,256] {_,_}, %b: f32[64]) {
+  %h = matmul %x, %w
+  %0 = constant value=0 shape=[]
+  %m = greater %x, %0
+  %r = select %m, %x, %0
+  %k = matmul %r, %w
+  %s = add %h, %k
+  %d = matmul %s, %w transpose_b=true
+  %e = select %m, %d, %x
+  %f = add %e, %b
+  return f=%f
+}
+)");
+  const json plans = json::parse(Output({"plan", step, "--memory-budget=75088", "--json"})).at("plans");
+  EXPECT_TRUE(plans.at(0).at("fitted"));
+  EXPECT_LE(plans.at(0).at("peak_bytes"), 75088);
+  const std::string page = Path("laid_out.mw");
+  EXPECT_THAT(Output({"plan", step, "--memory-budget=75088", "--output", page}),
+              HasSubstr("fits only when it is compiled with this memory budget"));
+  EXPECT_THAT(Output({"compile", page, "--memory-budget=75088", "--emit=stats"}), HasSubstr("memory"));
+}
+
 TEST_F(MeshworkTest, PlanFindsAMesh) {
   const std::string layers = File("layers.mw", kLayers);
   const std::string pod = File("pod.json", R"({"axes": {"devices:(1)4": {"bandwidth": 1e9, "latency": 1e-5},

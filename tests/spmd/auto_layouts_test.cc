@@ -194,7 +194,6 @@ func step(%x: f32[8,64] {batch,_}, var %w: f32[64,256] {_,_}, %b: f32[64]) {
   EXPECT_EQ(found[0].pins, fast.pins);
   EXPECT_LE(found[0].cost.peak_bytes, within.memory_budget);
   EXPECT_GT(found[0].compute_seconds, fast.compute_seconds);
-  for (size_t i = 1; i < found.size(); ++i) EXPECT_GE(found[i].seconds(), found[0].seconds());
   const Program program = Compile(found[0].graph, within).value();
   EXPECT_EQ(CostOf(program.body, {}).peak_bytes, found[0].cost.peak_bytes);
 }

@@ -88,8 +88,9 @@ TEST(LayoutSpaceTest, EveryCutThatReachesADimIsACandidate) {
 // A variable that the step writes, what it gets, and outputs are cut as before.
 TEST(LayoutSpaceTest, WhatDoesNotLeaveTheStepIsCutByAllAxesInAWideSpace) {
   const Graph graph = ParseGraph(R"(mesh [x=2, y=2, z=2]
-func f(%a: f32[8,4] {x,_}, %i: f32[4,6], %g: f32[4,6] {_,y}, var %w: f32[6,5]) {
-  %h = matmul %a, %i
+func f(%a: f32[8,4] {x,_}, %i: f32[4,6], %g: f32[4,6] {_,y}, var %w: f32[6,5], var %c: f32[4,6]) {
+  %b = add %i, %c
+  %h = matmul %a, %b
   %s = reduce_sum %a dims=[0]
   %v = mul %w, %w
   update %w = %v
@@ -100,7 +101,7 @@ func f(%a: f32[8,4] {x,_}, %i: f32[4,6], %g: f32[4,6] {_,y}, var %w: f32[6,5]) {
   EXPECT_THAT(flowing.LayoutsOf("i"), UnorderedElementsAre("{_,_}"));
   EXPECT_THAT(wide.LayoutsOf("i"), UnorderedElementsAre("{_,_}", "{_,x}", "{_,y}", "{x,_}", "{y,_}", "{x,y}",
                                                         "{y,x}", "{(x,y),_}", "{(y,x),_}"));
-  for (const char* name : {"a", "h", "s", "v", "w", "g"})
+  for (const char* name : {"a", "h", "s", "v", "w", "c", "g"})
     EXPECT_EQ(wide.LayoutsOf(name), flowing.LayoutsOf(name)) << name;
 }
 

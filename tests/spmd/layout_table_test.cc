@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "meshwork/layout/relayout.h"
 #include "meshwork/spmd/move_seconds.h"
 
 namespace meshwork {
@@ -96,6 +97,17 @@ TEST(LayoutTableTest, CollectivesCount) {
                 table.Seconds(table.IdOf(Of(from)), table.IdOf(Of(to)), {}) + count, 1e-12)
         << from << " to " << to;
   }
+}
+
+// A device with an empty block receives more than each one sends in the plan that sends least.
+TEST(LayoutTableTest, OfUnevenBlocksTheLeastPlanIsSearchedFor) {
+  const Mesh mesh = Mesh::Parse("x=4,y=2").value();
+  const Layout from = Layout::Parse(mesh, "{y,x}").value(), to = Layout::Parse(mesh, "{_,_}").value();
+  const Shape shape = {1024, 5};
+  int64_t elements = 0;
+  for (const RelayoutStep& step : PlanRelayout(from, to, shape).value().steps) elements += step.wire_elements;
+  EXPECT_EQ(elements, 4480);
+  EXPECT_NEAR(LeastSeconds(from, to, {F32, shape}, {}) * Topology::kAssumedLink.bandwidth, 4 * 4480, 1e-3);
 }
 
 TEST(LayoutTableTest, SecondsAreThoseOfTheLeastPlan) {
