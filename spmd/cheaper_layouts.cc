@@ -222,9 +222,11 @@ class Trials {
         few.insert(to_marked[to_folded[short_.has_value() ? short_->value_of[id] : id]]);
       changes.push_back({{few.begin(), few.end()}, candidate.layout.WithoutTrivialAxes()});
     }
-    const Topology topology = TopologyOfBytes(graph.mesh());
+    const Topology& topology = options_.topology;
+    // Where times are not known, bytes count first, and then collectives.
     std::optional<std::vector<double>> more =
-        CostsOfChanges(graph, propagated, ChooseCuts(propagated, topology, Replication()), topology, changes);
+        CostsOfChanges(graph, propagated, ChooseCuts(propagated, topology, Replication()), topology,
+                       topology.is_assumed() ? kLeastLatency : 0, changes);
     for (size_t i = 0; more.has_value() && i < candidates.size(); ++i) (*more)[i] *= TimesOf(candidates[i]);
     return more;
   }
@@ -267,15 +269,6 @@ class Trials {
     std::vector<std::vector<ValueId>> alike(first.size());
     for (ValueId id = 0; id < size; ++id) alike[find(id)].push_back(id);
     return alike;
-  }
-
-  // Where times are not known, bytes count first, and then collectives.
-  Topology TopologyOfBytes(const Mesh& mesh) const {
-    if (!options_.topology.is_assumed()) return options_.topology;
-    std::vector<Topology::AxisLink> links;
-    for (int axis = 0; axis < mesh.num_axes(); ++axis)
-      links.push_back({mesh.axis(axis).name, {Topology::kAssumedLink.bandwidth, kLeastLatency}});
-    return Topology::Create(mesh, links).value();
   }
 
   // `value_of`: of the whole program's values, those of `graph`; null: themselves.

@@ -323,15 +323,17 @@ std::optional<SolvedLayouts> SolveLayouts(const Graph& pinned, const Graph& prop
 
 std::optional<std::vector<double>> CostsOfChanges(const Graph& pinned, const Graph& propagated,
                                                   const std::vector<std::optional<Choice>>& choices,
-                                                  const Topology& topology,
+                                                  const Topology& topology, double collective_seconds,
                                                   std::span<const PinChange> changes) {
   std::vector<std::pair<ValueId, Layout>> further;
   for (const PinChange& change : changes)
     for (ValueId id : change.values) further.emplace_back(id, change.layout);
   const Fold fold = Unfolded(pinned);
-  return LayoutSolver(
-             pinned, propagated, choices, topology, Replication(),
-             {.open = {.further = further}, .fold = &fold, .max_table_entries = kMostTableEntriesOfChanges})
+  return LayoutSolver(pinned, propagated, choices, topology, Replication(),
+                      {.open = {.further = further},
+                       .collective_seconds = collective_seconds,
+                       .fold = &fold,
+                       .max_table_entries = kMostTableEntriesOfChanges})
       .RunChanges(changes);
 }
 

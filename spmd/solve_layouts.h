@@ -87,7 +87,7 @@ std::optional<SolvedLayouts> SolveLayouts(const Graph& pinned, const Graph& prop
 // the same values follow each other. Infinite where the search does not know such a layout. Nothing as above.
 std::optional<std::vector<double>> CostsOfChanges(const Graph& pinned, const Graph& propagated,
                                                   const std::vector<std::optional<Choice>>& choices,
-                                                  const Topology& topology,
+                                                  const Topology& topology, double collective_seconds,
                                                   std::span<const PinChange> changes);
 
 }  // namespace meshwork
