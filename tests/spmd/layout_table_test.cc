@@ -105,7 +105,8 @@ TEST(LayoutTableTest, OfUnevenBlocksTheLeastPlanIsSearchedFor) {
   const Layout from = Layout::Parse(mesh, "{y,x}").value(), to = Layout::Parse(mesh, "{_,_}").value();
   const Shape shape = {1024, 5};
   int64_t elements = 0;
-  for (const RelayoutStep& step : PlanRelayout(from, to, shape).value().steps) elements += step.wire_elements;
+  const RelayoutPlan plan = PlanRelayout(from, to, shape).value();
+  for (const RelayoutStep& step : plan.steps) elements += step.wire_elements;
   EXPECT_EQ(elements, 4480);
   EXPECT_NEAR(LeastSeconds(from, to, {F32, shape}, {}) * Topology::kAssumedLink.bandwidth, 4 * 4480, 1e-3);
 }
