@@ -188,8 +188,7 @@ std::string ToText(const Explanation& all) {
   if (!search.changes.empty()) out += "cheaper with one layout changed:\n";
   for (const LayoutChange& change : search.changes) out += ToText(all, change);
   if (search.tried < search.layouts)
-    out += fmt::format("of {} other layouts {} were looked at\n", search.layouts,
-                       search.tried);
+    out += fmt::format("of {} other layouts {} were looked at\n", search.layouts, search.tried);
   return out;
 }
 
