@@ -10,7 +10,9 @@
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/spmd/choose_cuts.h"
+#include "meshwork/spmd/cut.h"
 #include "meshwork/spmd/insert_relayouts.h"
+#include "meshwork/spmd/move_seconds.h"
 #include "meshwork/spmd/propagate.h"
 #include "meshwork/spmd/simplify.h"
 #include "meshwork/spmd/solve_layouts.h"
@@ -118,8 +120,7 @@ class LayoutFinder {
 
   void SetCost(const Program& program, FoundLayouts& plan) const {
     plan.cost = CostOf(program.body, options_.topology);
-    if (options_.topology.is_assumed())
-      plan.cost.seconds = static_cast<double>(plan.cost.bytes) / Topology::kAssumedLink.bandwidth;
+    plan.cost.seconds = LinkSeconds(plan.cost, options_.topology);
     plan.compute_seconds = CountFlops(program.body) / options_.topology.flops();
   }
 
@@ -158,27 +159,25 @@ class LayoutFinder {
   // All axes as one, then as two; two of them at once, as if the others were not there, or one after the other where that
   // is too much, or finds nothing; then all at once from the best of these, if that is not too much. The best of all.
   std::optional<SolvedLayouts> Solve(double price) {
-    AxisList axes;
-    for (int axis = 0; axis < graph_.mesh().num_axes(); ++axis)
-      if (graph_.mesh().axis(axis).size > 1) axes.push_back(axis);
+    const AxisList axes = AxesThatCut(graph_.mesh());
     std::vector<Opening> pairs, single;
     for (size_t i = 0; i < axes.size(); ++i) {
       single.push_back({AxisSet(AxisList{axes[i]})});
       for (size_t j = 0; j < i; ++j) pairs.push_back({AxisSet(AxisList{axes[j], axes[i]})});
     }
-    if (axes.size() < 2) return Descend(single, price, Start(nullptr));
+    if (axes.size() < 2) return Descend(single, price, Start(std::nullopt));
     std::optional<SolvedLayouts> best;
     const auto keep = [&](std::optional<SolvedLayouts> found) {
       if (found.has_value() && (!best.has_value() || found->cost < best->cost)) best = std::move(found);
     };
-    keep(Descend({{AxisSet(axes), {axes}}}, price, Start(nullptr)));
+    keep(Descend({{AxisSet(axes), {axes}}}, price, Start(std::nullopt)));
     for (auto second = axes.begin() + 1; axes.size() > 2 && second != axes.end(); ++second)
       keep(Descend({{AxisSet(axes), {AxisList(axes.begin(), second), AxisList(second, axes.end())}}}, price,
-                   Start(best.has_value() ? &*best : nullptr)));
-    std::optional<SolvedLayouts> found = Descend(pairs, price, Start(best.has_value() ? &*best : nullptr));
+                   Start(best)));
+    std::optional<SolvedLayouts> found = Descend(pairs, price, Start(best));
     const bool is_known =
         found.has_value() && (found->is_optimal || !best.has_value() || found->cost < best->cost * kBetter);
-    if (!is_known) keep(Descend(single, price, Start(nullptr)));
+    if (!is_known) keep(Descend(single, price, Start(std::nullopt)));
     std::optional<double> bound;
     if (is_known && axes.size() == 2) bound = found->lower_bound;
     keep(std::move(found));
@@ -192,9 +191,9 @@ class LayoutFinder {
     return best;
   }
 
-  // Where a search starts, unless it has found something itself: there, or where one at another price ended.
-  const SolvedLayouts* Start(const SolvedLayouts* start) const {
-    return start != nullptr ? start : last_.has_value() ? &*last_ : nullptr;
+  // Where a search starts: at the best that is known, or where one at another price ended.
+  const SolvedLayouts* Start(const std::optional<SolvedLayouts>& best) const {
+    return best.has_value() ? &*best : last_.has_value() ? &*last_ : nullptr;
   }
 
   // Lays values out along one of the sets of axes after the other, with what was found along the others, until nothing

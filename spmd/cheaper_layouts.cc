@@ -19,8 +19,10 @@
 #include "meshwork/control/loops.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/spmd/choose_cuts.h"
+#include "meshwork/spmd/cut.h"
 #include "meshwork/spmd/fold_repeats.h"
 #include "meshwork/spmd/gather_on_use.h"
+#include "meshwork/spmd/move_seconds.h"
 #include "meshwork/spmd/optimizer_state.h"
 #include "meshwork/spmd/passes.h"
 #include "meshwork/spmd/propagate.h"
@@ -35,15 +37,16 @@ constexpr int64_t kMostTried = 64;
 // Values of several layers are alike if all that lies up to so many ops away is. Fewer would not tell the weights of
 // queries and keys apart.
 constexpr int kRoundsAlike = 4;
-// What the planner says is compiled, the best first, until enough are cheaper. Compiles with layouts that turn out not to be
-// cheaper have at most so many ops together, or are as many as layouts are asked for.
+// Programs that turn out not to be cheaper: so many ops they have together, at most; but as many programs as layouts are
+// asked for may be compiled in vain.
 constexpr int64_t kMostCompiledNodes = 4096;
-// In programs of so few ops, all are compiled as far as that number allows, as the planner counts no halos, and no collectives
-// that become one. In larger ones, what it says saves this part of the step.
+// In a program of so few ops, changes are compiled whatever the planner says, as far as that number allows: it counts no halos,
+// and does not know which collectives become one. In a larger one, changes by which it says that this part of the step is
+// saved.
 constexpr int64_t kFewNodes = 512;
 constexpr double kWorthTrying = 0.005;
 // On meshes of more axes there are so many layouts that to know what each relayout takes would take longer than compiles.
-constexpr int kMostAxes = 2;
+constexpr size_t kMostAxes = 2;
 constexpr double kLeastLatency = 1e-12;  // seconds: a collective counts less than a byte
 
 // What a device reads and computes.
@@ -67,12 +70,6 @@ struct Candidate {
   std::vector<ValueId> alike = {};  // values that change with it: of other layers, and state of all of them
   int64_t others = 0;               // of other layers
 };
-
-int NumAxesThatCut(const Mesh& mesh) {
-  int count = 0;
-  for (int axis = 0; axis < mesh.num_axes(); ++axis) count += mesh.axis(axis).size > 1;
-  return count;
-}
 
 // Every layout that differs in one step.
 std::vector<Layout> Neighbours(const Layout& layout) {
@@ -210,7 +207,7 @@ class Trials {
   // Nothing where it does not know the program.
   std::optional<std::vector<double>> MoreSeconds(const std::vector<Candidate>& candidates) const {
     const Graph& looked_at = LookedAt();
-    if (HasLoops(looked_at) || NumAxesThatCut(looked_at.mesh()) > kMostAxes) return std::nullopt;
+    if (HasLoops(looked_at) || AxesThatCut(looked_at.mesh()).size() > kMostAxes) return std::nullopt;
     std::vector<ValueId> to_folded, to_marked;
     const Graph graph = MarkUses(FoldSizes(looked_at, &to_folded), &to_marked);
     if (!MaySolveLayouts(graph, {})) return std::nullopt;
@@ -218,8 +215,7 @@ class Trials {
     std::vector<PinChange> changes;
     for (const Candidate& candidate : candidates) {
       std::set<ValueId> few;
-      for (ValueId id : candidate.alike)
-        few.insert(to_marked[to_folded[short_.has_value() ? short_->value_of[id] : id]]);
+      for (ValueId id : LookedAt(candidate)) few.insert(to_marked[to_folded[id]]);
       changes.push_back({{few.begin(), few.end()}, candidate.layout.WithoutTrivialAxes()});
     }
     const Topology& topology = options_.topology;
@@ -234,14 +230,17 @@ class Trials {
   // How many values of the whole program each one stands for, on average, that the candidate changes in the program that
   // Rank compiles.
   double TimesOf(const Candidate& candidate) const {
-    if (!short_.has_value()) return 1;
-    std::set<ValueId> few;
-    for (ValueId id : candidate.alike) few.insert(short_->value_of[id]);
-    return static_cast<double>(candidate.alike.size()) / static_cast<double>(few.size());
+    return static_cast<double>(candidate.alike.size()) / static_cast<double>(LookedAt(candidate).size());
   }
 
  private:
   const Graph& LookedAt() const { return short_.has_value() ? short_->graph : global_; }
+  // The values of that program that a candidate changes.
+  std::set<ValueId> LookedAt(const Candidate& candidate) const {
+    std::set<ValueId> few;
+    for (ValueId id : candidate.alike) few.insert(short_.has_value() ? short_->value_of[id] : id);
+    return few;
+  }
 
   // Per value that is the first of those that change together: these.
   std::vector<std::vector<ValueId>> Alike() const {
@@ -362,13 +361,10 @@ LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const C
   std::vector<const Candidate*> ranked;
   bool tries_all = false;
   if (const std::optional<std::vector<double>> more = trials.MoreSeconds(candidates)) {
-    const double seconds = options.topology.is_assumed()
-                               ? static_cast<double>(now.cost.bytes) / Topology::kAssumedLink.bandwidth
-                               : now.cost.seconds;
     tries_all = nodes <= kFewNodes;
     search.tried =
         std::count_if(more->begin(), more->end(), [](double seconds) { return std::isfinite(seconds); });
-    ranked = RankedByPlanner(global, candidates, *more, seconds, tries_all);
+    ranked = RankedByPlanner(global, candidates, *more, LinkSeconds(now.cost, options.topology), tries_all);
   } else {
     search.tried =
         std::min({search.layouts, kMostTried,

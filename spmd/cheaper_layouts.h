@@ -20,11 +20,11 @@ struct CheaperOptions {
 // (or takes less time, if options.topology is known) without a device computing more. An optimizer's state changes with its
 // weight.
 //
-// The planner says what each would save (CostsOfChanges, solve_layouts.h), and those that save most are compiled, until
-// enough are found, or too many turn out not to be cheaper. So it takes a fraction of a compile, and a compile for each of
-// the few layouts that are worth one. Of a program that the planner does not know, as one with loops, and on meshes of more than
-// two axes, about 64 layouts are tried by a compile each, those of the largest values; fewer for a large program, see
-// most_nodes.
+// The planner says what each would save (CostsOfChanges, solve_layouts.h), which takes about as long as a compile. Then those
+// that save most are compiled, of each kind of change, until enough are found, or too many turn out not to be cheaper: a few
+// of a large program, up to some dozens of a small one. A program that the planner does not know, as one with loops, and one
+// on a mesh of more than two axes, is compiled with about 64 layouts, those of the largest values; with fewer if it is large,
+// see most_nodes.
 //
 // Where layers repeat (fold_repeats.h), a value changes together with those of other layers that are like it, and what each
 // change would save is asked of a program of few of the layers (short_program.h); not with a memory budget.

@@ -7,6 +7,7 @@
 #include "meshwork/ir/regions.h"
 #include "meshwork/plan/explain.h"
 #include "meshwork/spmd/bucket.h"
+#include "meshwork/spmd/cut.h"
 #include "meshwork/spmd/localize.h"
 #include "meshwork/spmd/move_seconds.h"
 #include "meshwork/spmd/simplify.h"
@@ -23,17 +24,16 @@ Graph LocalOf(const InsertedRelayouts& inserted, const std::vector<OpenedLoop>& 
 // Bounds on programs that are searched once more. Where a value could lie in more ways, the plans between each two of these
 // take longer to find than all the rest.
 constexpr size_t kFewOps = 32;
-constexpr int kFewAxes = 2;             // of the mesh, also those that cut nothing: plans may go by them
+constexpr size_t kFewAxes = 2;          // of the mesh, also those that cut nothing: plans may go by them
 constexpr size_t kFewWays = 16;         // in which axes cut one dim each, or none, of a value
 constexpr size_t kFewEntries = 10'000;  // of tables
 constexpr int kMostPrices = 6;  // of a collective, between none and what it takes by the assumed topology
 
 bool HasFewLayouts(const Graph& pinned) {
   if (pinned.nodes().size() > kFewOps) return false;
-  int num_axes = 0, rank = 0;
-  for (int axis = 0; axis < pinned.mesh().num_axes(); ++axis) num_axes += pinned.mesh().axis(axis).size > 1;
-  if (num_axes > kFewAxes) return false;
+  if (AxesThatCut(pinned.mesh()).size() > kFewAxes) return false;
   AxisSet named;
+  int rank = 0;
   for (const ValueInfo& info : pinned.values()) {
     if (info.layout.has_value()) named = named.Union(info.layout->ShardedAxes());
     rank = std::max(rank, info.type.rank());
@@ -124,9 +124,7 @@ class Chooser {
   Tried TriedOf(const InsertedRelayouts& inserted) const {
     const Graph local = LocalOf(inserted, loops_, topology_);
     const StepCost cost = CostOf(local, topology_);
-    return {static_cast<double>(cost.bytes) / Topology::kAssumedLink.bandwidth +
-                CountFlops(local) / topology_.flops(),
-            cost.collectives};
+    return {LinkSeconds(cost, topology_) + CountFlops(local) / topology_.flops(), cost.collectives};
   }
 
   const Graph& pinned_;

@@ -22,6 +22,13 @@ bool AreExchangeable(const Rule& rule, const LetterCuts& cuts) {
   return !is_exchanged || !is_strided;
 }
 
+AxisList AxesThatCut(const Mesh& mesh) {
+  AxisList axes;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis)
+    if (mesh.axis(axis).size > 1) axes.push_back(axis);
+  return axes;
+}
+
 PartialSet ReducedBy(const Rule& rule, const LetterCuts& cuts) {
   PartialSet partials;
   for (size_t l = 0; l < rule.letters.size(); ++l)

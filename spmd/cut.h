@@ -14,6 +14,8 @@ using LetterCuts = std::vector<Cut>;  // per letter of a rule
 
 const Cut& Whole();  // not cut
 AxisSet AxesOf(const Cut& cut);
+// The axes of more than one device, in the order of the mesh.
+AxisList AxesThatCut(const Mesh& mesh);
 
 // Whether an exchange can bring the windows of the rule: a tensor exchanged along one dim is strided in no
 // dim.

@@ -115,8 +115,8 @@ std::vector<double> LayoutCosts::Leaves(int n, size_t r, ValueId id) {
     const Mover mover{node.results, &node, {}, replication_.MayRefuse(id)};
     std::vector<double> costs;
     costs.reserve(modes.count * states.size());
-    std::vector<int64_t> of_layout(space_.TableOf(id).size(),
-                                   -1);  // where the costs of one that is left begin
+    // Where the costs of a layout that is left begin.
+    std::vector<int64_t> of_layout(space_.TableOf(id).size(), -1);
     for (size_t m = 0; m < modes.count; ++m) {
       const int left = modes.LeftBy(m)[r];
       if (const int64_t known = of_layout[left]; known >= 0 && !mover.may_be_refused) {

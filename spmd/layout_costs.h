@@ -51,7 +51,8 @@ class LayoutCosts {
     std::span<const ValueId> results;  // of the op, or the variable
     const Node* node = nullptr;
     AxisSet axes = {};
-    bool may_be_refused = true;  // not what the user asks for, as by a relayout
+    bool may_be_refused =
+        true;  // not of values that are never refused, nor what the user asks for: a relayout
   };
 
   double Move(ValueId id, int from, int to, const Mover& mover);

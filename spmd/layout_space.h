@@ -7,7 +7,7 @@
 // Axes flow along the letters of the ops' rules, from pinned dims to all others that have the letter, as in
 // Propagate, but every cut that reaches a dim stays a candidate. A way to run an op says how each letter is cut,
 // and which operands owe a sum that the op passes on. The layout that Propagate has found, and the way in which
-// the op runs then, come first. In a wide space every value that does not leave the step may also be cut by any axes that
+// the op runs then, come first. In a wide space every value but outputs and variables may also be cut by any axes that
 // pins name, wherever these flow.
 //
 // Time and memory are near-linear in the program, for few types of values: what is looked at per op is bounded, and
@@ -51,8 +51,8 @@ struct OpenAxes {
   AxisSet fixed;      // by these, every value stays cut as Propagate has it
   // Which of `arguments` cut only together, in this order; empty: each may cut alone.
   std::vector<AxisList> joined = {};
-  bool is_wide =
-      false;  // into even blocks, by any axes that pins name; not outputs, nor what updates variables
+  // Values are also cut into even blocks by any axes that pins name; not outputs, nor variables and what updates them.
+  bool is_wide = false;
   // Layouts that values which are pinned could have, too.
   std::span<const std::pair<ValueId, Layout>> further = {};
   // Of searches of one mesh and topology, which share what they know and run one after the other; null: of this one alone.

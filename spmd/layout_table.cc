@@ -10,7 +10,7 @@
 namespace meshwork {
 namespace {
 
-constexpr int kMostSearched = 2;          // axes of a mesh
+constexpr size_t kMostSearched = 2;       // axes of a mesh
 constexpr int64_t kLargeBlock = 1 << 14;  // elements
 
 }  // namespace
@@ -103,9 +103,7 @@ double LayoutTable::RememberedSeconds(int from, int to, const Topology& topology
   const auto [known, is_new] = pool_.moves.try_emplace(KeyOf(from, to, is_linear), 0);
   if (is_new) {
     // Plans of many axes take long to search for.
-    int num_axes = 0;
-    for (int axis = 0; axis < mesh_.num_axes(); ++axis) num_axes += mesh_.axis(axis).size > 1;
-    const bool is_greedy = topology.is_assumed() && num_axes > kMostSearched;
+    const bool is_greedy = topology.is_assumed() && AxesThatCut(mesh_).size() > kMostSearched;
     known->second = (is_greedy ? RelayoutSeconds(layout(from), layout(to), type_, topology)
                                : LeastSeconds(layout(from), layout(to), type_, topology)) /
                     scale;

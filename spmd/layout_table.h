@@ -70,8 +70,8 @@ class LayoutTable {
   bool is_partial(int id) const { return keys_[id].owed != 0; }
   AxisSet sharded(int id) const { return keys_[id].sharded; }
 
-  // The time to bring a value from one layout to another, its collectives counted. Infinity if it would owe something otherwise than
-  // before.
+  // The time to bring a value from one layout to another, its collectives counted. Infinity if it would owe
+  // something otherwise than before.
   double Seconds(int from, int to, const Topology& topology) {
     const std::vector<double>& row = seconds_[from];
     const auto at = static_cast<size_t>(to);

@@ -86,9 +86,7 @@ bool SendsTheLeast(const RelayoutPlan& plan, const Layout& from, const Layout& t
   for (const Layout* layout : {&from, &to})
     for (int d = 0; d < layout->rank(); ++d)
       if (shape[d] % layout->mesh().GroupSize(layout->dim(d)) != 0) return false;
-  int64_t sent = 0;
-  for (const RelayoutStep& step : plan.steps) sent += step.wire_elements;
-  return sent <= AllToAllVTraffic(from.mesh(), from.dims(), to.dims(), shape).received;
+  return plan.wire_elements <= AllToAllVTraffic(from.mesh(), from.dims(), to.dims(), shape).received;
 }
 
 }  // namespace
@@ -114,9 +112,12 @@ double LeastSeconds(const Layout& from, const Layout& to, const Type& type, cons
 
 int CountCollectives(const Layout& from, const Layout& to, const Type& type) {
   const RelayoutPlan plan = PlanRelayout(from, to, type.shape).value();
-  return static_cast<int>(std::count_if(plan.steps.begin(), plan.steps.end(), [](const RelayoutStep& step) {
-    return step.kind != RelayoutKind::kShardSlice && step.kind != RelayoutKind::kReshape;
-  }));
+  return RelayoutCosts(from.mesh(), {}, DTypeSize(type.dtype)).Of(from, plan.steps).collectives;
+}
+
+double LinkSeconds(const StepCost& cost, const Topology& topology) {
+  return topology.is_assumed() ? static_cast<double>(cost.bytes) / Topology::kAssumedLink.bandwidth
+                               : cost.seconds;
 }
 
 std::optional<std::vector<Layout>> OperandsElsewhere(const Graph& graph, const Node& node, const Layout& to) {

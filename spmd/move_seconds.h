@@ -13,6 +13,7 @@
 
 #include "meshwork/ir/graph.h"
 #include "meshwork/mesh/topology.h"
+#include "meshwork/plan/explain.h"
 
 namespace meshwork {
 
@@ -27,6 +28,8 @@ double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, c
 double LeastSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology);
 // The collectives of that plan, with the assumed topology.
 int CountCollectives(const Layout& from, const Layout& to, const Type& type);
+// The time in which a step sends what it does. With the assumed topology: that of the bytes, without latency.
+double LinkSeconds(const StepCost& cost, const Topology& topology);
 
 // What a value is made of is looked at so many ops back: a chain of casts and comparisons is no longer.
 inline constexpr int kMaxElsewhere = 3;
