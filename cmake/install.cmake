@@ -28,7 +28,11 @@ foreach(room ${rooms})
     list(FILTER headers INCLUDE REGEX "/(cuda_backend|gpus)\\.h$")  # the others include CUDA's
   endif()
   install(FILES ${headers} DESTINATION ${include_root}/meshwork/${room})
+  list(APPEND installed ${headers})
 endforeach()
+# For the test of the pages, which name no others.
+string(REPLACE ";" "\n" installed "${installed}")
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/install/headers.txt CONTENT "@installed@\n" @ONLY)
 install(FILES ${PROJECT_SOURCE_DIR}/meshwork.h DESTINATION ${include_root})
 
 list(TRANSFORM rooms REPLACE "/" "_" OUTPUT_VARIABLE archives)

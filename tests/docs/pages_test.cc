@@ -90,5 +90,27 @@ TEST(PagesTest, TheIndexNamesEveryPage) {
   EXPECT_NE(Contents(Root() / "README.md").find("(docs/README.md)"), std::string::npos);
 }
 
+// Who reads a page of an installed meshwork finds every header that it names.
+TEST(PagesTest, HeadersThatTheyNameAreInstalled) {
+  if (!fs::exists(MESHWORK_INSTALLED_HEADERS)) GTEST_SKIP() << "built without MESHWORK_INSTALL";
+  std::set<std::string> installed;
+  for (const std::string& header : Lines(Contents(MESHWORK_INSTALLED_HEADERS)))
+    installed.insert(fs::path(header).lexically_relative(Root()).string());
+  const std::regex header("`([a-z_]+(/[a-z0-9_]+)+\\.h)`");
+  int named = 0;
+  for (const std::string& page : Pages()) {
+    const std::string text = Contents(Root() / page);
+    for (auto at = std::sregex_iterator(text.begin(), text.end(), header); at != std::sregex_iterator();
+         ++at) {
+      const std::string name = (*at)[1];
+      if (name.starts_with("examples/") || name.starts_with("benchmarks/") || name.starts_with("tests/"))
+        continue;
+      ++named;
+      EXPECT_TRUE(installed.contains(name)) << page << ": " << name;
+    }
+  }
+  EXPECT_GT(named, 100);
+}
+
 }  // namespace
 }  // namespace meshwork::docs
