@@ -314,7 +314,7 @@ class Propagator {
     return changed;
   }
 
-  // The letters of a node that some tensor shards: where the axes come from, and who carries the letter.
+  // The letters of a node that some tensor shards, and some may, too: where the axes come from, and who carries the letter.
   struct Source {
     size_t letter;
     int64_t bytes;  // of the tensor
@@ -333,7 +333,8 @@ class Propagator {
       Collect(rule.operands, node.operands, static_cast<int>(l), source.uses);
       Collect(rule.results, node.results, static_cast<int>(l), source.uses);
       const Use* best = Largest(source.uses);
-      if (best == nullptr) continue;
+      const auto is_open = [&](const Use& use) { return !known_[use.value][use.dim].has_value(); };
+      if (best == nullptr || std::none_of(source.uses.begin(), source.uses.end(), is_open)) continue;
       source.bytes = graph_.value(best->value).type.bytes();
       source.origin = {best->value, best->dim};
       source.cut = Usable(*node.row, rule.letters[l], CutOf(*best));

@@ -3,7 +3,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
+
 namespace meshwork {
+namespace {
+
+std::vector<int> SizesOf(const CostTable& table, std::span<const int> states) {
+  std::vector<int> sizes;
+  for (int v : table.variables) sizes.push_back(states[v]);
+  return sizes;
+}
+
+}  // namespace
 
 double Combinations(std::span<const int> variables, std::span<const int> states) {
   double product = 1;
@@ -18,16 +29,15 @@ void AddBroadcast(const CostTable& table, std::span<const int> scope, std::span<
     return;
   }
   const size_t rank = scope.size();
-  std::vector<size_t> strides(rank, 0), sizes(rank);
+  absl::InlinedVector<size_t, 24> numbers(3 * rank, 0);
+  size_t *strides = numbers.data(), *sizes = strides + rank, *at = sizes + rank;
   for (size_t d = 0; d < rank; ++d) sizes[d] = static_cast<size_t>(states[scope[d]]);
   size_t stride = 1;
   for (size_t p = table.variables.size(); p-- > 0;) {
-    const auto at = std::find(scope.begin(), scope.end(), table.variables[p]);
-    strides[at - scope.begin()] = stride;
+    strides[std::find(scope.begin(), scope.end(), table.variables[p]) - scope.begin()] = stride;
     stride *= static_cast<size_t>(states[table.variables[p]]);
   }
-  const size_t inner = sizes.back(), step = strides.back();
-  std::vector<size_t> at(rank, 0);
+  const size_t inner = sizes[rank - 1], step = strides[rank - 1];
   const double* in = table.costs.data();
   for (double *out = sum.data(), *end = out + sum.size(); out < end; out += inner) {
     if (step == 0) {
@@ -44,6 +54,22 @@ void AddBroadcast(const CostTable& table, std::span<const int> scope, std::span<
       at[d] = 0;
     }
   }
+}
+
+int TableKinds::NumberOf(const CostTable& table, std::span<const int> states) {
+  return NumberOf(table.costs, SizesOf(table, states));
+}
+
+int TableKinds::NumberOf(std::vector<double> costs, std::vector<int> sizes) {
+  uint64_t hash = costs.size();
+  for (int states : sizes) hash = Mixed(hash, static_cast<uint64_t>(states));
+  for (double cost : costs) hash = Mixed(hash, std::bit_cast<uint64_t>(cost));
+  std::vector<int>& same = of_hash_[hash];
+  for (int number : same)
+    if (kinds_[number].costs == costs && kinds_[number].sizes == sizes) return number;
+  same.push_back(size());
+  kinds_.push_back({std::move(costs), std::move(sizes)});
+  return same.back();
 }
 
 double EntryOf(const CostTable& table, std::span<const int> states, std::span<const int> assignment) {
@@ -72,13 +98,15 @@ CostTable Reordered(const CostTable& table, std::vector<int> order, std::span<co
   return reordered;
 }
 
-AroundVariable Around(const CostTable& table, size_t position, std::span<const int> states) {
+AroundVariable Around(std::span<const int> sizes, size_t position) {
   AroundVariable around;
-  for (size_t p = 0; p < table.variables.size(); ++p) {
-    const auto size = static_cast<size_t>(states[table.variables[p]]);
-    (p < position ? around.before : p == position ? around.states : around.after) *= size;
-  }
+  for (size_t p = 0; p < sizes.size(); ++p)
+    (p < position ? around.before : p == position ? around.states : around.after) *= static_cast<size_t>(sizes[p]);
   return around;
+}
+
+AroundVariable Around(const CostTable& table, size_t position, std::span<const int> states) {
+  return Around(SizesOf(table, states), position);
 }
 
 double LeastOf(std::span<const double> costs) {
@@ -92,9 +120,12 @@ double LeastOf(std::span<const double> costs) {
 }
 
 std::vector<double> LeastPerState(const CostTable& table, size_t position, std::span<const int> states) {
-  const AroundVariable around = Around(table, position, states);
+  return LeastPerState(table.costs, Around(table, position, states));
+}
+
+std::vector<double> LeastPerState(std::span<const double> costs, const AroundVariable& around) {
   std::vector<double> least(around.states, kNever);
-  const double* row = table.costs.data();
+  const double* row = costs.data();
   for (size_t b = 0; b < around.before; ++b) {
     if (around.after == 1) {
       for (size_t s = 0; s < around.states; ++s) least[s] = row[s] < least[s] ? row[s] : least[s];

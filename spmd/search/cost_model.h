@@ -1,9 +1,11 @@
 // What the solver's parts work on: tables whose costs may be of either sign, and loops over them. Internal.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "meshwork/spmd/search/min_sum.h"
@@ -15,11 +17,6 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // Costs up to this factor apart are equal, when it is asked whether a cost is the least.
 constexpr double kEqual = 1 + 1e-9;
 
-struct CostModel {
-  std::vector<int> states;  // per variable
-  std::vector<CostTable> tables;
-};
-
 // The number of combinations of states of the variables; as a double, so that it does not overflow.
 double Combinations(std::span<const int> variables, std::span<const int> states);
 
@@ -27,6 +24,18 @@ double Combinations(std::span<const int> variables, std::span<const int> states)
 // `sum` once.
 void AddBroadcast(const CostTable& table, std::span<const int> scope, std::span<const int> states,
                   std::vector<double>& sum);
+
+inline uint64_t Mixed(uint64_t hash, uint64_t word) {
+  return (std::rotl(hash, 23) ^ word) * uint64_t{0x9E3779B97F4A7C15};
+}
+
+struct HashOfInts {
+  size_t operator()(const std::vector<int>& list) const {
+    uint64_t hash = list.size();
+    for (int number : list) hash = Mixed(hash, static_cast<uint64_t>(number));
+    return hash ^ hash >> 32;
+  }
+};
 
 // The entry of `table` where the variables have these states.
 double EntryOf(const CostTable& table, std::span<const int> states, std::span<const int> assignment);
@@ -39,15 +48,35 @@ std::vector<std::vector<int>> TablesOf(const CostModel& model);
 // `table` with its variables in another order.
 CostTable Reordered(const CostTable& table, std::vector<int> order, std::span<const int> states);
 
+// Tables that are numbered so that equal ones have the same number.
+class TableKinds {
+ public:
+  struct Kind {
+    std::vector<double> costs;
+    std::vector<int> sizes;  // the states of each variable
+  };
+
+  int NumberOf(const CostTable& table, std::span<const int> states);
+  int NumberOf(std::vector<double> costs, std::vector<int> sizes);
+  const Kind& operator[](int number) const { return kinds_[number]; }
+  int size() const { return static_cast<int>(kinds_.size()); }
+
+ private:
+  std::vector<Kind> kinds_;
+  std::unordered_map<uint64_t, std::vector<int>> of_hash_;
+};
+
 // How the entries of a table lie around one of its variables: [before, states, after].
 struct AroundVariable {
   size_t before = 1, states = 1, after = 1;
 };
+AroundVariable Around(std::span<const int> sizes, size_t position);  // sizes: the states of each variable
 AroundVariable Around(const CostTable& table, size_t position, std::span<const int> states);
 
 double LeastOf(std::span<const double> costs);
 
-// Per state of the variable at `position`: the least entry.
+// Per state of the variable: the least entry.
+std::vector<double> LeastPerState(std::span<const double> costs, const AroundVariable& around);
 std::vector<double> LeastPerState(const CostTable& table, size_t position, std::span<const int> states);
 
 }  // namespace meshwork

@@ -1,6 +1,7 @@
 #include "meshwork/spmd/search/elimination.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "meshwork/spmd/search/min_out.h"
@@ -92,6 +93,64 @@ class Buckets {
   std::vector<std::vector<int>> scopes_;   // per table
 };
 
+// Minimises sums of a model's tables. What is equal, as in layers that repeat, is minimised once.
+class LeastSums {
+ public:
+  explicit LeastSums(CostModel& model) : model_(model) {
+    TableKinds kinds;
+    for (const CostTable& table : model.tables) kinds_.push_back(kinds.NumberOf(table, model.states));
+    num_kinds_ = kinds.size();
+  }
+
+  // Adds the table of the least sum of `tables` over the states of `variable`.
+  const CostTable& Add(int variable, std::span<const int> tables) {
+    variables_.assign({variable});
+    key_.clear();
+    for (int t : tables) {
+      key_.push_back(kinds_[t]);
+      for (int v : model_.tables[t].variables) key_.push_back(PlaceOf(v));
+    }
+    if (const auto known = known_.find(key_); known != known_.end()) {
+      const CostTable& equal = model_.tables[known->second.table];
+      CostTable least{{}, equal.costs};
+      for (int place : known->second.places) least.variables.push_back(variables_[place]);
+      kinds_.push_back(known->second.kind);
+      model_.tables.push_back(std::move(least));
+    } else {
+      std::vector<const CostTable*> terms;
+      for (int t : tables) terms.push_back(&model_.tables[t]);
+      CostTable least = MinOut(variable, terms, model_.states);
+      Known& made = known_[key_];
+      made.table = static_cast<int>(model_.tables.size());
+      made.kind = num_kinds_++;
+      for (int v : least.variables) made.places.push_back(PlaceOf(v));
+      kinds_.push_back(made.kind);
+      model_.tables.push_back(std::move(least));
+    }
+    return model_.tables.back();
+  }
+
+ private:
+  struct Known {
+    int table, kind;
+    std::vector<int> places;  // of its variables among those of the sum
+  };
+
+  // Among the variables of the sum, in the order in which they are met.
+  int PlaceOf(int variable) {
+    const auto at = std::find(variables_.begin(), variables_.end(), variable);
+    const auto place = static_cast<int>(at - variables_.begin());
+    if (at == variables_.end()) variables_.push_back(variable);
+    return place;
+  }
+
+  CostModel& model_;
+  std::vector<int> kinds_;  // per table: its number; equal ones of the model, and sums of equal ones, have the same
+  int num_kinds_ = 0;
+  std::unordered_map<std::vector<int>, Known, HashOfInts> known_;
+  std::vector<int> variables_, key_;  // of the sum that is looked at
+};
+
 }  // namespace
 
 int BestState(int variable, std::span<const CostTable* const> tables, std::span<const int> states,
@@ -110,6 +169,7 @@ int BestState(int variable, std::span<const CostTable* const> tables, std::span<
 
 Eliminated Eliminate(CostModel model, std::span<const int> order, double max_joint) {
   Buckets buckets(model, order, max_joint);
+  LeastSums sums(model);
   Eliminated result;
   for (const CostTable& table : model.tables)
     if (table.variables.empty()) result.bound += table.costs[0];
@@ -118,14 +178,11 @@ Eliminated Eliminate(CostModel model, std::span<const int> order, double max_joi
     const std::vector<Group> groups = buckets.Groups(place);
     result.is_exact &= groups.size() <= 1;
     for (const Group& group : groups) {
-      std::vector<const CostTable*> tables;
-      for (int t : group.tables) tables.push_back(&model.tables[t]);
-      CostTable least = MinOut(v, tables, model.states);
+      const int added = static_cast<int>(model.tables.size());
+      const CostTable& least = sums.Add(v, group.tables);
       std::vector<int> scope = group.scope;
       scope.erase(std::find(scope.begin(), scope.end(), v));
-      if (!buckets.Add(static_cast<int>(model.tables.size()), std::move(scope)))
-        result.bound += least.costs[0];
-      model.tables.push_back(std::move(least));
+      if (!buckets.Add(added, std::move(scope))) result.bound += least.costs[0];
     }
   }
   result.assignment.assign(model.states.size(), 0);

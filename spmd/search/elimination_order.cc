@@ -162,9 +162,10 @@ EliminationOrder OrderBy(NextVariable next, const CostModel& model, double max_e
   return GreedyOrder(next, model).Run(max_entries, kNever, {}, 0);
 }
 
-EliminationOrder FindOrder(const CostModel& model, double max_entries) {
-  EliminationOrder best = OrderBy(NextVariable::kFewestCombinations, model, max_entries);
-  EliminationOrder other = OrderBy(NextVariable::kFewestFills, model, best.entries);
+EliminationOrder FindOrder(const CostModel& model, double max_entries, double few) {
+  EliminationOrder best = OrderBy(NextVariable::kFewestFills, model, max_entries);
+  if (best.entries <= std::min(max_entries, few)) return best;
+  EliminationOrder other = OrderBy(NextVariable::kFewestCombinations, model, best.entries);
   return other.entries < best.entries ? other : best;
 }
 

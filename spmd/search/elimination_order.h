@@ -22,8 +22,8 @@ enum class NextVariable { kFewestCombinations, kFewestFills };
 // variables where few are neighbours at a time.
 EliminationOrder OrderBy(NextVariable next, const CostModel& model, double max_entries);
 
-// The better one of both.
-EliminationOrder FindOrder(const CostModel& model, double max_entries);
+// The better one of both; the first that has at most `few` entries.
+EliminationOrder FindOrder(const CostModel& model, double max_entries, double few = 0);
 
 // An order of all, for elimination in groups: as if a variable with too many combinations brought nobody together.
 std::vector<int> OrderForGroups(const CostModel& model, double max_joint);

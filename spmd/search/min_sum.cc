@@ -15,7 +15,7 @@ namespace meshwork {
 
 int MinSum::AddVariable(int states) {
   MESHWORK_CHECK(states >= 1, "a variable of {} states", states);
-  states_.push_back(states);
+  model_.states.push_back(states);
   return num_variables() - 1;
 }
 
@@ -26,33 +26,30 @@ void MinSum::AddTable(std::vector<int> variables, std::vector<double> costs) {
     MESHWORK_CHECK(std::find(variables.begin(), variables.begin() + i, variables[i]) == variables.begin() + i,
                    "a table has variable {} twice", variables[i]);
   }
-  const double combinations = Combinations(variables, states_);
+  const double combinations = Combinations(variables, states());
   MESHWORK_CHECK(static_cast<double>(costs.size()) == combinations, "{} costs for {} combinations of states",
                  costs.size(), combinations);
   for (double cost : costs) MESHWORK_CHECK(cost >= 0, "a cost of {}", cost);
-  tables_.push_back({std::move(variables), std::move(costs)});
+  model_.tables.push_back({std::move(variables), std::move(costs)});
 }
 
 double MinSum::CostOf(std::span<const int> assignment) const {
-  MESHWORK_CHECK(assignment.size() == states_.size(), "{} states for {} variables", assignment.size(),
-                 states_.size());
-  double sum = 0;
-  for (const CostTable& table : tables_) sum += EntryOf(table, states_, assignment);
-  return sum;
+  MESHWORK_CHECK(assignment.size() == states().size(), "{} states for {} variables", assignment.size(),
+                 states().size());
+  return SumOf(model_, assignment);
 }
 
 namespace {
 
 // A problem whose tables hardly grow when it is eliminated as it is; dropping states first would take longer.
 std::optional<MinSumResult> EliminateAsItIs(const MinSum& problem, double max_entries) {
-  CostModel model{problem.states(), problem.tables()};
   size_t entries = 0;
-  for (const CostTable& table : model.tables) entries += table.costs.size();
+  for (const CostTable& table : problem.tables()) entries += table.costs.size();
   constexpr double kGrowth = 8;
   const double most = std::min(max_entries, kGrowth * static_cast<double>(entries));
-  const EliminationOrder order = OrderBy(NextVariable::kFewestCombinations, model, most);
+  const EliminationOrder order = OrderBy(NextVariable::kFewestCombinations, problem.model(), most);
   if (order.entries > most) return std::nullopt;
-  std::vector<int> found = Eliminate(std::move(model), order.order).assignment;
+  std::vector<int> found = Eliminate(problem.model(), order.order).assignment;
   const double cost = problem.CostOf(found);
   if (cost == kNever) return std::nullopt;
   return MinSumResult{std::move(found), cost, /*lower_bound=*/cost, /*is_optimal=*/true};
@@ -67,14 +64,15 @@ MinSumResult Minimize(const MinSum& problem, const MinSumOptions& options) {
   result.assignment = options.start;
   result.assignment.resize(problem.num_variables(), 0);
   result.cost = problem.CostOf(result.assignment);
-  Reduced reduced = Reduce({problem.states(), problem.tables()});
+  Reduced reduced = Reduce(problem.model());
   if (reduced.IsInfeasible()) {
     result.lower_bound = kNever;
     result.is_optimal = true;
     return result;
   }
   const auto max_entries = static_cast<double>(options.max_entries);
-  const EliminationOrder order = FindOrder(reduced.model, max_entries);
+  constexpr double kFew = 4e6;  // to eliminate them takes no longer than to find another order
+  const EliminationOrder order = FindOrder(reduced.model, max_entries, kFew);
   const bool is_exact = order.entries <= max_entries;
   std::vector<int> found;
   if (is_exact) {

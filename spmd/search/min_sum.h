@@ -31,6 +31,12 @@ struct CostTable {
   std::vector<double> costs;
 };
 
+// Tables over variables that are numbered from 0.
+struct CostModel {
+  std::vector<int> states;  // per variable: how many it has, >= 1 unless none is left that may be
+  std::vector<CostTable> tables;
+};
+
 class MinSum {
  public:
   // A variable of so many states (>= 1). Returns its index, counted from 0.
@@ -40,17 +46,17 @@ class MinSum {
   // combination may not be. `variables` are distinct; without any, it is one constant.
   void AddTable(std::vector<int> variables, std::vector<double> costs);
 
-  int num_variables() const { return static_cast<int>(states_.size()); }
-  int states(int variable) const { return states_[variable]; }
-  const std::vector<int>& states() const { return states_; }
-  const std::vector<CostTable>& tables() const { return tables_; }
+  int num_variables() const { return static_cast<int>(model_.states.size()); }
+  int states(int variable) const { return model_.states[variable]; }
+  const std::vector<int>& states() const { return model_.states; }
+  const std::vector<CostTable>& tables() const { return model_.tables; }
+  const CostModel& model() const { return model_; }
 
   // The sum of all tables. assignment: a state per variable.
   double CostOf(std::span<const int> assignment) const;
 
  private:
-  std::vector<int> states_;
-  std::vector<CostTable> tables_;
+  CostModel model_;
 };
 
 struct MinSumOptions {

@@ -1,13 +1,9 @@
 #include "meshwork/spmd/search/reduce.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstdint>
 #include <deque>
-#include <map>
 #include <numeric>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -34,74 +30,57 @@ struct StateFacts {
 // Tables that are equal, as those of layers are that repeat, are asked once.
 class KnownTables {
  public:
-  // sizes: the states of its variables.
-  int NumberOf(const CostTable& table, std::vector<int> sizes) {
-    uint64_t hash = table.costs.size();
-    for (int size : sizes) hash = Mixed(hash, static_cast<uint64_t>(size));
-    for (double cost : table.costs) hash = Mixed(hash, std::bit_cast<uint64_t>(cost));
-    std::vector<int>& same = of_hash_[hash];
-    for (int k : same)
-      if (kinds_[k].table.costs == table.costs && kinds_[k].sizes == sizes) return k;
-    same.push_back(static_cast<int>(kinds_.size()));
-    Kind& kind = kinds_.emplace_back();
-    kind.table.costs = table.costs;
-    kind.table.variables.resize(sizes.size());
-    std::iota(kind.table.variables.begin(), kind.table.variables.end(), 0);
-    for (double cost : table.costs)
-      if (cost != kNever) kind.largest = std::max(kind.largest, std::abs(cost));
-    kind.facts.resize(sizes.size());
-    kind.sizes = std::move(sizes);
-    return same.back();
-  }
+  int NumberOf(const CostTable& table, std::span<const int> states) { return Known(kinds_.NumberOf(table, states)); }
 
   // compares: `most` is asked for, too.
   const StateFacts& FactsOf(int number, size_t position, bool compares) {
-    Kind& kind = kinds_[number];
-    StateFacts& facts = kind.facts[position];
-    if (facts.least.empty()) facts.least = LeastPerState(kind.table, position, kind.sizes);
-    if (compares && facts.most.empty()) facts.most = MostOf(kind, position);
+    StateFacts& facts = asked_[number].facts[position];
+    if (facts.least.empty()) facts.least = LeastPerState(costs(number), AroundOf(number, position));
+    if (compares && facts.most.empty()) facts.most = MostOf(costs(number), AroundOf(number, position));
     return facts;
   }
   // The largest amount of a finite entry.
-  double LargestOf(int number) const { return kinds_[number].largest; }
-  const std::vector<double>& CostsOf(int number) const { return kinds_[number].table.costs; }
+  double LargestOf(int number) const { return asked_[number].largest; }
+  const std::vector<double>& costs(int number) const { return kinds_[number].costs; }
 
   // The number of what is left without some states of the variable at `position`.
   int Without(int number, size_t position, const std::vector<bool>& drop) {
-    const auto [known, is_new] = without_.try_emplace({number, position, drop}, 0);
-    if (!is_new) return known->second;
     const auto num_kept = static_cast<size_t>(std::count(drop.begin(), drop.end(), false));
-    const Kind& kind = kinds_[number];
-    const AroundVariable around = Around(kind.table, position, kind.sizes);
-    CostTable left{{}, std::vector<double>(around.before * num_kept * around.after)};
-    const double* row = kind.table.costs.data();
-    double* out = left.costs.data();
+    const AroundVariable around = AroundOf(number, position);
+    std::vector<double> left(around.before * num_kept * around.after);
+    const double* row = costs(number).data();
+    double* out = left.data();
     for (size_t before = 0; before < around.before; ++before)
       for (size_t s = 0; s < around.states; ++s, row += around.after)
         if (!drop[s]) out = std::copy(row, row + around.after, out);
-    std::vector<int> sizes = kind.sizes;
+    std::vector<int> sizes = kinds_[number].sizes;
     sizes[position] = static_cast<int>(num_kept);
-    return known->second = NumberOf(left, std::move(sizes));
+    return Known(kinds_.NumberOf(std::move(left), std::move(sizes)));
   }
 
  private:
-  struct Kind {
-    CostTable table;         // its variables are numbered in their order
-    std::vector<int> sizes;  // the states of each
+  struct Asked {
     double largest = 0;
     std::vector<StateFacts> facts;  // per variable
   };
 
-  static uint64_t Mixed(uint64_t hash, uint64_t word) {
-    return (std::rotl(hash, 23) ^ word) * uint64_t{0x9E3779B97F4A7C15};
+  int Known(int number) {
+    if (number < static_cast<int>(asked_.size())) return number;
+    Asked& asked = asked_.emplace_back();
+    asked.facts.resize(kinds_[number].sizes.size());
+    for (double cost : costs(number))
+      if (cost != kNever) asked.largest = std::max(asked.largest, std::abs(cost));
+    return number;
   }
 
-  static std::vector<double> MostOf(const Kind& kind, size_t position) {
-    const auto [before, n, after] = Around(kind.table, position, kind.sizes);
+  AroundVariable AroundOf(int number, size_t position) const { return Around(kinds_[number].sizes, position); }
+
+  static std::vector<double> MostOf(std::span<const double> costs, const AroundVariable& around) {
+    const auto [before, n, after] = around;
     std::vector<double> most(n * n, -kNever), row(n);
     for (size_t i = 0; i < before; ++i) {
       for (size_t j = 0; j < after; ++j) {
-        for (size_t s = 0; s < n; ++s) row[s] = kind.table.costs[(i * n + s) * after + j];
+        for (size_t s = 0; s < n; ++s) row[s] = costs[(i * n + s) * after + j];
         for (size_t a = 0; a < n; ++a) {
           const double cost = row[a];
           if (cost == kNever) continue;  // where a may not be, b need not be better
@@ -113,9 +92,8 @@ class KnownTables {
     return most;
   }
 
-  std::vector<Kind> kinds_;
-  std::map<std::tuple<int, size_t, std::vector<bool>>, int> without_;
-  std::unordered_map<uint64_t, std::vector<int>> of_hash_;
+  TableKinds kinds_;
+  std::vector<Asked> asked_;  // per kind
 };
 
 class Reducer {
@@ -136,10 +114,11 @@ class Reducer {
 
   Reduced Run() && {
     // Tables that have become one may forbid more than each of them.
-    do {
-      LeaveOutDecided();
-      Absorb();
-    } while (DropStates() && !result_.IsInfeasible());
+    LeaveOutDecided();
+    Absorb();
+    DropStates();
+    LeaveOutDecided();
+    Absorb();
     return std::move(result_);
   }
 
@@ -147,6 +126,13 @@ class Reducer {
   // A state that is never better than another one; instead: that one, -1 if it may not be at all.
   struct Worse {
     int state, instead;
+  };
+
+  // What is found at a variable, and what is left when it is dropped.
+  struct Looked {
+    std::vector<Worse> worse;
+    std::vector<int> kept;   // states
+    std::vector<int> kinds;  // of its tables
   };
 
   std::vector<CostTable>& tables() { return result_.model.tables; }
@@ -157,18 +143,14 @@ class Reducer {
     const size_t before = result_.dropped.size();
     FindKinds();
     DropWorse();
-    for (size_t t = 0; t < kinds_.size(); ++t) tables()[t].costs = known_.CostsOf(kinds_[t]);
+    for (size_t t = 0; t < kinds_.size(); ++t) tables()[t].costs = known_.costs(kinds_[t]);
     return result_.dropped.size() > before;
   }
 
   void FindKinds() {
     of_ = TablesOf(result_.model);
     kinds_.clear();
-    for (const CostTable& table : tables()) {
-      std::vector<int> sizes;
-      for (int v : table.variables) sizes.push_back(states()[v]);
-      kinds_.push_back(known_.NumberOf(table, std::move(sizes)));
-    }
+    for (const CostTable& table : tables()) kinds_.push_back(known_.NumberOf(table, states()));
   }
 
   void DropWorse() {
@@ -180,9 +162,9 @@ class Reducer {
       const int v = queue.front();
       queue.pop_front();
       waits[v] = false;
-      const std::vector<Worse>& worse = Droppable(v, /*compares=*/++visits[v] <= kMaxVisits);
-      if (worse.empty()) continue;
-      Drop(v, worse);
+      const Looked& looked = Look(v, /*compares=*/++visits[v] <= kMaxVisits);
+      if (looked.worse.empty()) continue;
+      Drop(v, looked);
       if (states()[v] == 0) return;
       for (int t : of_[v]) {
         for (int u : tables()[t].variables) {
@@ -198,16 +180,24 @@ class Reducer {
     return std::find(table.variables.begin(), table.variables.end(), v) - table.variables.begin();
   }
 
-  // Which states can be left out: as of a variable that was asked before, where the tables are equal.
-  const std::vector<Worse>& Droppable(int v, bool compares) {
-    std::vector<int> key = {compares ? 1 : 0, states()[v]};
+  // As at a variable that was looked at before, where the tables are equal.
+  const Looked& Look(int v, bool compares) {
+    key_.assign({compares ? 1 : 0, states()[v]});
     for (int t : of_[v]) {
-      key.push_back(kinds_[t]);
-      key.push_back(static_cast<int>(PositionOf(v, tables()[t])));
+      key_.push_back(kinds_[t]);
+      key_.push_back(static_cast<int>(PositionOf(v, tables()[t])));
     }
-    const auto [known, is_new] = worse_.try_emplace(std::move(key));
-    if (is_new) known->second = WorseStates(v, compares);
-    return known->second;
+    if (const auto known = looked_.find(key_); known != looked_.end()) return known->second;
+    Looked& looked = looked_[key_];
+    looked.worse = WorseStates(v, compares);
+    if (looked.worse.empty()) return looked;
+    std::vector<bool> drop(static_cast<size_t>(states()[v]), false);
+    for (const Worse& one : looked.worse) drop[one.state] = true;
+    for (int t : of_[v])
+      looked.kinds.push_back(known_.Without(kinds_[t], PositionOf(v, tables()[t]), drop));
+    for (int s = 0; s < states()[v]; ++s)
+      if (!drop[s]) looked.kept.push_back(s);
+    return looked;
   }
 
   std::vector<Worse> WorseStates(int v, bool compares) {
@@ -223,7 +213,7 @@ class Reducer {
       const StateFacts& facts = known_.FactsOf(kinds_[t], PositionOf(v, tables()[t]), /*compares=*/false);
       for (int s = 0; s < n; ++s)
         if (facts.least[s] == kNever) mark(s, -1);
-      steps += static_cast<double>(known_.CostsOf(kinds_[t]).size()) * n;
+      steps += static_cast<double>(known_.costs(kinds_[t]).size()) * n;
     }
     if (n == 1 || !compares || steps > kMaxCompared) return worse;
     // more[a * n + b]: the most that b costs more than a.
@@ -240,20 +230,14 @@ class Reducer {
     return worse;
   }
 
-  // States of v, which are no longer there.
-  void Drop(int v, const std::vector<Worse>& worse) {
-    std::vector<bool> drop(static_cast<size_t>(states()[v]), false);
-    for (const auto [state, instead] : worse) {
-      drop[state] = true;
-      const std::vector<int>& kept = result_.kept[v];
+  void Drop(int v, const Looked& looked) {
+    std::vector<int>& kept = result_.kept[v];
+    for (const auto [state, instead] : looked.worse)
       result_.dropped.push_back({v, kept[state], instead < 0 ? -1 : kept[instead]});
-    }
-    for (int t : of_[v]) kinds_[t] = known_.Without(kinds_[t], PositionOf(v, tables()[t]), drop);
-    std::vector<int> kept;
-    for (size_t s = 0; s < drop.size(); ++s)
-      if (!drop[s]) kept.push_back(result_.kept[v][s]);
+    for (size_t i = 0; i < looked.kinds.size(); ++i) kinds_[of_[v][i]] = looked.kinds[i];
+    for (size_t s = 0; s < looked.kept.size(); ++s) kept[s] = kept[looked.kept[s]];
+    kept.resize(looked.kept.size());
     result_.model.states[v] = static_cast<int>(kept.size());
-    result_.kept[v] = std::move(kept);
   }
 
   void LeaveOutDecided() {
@@ -307,7 +291,8 @@ class Reducer {
   KnownTables known_;
   std::vector<int> kinds_;  // per table: its number in known_
   // By whether states are compared, how many, and per table of a variable, its number and the variable's place in it.
-  std::map<std::vector<int>, std::vector<Worse>> worse_;
+  std::unordered_map<std::vector<int>, Looked, HashOfInts> looked_;
+  std::vector<int> key_;  // of the variable that is looked at
 };
 
 }  // namespace

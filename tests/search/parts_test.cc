@@ -24,7 +24,7 @@ namespace {
 
 constexpr double kSlack = 1e-9;
 
-CostModel ModelOf(const MinSum& problem) { return {problem.states(), problem.tables()}; }
+CostModel ModelOf(const MinSum& problem) { return problem.model(); }
 
 MinSum ProblemOf(const CostModel& model) {
   MinSum problem;
