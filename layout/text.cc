@@ -3,29 +3,40 @@
 #include <charconv>
 
 #include "fmt/format.h"
-#include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/layout/spelled.h"
 
 namespace meshwork {
 namespace {
 
-std::string RenderAxes(const std::vector<std::string>& names) {
-  if (names.empty()) return "_";
-  if (names.size() == 1 && names[0] != "MATCH") return names[0];  // an axis of that name is no mode
-  return fmt::format("({})", fmt::join(names, ","));
+// Layouts are written many times in a compile: appended to one text.
+void AddAxes(const std::vector<std::string>& names, std::string& text) {
+  if (names.empty()) {
+    text += '_';
+  } else if (names.size() == 1 && names[0] != "MATCH") {  // an axis of that name is no mode
+    text += names[0];
+  } else {
+    for (size_t i = 0; i < names.size(); ++i) text.append(i == 0 ? "(" : ",").append(names[i]);
+    text += ')';
+  }
 }
 
-std::string RenderDim(const DimSpec& dim) {
-  if (dim.mode() == DimMode::kOpen) return "?";
-  if (dim.mode() == DimMode::kMatch) return "MATCH";
-  if (dim.factors().empty()) return RenderAxes(dim.axes());
-  std::vector<std::string> factors;
-  for (const FactorSpec& factor : dim.factors()) {
-    factors.push_back(fmt::format("{}", factor.size));
-    if (!factor.axes.empty()) factors.back() += "@" + RenderAxes(factor.axes);
+void AddDim(const DimSpec& dim, std::string& text) {
+  if (dim.mode() == DimMode::kOpen) {
+    text += '?';
+  } else if (dim.mode() == DimMode::kMatch) {
+    text += "MATCH";
+  } else if (dim.factors().empty()) {
+    AddAxes(dim.axes(), text);
+  } else {
+    for (size_t i = 0; i < dim.factors().size(); ++i) {
+      const FactorSpec& factor = dim.factors()[i];
+      text.append(i == 0 ? "" : "*").append(std::to_string(factor.size));
+      if (factor.axes.empty()) continue;
+      text += '@';
+      AddAxes(factor.axes, text);
+    }
   }
-  return fmt::format("{}", fmt::join(factors, "*"));
 }
 
 // Recursive-descent reader of the text form.
@@ -143,13 +154,16 @@ class LayoutReader {
 }  // namespace
 
 std::string ToString(const SpelledLayout& layout) {
-  std::vector<std::string> dims, owed;
-  for (const DimSpec& dim : layout.dims) dims.push_back(RenderDim(dim));
-  for (const PartialSpec& partial : layout.owed)
-    owed.push_back(fmt::format("{}:{}", ReduceOpName(partial.op), RenderAxes(partial.axes)));
-  std::string out = fmt::format("{{{}", fmt::join(dims, ","));
-  if (!owed.empty()) out += fmt::format("{}| {}", dims.empty() ? "" : " ", fmt::join(owed, ", "));
-  return out + "}";
+  std::string text = "{";
+  for (size_t d = 0; d < layout.dims.size(); ++d) {
+    if (d > 0) text += ',';
+    AddDim(layout.dims[d], text);
+  }
+  for (size_t i = 0; i < layout.owed.size(); ++i) {
+    text.append(i > 0 ? ", " : layout.dims.empty() ? "| " : " | ").append(ReduceOpName(layout.owed[i].op)).append(":");
+    AddAxes(layout.owed[i].axes, text);
+  }
+  return text + "}";
 }
 
 std::string LayoutSpecToString(const LayoutSpec& spec) { return ToString(SpelledLayout{spec}); }

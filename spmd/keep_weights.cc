@@ -1,5 +1,6 @@
 #include "meshwork/spmd/keep_weights.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,7 +38,8 @@ std::vector<Wish> Wishes(const Graph& pinned, const Graph& propagated, int64_t b
   const Replication replication(pinned, budget);
   std::vector<Wish> wishes;
   for (const Node& node : pinned.nodes()) {
-    if (node.row->name == "relayout") continue;
+    const auto is_bound = [&](ValueId id) { return replication.IsBoundWeight(id); };
+    if (node.row->name == "relayout" || std::none_of(node.operands.begin(), node.operands.end(), is_bound)) continue;
     const Rule rule = RuleOf(pinned, node);
     auto visit = [&](ValueId weight, const LetterList& letters, ValueId result, const LetterList& kept) {
       const Layout& lies = *propagated.value(weight).layout;
@@ -58,7 +60,7 @@ std::vector<Wish> Wishes(const Graph& pinned, const Graph& propagated, int64_t b
     };
     for (size_t i = 0; i < node.operands.size(); ++i) {
       const ValueId id = node.operands[i];
-      if (!replication.IsBoundWeight(id)) continue;
+      if (!is_bound(id)) continue;
       for (size_t r = 0; r < node.results.size(); ++r)
         visit(id, rule.operands[i], node.results[r], rule.results[r]);
     }

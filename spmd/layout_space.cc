@@ -48,6 +48,8 @@ LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
       table_(pinned.values().size(), 0),
       cuts_(pinned.values().size()),
       lies_(pinned.values().size(), 0),
+      changed_(pinned.values().size(), 1),
+      visited_(static_cast<size_t>(nodes.size()), 0),
       kept_(KeptValues(pinned)),
       closed_(kept_),
       may_owe_(pinned.values().size(), false),
@@ -137,6 +139,7 @@ bool LayoutSpace::AddCut(ValueId id, int dim, CutId cut) {
     return false;
   }
   cuts.push_back(cut);
+  changed_[id] = ++clock_;
   return true;
 }
 
@@ -167,7 +170,16 @@ void LayoutSpace::Offer(ValueId id) {
   }
 }
 
+// Whether there are more cuts of an op's tensors than when it was last spread through.
+bool LayoutSpace::HasNews(int n) const {
+  const auto is_new = [&](ValueId id) { return changed_[id] > visited_[n]; };
+  return std::any_of(nodes_[n].operands.begin(), nodes_[n].operands.end(), is_new) ||
+         std::any_of(nodes_[n].results.begin(), nodes_[n].results.end(), is_new);
+}
+
 bool LayoutSpace::SpreadThrough(int n) {
+  if (!HasNews(n)) return false;
+  visited_[n] = ++clock_;
   const Node& node = nodes_[n];
   if (IsRelayout(node)) return SpreadRelayout(node);
   const bool changed = node.row->name == "reshape" && SpreadReshape(node);
@@ -183,6 +195,7 @@ void LayoutSpace::SpreadFurther() {
     if (further != lies_[id] && !Contains(all, further)) all.push_back(further);
     for (size_t d = 0; d < cuts.size(); ++d)
       if (!Contains(cuts_[id][d], cuts[d])) cuts_[id][d].push_back(cuts[d]);
+    changed_[id] = ++clock_;
     is_new[id] = true;
   }
   const int most = nodes_.size() <= kFewNodesOfSpace ? kMostFlowFew : 1;

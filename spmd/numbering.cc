@@ -4,19 +4,6 @@
 #include <variant>
 
 namespace meshwork {
-namespace {
-
-// Finalizer of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
-uint64_t Mixed(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-}  // namespace
-
-uint64_t MixedHash(uint64_t a, uint64_t b) { return Mixed(a ^ Mixed(b)); }
 
 uint64_t HashOf(const Layout& layout) {
   uint64_t hash = layout.is_strided() ? 1 : 0;

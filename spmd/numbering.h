@@ -5,13 +5,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "meshwork/base/hash.h"
 #include "meshwork/ir/attrs.h"
 #include "meshwork/layout/layout.h"
 
 namespace meshwork {
 
-// The hash of two numbers, in their order.
-uint64_t MixedHash(uint64_t a, uint64_t b);
 // Equal for what is equal; the same in every run.
 uint64_t HashOf(const Layout& layout);
 uint64_t HashOf(const Attrs& attrs);

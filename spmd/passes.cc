@@ -45,8 +45,8 @@ class CompileState;
 
 struct Pass {
   std::string_view name;
-  // What it makes of the program; nothing if it leaves it as it is.
-  std::optional<Graph> (*make)(CompileState& state, const Graph& graph);
+  // What it makes of the program, which it may move from then; nothing if it leaves it as it is.
+  std::optional<Graph> (*make)(CompileState& state, Graph& graph);
   bool (*applies)(const CompileState& state) = nullptr;  // null: to every program
   bool is_optional = false;
   bool is_local = false;  // makes the program local, or works on a local one
@@ -180,11 +180,12 @@ class CompileState {
   Graph WithAllLayers() {
     if (!FitsTogether(*short_, propagated_.graph, *whole_)) return LaidOutByItself();
     PinLikeShort(*short_, pinned_, *whole_);
-    inserted_ = InsertedInWhole();
-    propagated_.graph = LaidOutAs(*short_, propagated_.graph, *whole_);
+    Graph laid_out = LaidOutAs(*short_, propagated_.graph, *whole_);
+    inserted_ = InsertedInWhole(laid_out, inserted_.choices, is_chosen_);
+    propagated_.graph = std::move(laid_out);
     pinned_ = *std::move(whole_);
     short_.reset();
-    return inserted_.graph;
+    return std::move(inserted_.graph);
   }
   bool is_short() const { return short_.has_value(); }
 
@@ -248,22 +249,20 @@ class CompileState {
       return sum;
     };
     return seconds(chosen.inserted) <= seconds(inserted_) ||
-           SendsLess(InsertedInWhole(chosen.propagated, chosen.inserted.choices, /*is_chosen=*/true),
-                     InsertedInWhole(propagated_.graph, inserted_.choices, /*is_chosen=*/false), loops_,
-                     options_.topology, options_.memory_budget);
+           SendsLess(InsertedInWhole(LaidOutAs(*short_, chosen.propagated, *whole_), chosen.inserted.choices,
+                                     /*is_chosen=*/true),
+                     InsertedInWhole(LaidOutAs(*short_, propagated_.graph, *whole_), inserted_.choices,
+                                     /*is_chosen=*/false),
+                     loops_, options_.topology, options_.memory_budget);
   }
 
-  // Laid out and run as the short program is.
-  InsertedRelayouts InsertedInWhole(const Graph& few, const std::vector<std::optional<Choice>>& choices,
+  // Run as the short program is, and laid out like it.
+  InsertedRelayouts InsertedInWhole(const Graph& laid_out, const std::vector<std::optional<Choice>>& choices,
                                     bool is_chosen) const {
-    const Graph laid_out = LaidOutAs(*short_, few, *whole_);
     const Replication replication(*whole_, options_.replication_budget);
     std::vector<std::optional<Choice>> all = ChoicesOfWhole(*short_, choices);
     return is_chosen ? InsertOwing(laid_out, options_.topology, replication, std::move(all))
                      : InsertRelayouts(laid_out, options_.topology, replication, std::move(all));
-  }
-  InsertedRelayouts InsertedInWhole() const {
-    return InsertedInWhole(propagated_.graph, inserted_.choices, is_chosen_);
   }
 
   // All layers looked at, as if there had been no short program.
@@ -294,7 +293,7 @@ class CompileState {
   std::optional<Graph> ShownPlaced() const {
     if (!short_.has_value()) return inserted_.graph;
     if (options_.dump == nullptr) return std::nullopt;
-    return InsertedInWhole().graph;
+    return InsertedInWhole(LaidOutAs(*short_, propagated_.graph, *whole_), inserted_.choices, is_chosen_).graph;
   }
 
   // Writes down how the program was laid out, and why.
@@ -365,90 +364,90 @@ const std::vector<Pass>& AllPasses() {
   static const auto* const passes = new std::vector<Pass>{
       // Global program.
       {.name = "cut_at_domains",
-       .make = [](C& c, const Graph& graph) -> Made { return c.CutAtDomains(graph); },
+       .make = [](C& c, Graph& graph) -> Made { return c.CutAtDomains(graph); },
        .applies = [](const C& c) { return !(c.placement().mesh() == c.body().mesh()); }},
-      {.name = "fold_sizes", .make = [](C&, const Graph& graph) -> Made { return FoldSizes(graph); }},
+      {.name = "fold_sizes", .make = [](C&, Graph& graph) -> Made { return FoldSizes(graph); }},
       {.name = "share_subexpressions",
-       .make = [](C&, const Graph& graph) -> Made { return ShareSubexpressions(graph); },
+       .make = [](C&, Graph& graph) -> Made { return ShareSubexpressions(graph); },
        .is_optional = true},
       {.name = "drop_dead_code",
-       .make = [](C&, const Graph& graph) -> Made { return DropDeadCode(graph); },
+       .make = [](C&, Graph& graph) -> Made { return DropDeadCode(graph); },
        .is_optional = true},
       {.name = "open_loops",
-       .make = [](C& c, const Graph& graph) -> Made { return c.Opened(graph); },
+       .make = [](C& c, Graph& graph) -> Made { return c.Opened(graph); },
        .applies = [](const C& c) { return HasLoops(c.body()); }},
       {.name = "mark_uses",
-       .make = [](C&, const Graph& graph) -> Made { return MarkUses(graph); },
+       .make = [](C&, Graph& graph) -> Made { return MarkUses(graph); },
        .applies = [](const C& c) { return c.gathers_on_use(); }},
       {.name = "shard_weight_update",
-       .make = [](C& c, const Graph& graph) -> Made { return c.WithShardedUpdate(graph); },
+       .make = [](C& c, Graph& graph) -> Made { return c.WithShardedUpdate(graph); },
        .applies = [](const C& c) { return c.options().shard_weight_update; },
        .is_optional = true},
       {.name = "regroup_sums",
-       .make = [](C& c, const Graph& graph) -> Made {
-         return RegroupSums(graph, c.options().topology, c.options().replication_budget);
+       .make = [](C& c, Graph& graph) -> Made {
+         return RegroupSums(std::move(graph), c.options().topology, c.options().replication_budget);
        },
        .is_optional = true},
       {.name = "cut_mesh",
-       .make = [](C& c, const Graph& graph) -> Made { return c.WithCutMesh(graph); },
+       .make = [](C& c, Graph& graph) -> Made { return c.WithCutMesh(graph); },
        .applies = [](const C& c) { return c.options().cut_mesh; },
        .is_optional = true},
       {.name = "carry_summaries",
-       .make = [](C& c, const Graph& graph) -> Made { return c.WithSummaries(graph); },
+       .make = [](C& c, Graph& graph) -> Made { return c.WithSummaries(graph); },
        .is_optional = true},
       {.name = "propagate",
-       .make = [](C& c, const Graph& graph) -> Made { return c.Propagated(graph); },
+       .make = [](C& c, Graph& graph) -> Made { return c.Propagated(graph); },
        .lays_out = true},
       {.name = "keep_weights",
-       .make = [](C& c, const Graph&) -> Made { return c.WithKeptWeights(); },
+       .make = [](C& c, Graph&) -> Made { return c.WithKeptWeights(); },
        .is_optional = true,
        .lays_out = true},
       {.name = "insert_relayouts",
-       .make = [](C& c, const Graph& graph) -> Made { return c.Placed(graph); },
+       .make = [](C& c, Graph& graph) -> Made { return c.Placed(graph); },
        .lays_out = true},
       {.name = "choose_layouts",
-       .make = [](C& c, const Graph&) -> Made { return c.WithChosenLayouts(); },
+       .make = [](C& c, Graph&) -> Made { return c.WithChosenLayouts(); },
        // What it finds depends on how the mesh is cut at domains.
        .applies = [](const C& c) { return !c.options().deterministic; },
        .is_optional = true,
        .lays_out = true},
       {.name = "repeat_layers",
-       .make = [](C& c, const Graph&) -> Made { return c.WithAllLayers(); },
+       .make = [](C& c, Graph&) -> Made { return c.WithAllLayers(); },
        .applies = [](const C& c) { return c.is_short(); },
        .is_optional = true},
       {.name = "close_loops",
-       .make = [](C& c, const Graph& graph) -> Made { return c.Closed(graph); },
+       .make = [](C& c, Graph& graph) -> Made { return c.Closed(graph); },
        .applies = [](const C& c) { return c.is_open(); }},
       // Local program.
       {.name = "localize",
-       .make = [](C& c, const Graph& graph) -> Made { return c.Localized(graph); },
+       .make = [](C& c, Graph& graph) -> Made { return c.Localized(graph); },
        .is_local = true},
       {.name = "share_subexpressions_local",
-       .make = [](C&, const Graph& graph) -> Made { return ShareSubexpressions(graph); },
+       .make = [](C&, Graph& graph) -> Made { return ShareSubexpressions(graph); },
        .is_optional = true,
        .is_local = true},
       {.name = "drop_dead_code_local",
-       .make = [](C&, const Graph& graph) -> Made { return DropDeadCode(graph); },
+       .make = [](C&, Graph& graph) -> Made { return DropDeadCode(graph); },
        .is_optional = true,
        .is_local = true},
       {.name = "bucket_reductions",
-       .make = [](C& c, const Graph& graph) -> Made {
+       .make = [](C& c, Graph& graph) -> Made {
          const int64_t most = c.local_options().bucket_bytes;
          return WithRegions(graph, [&](const Graph& body) { return BucketReductions(body, most); });
        },
        .is_optional = true,
        .is_local = true},
       {.name = "place_gathers",
-       .make = [](C&, const Graph& graph) -> Made { return PlaceGathers(graph); },
+       .make = [](C&, Graph& graph) -> Made { return PlaceGathers(graph); },
        .applies = [](const C& c) { return c.gathers_on_use(); },
        .is_optional = true,
        .is_local = true},
       {.name = "split_at_domains",
-       .make = [](C& c, const Graph& graph) -> Made { return SplitAtDomains(graph, c.placement()); },
+       .make = [](C& c, Graph& graph) -> Made { return SplitAtDomains(graph, c.placement()); },
        .applies = [](const C& c) { return c.placement().num_domains() > 1 && !c.options().deterministic; },
        .is_local = true},
       {.name = "fit_memory",
-       .make = [](C& c, const Graph& graph) -> Made { return c.Fitted(graph); },
+       .make = [](C& c, Graph& graph) -> Made { return c.Fitted(graph); },
        .applies =
            [](const C& c) {
              return c.has_memory_budget() && !CheckMemory(c.body(), c.options().memory_budget).ok();

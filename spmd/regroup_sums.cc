@@ -233,7 +233,7 @@ bool IsCheaper(const PlannedStep& other, const PlannedStep& step, const Topology
 
 }  // namespace
 
-Graph RegroupSums(const Graph& graph, const Topology& topology, int64_t replication_budget) {
+Graph RegroupSums(Graph graph, const Topology& topology, int64_t replication_budget) {
   Regrouper regrouper(graph);
   if (!regrouper.HasTrees()) return graph;
   const Graph propagated = Propagate(graph).graph;

@@ -23,7 +23,7 @@ namespace meshwork {
 // without sums in which reductions meet only after other terms costs one pass over its nodes: products that
 // stand together stay together, even if only some of them owe a sum. `replication_budget`: see
 // CompileOptions.
-Graph RegroupSums(const Graph& graph, const Topology& topology = {},
+Graph RegroupSums(Graph graph, const Topology& topology = {},
                   int64_t replication_budget = std::numeric_limits<int64_t>::max());
 
 }  // namespace meshwork

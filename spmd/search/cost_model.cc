@@ -57,19 +57,30 @@ void AddBroadcast(const CostTable& table, std::span<const int> scope, std::span<
 }
 
 int TableKinds::NumberOf(const CostTable& table, std::span<const int> states) {
-  return NumberOf(table.costs, SizesOf(table, states));
+  std::vector<int> sizes = SizesOf(table, states);
+  const int known = Find(table.costs, sizes);
+  return known >= 0 ? known : Add(table.costs, std::move(sizes));
 }
 
-int TableKinds::NumberOf(std::vector<double> costs, std::vector<int> sizes) {
+int TableKinds::NumberOf(std::vector<double>&& costs, std::vector<int> sizes) {
+  const int known = Find(costs, sizes);
+  return known >= 0 ? known : Add(std::move(costs), std::move(sizes));
+}
+
+int TableKinds::Find(const std::vector<double>& costs, const std::vector<int>& sizes) {
   uint64_t hash = costs.size();
   for (int states : sizes) hash = Mixed(hash, static_cast<uint64_t>(states));
   for (double cost : costs) hash = Mixed(hash, std::bit_cast<uint64_t>(cost));
-  std::vector<int>& same = of_hash_[hash];
-  for (int number : same)
+  same_ = &of_hash_[hash];
+  for (int number : *same_)
     if (kinds_[number].costs == costs && kinds_[number].sizes == sizes) return number;
-  same.push_back(size());
+  return -1;
+}
+
+int TableKinds::Add(std::vector<double> costs, std::vector<int> sizes) {
+  same_->push_back(size());
   kinds_.push_back({std::move(costs), std::move(sizes)});
-  return same.back();
+  return size() - 1;
 }
 
 double EntryOf(const CostTable& table, std::span<const int> states, std::span<const int> assignment) {
@@ -86,7 +97,11 @@ double SumOf(const CostModel& model, std::span<const int> assignment) {
 }
 
 std::vector<std::vector<int>> TablesOf(const CostModel& model) {
+  std::vector<int> counts(model.states.size(), 0);
+  for (const CostTable& table : model.tables)
+    for (int v : table.variables) ++counts[v];
   std::vector<std::vector<int>> tables(model.states.size());
+  for (size_t v = 0; v < counts.size(); ++v) tables[v].reserve(static_cast<size_t>(counts[v]));
   for (size_t t = 0; t < model.tables.size(); ++t)
     for (int v : model.tables[t].variables) tables[v].push_back(static_cast<int>(t));
   return tables;

@@ -57,13 +57,18 @@ class TableKinds {
   };
 
   int NumberOf(const CostTable& table, std::span<const int> states);
-  int NumberOf(std::vector<double> costs, std::vector<int> sizes);
+  int NumberOf(std::vector<double>&& costs, std::vector<int> sizes);
   const Kind& operator[](int number) const { return kinds_[number]; }
   int size() const { return static_cast<int>(kinds_.size()); }
 
  private:
+  // -1 where none is equal. Add: what Find has just looked for.
+  int Find(const std::vector<double>& costs, const std::vector<int>& sizes);
+  int Add(std::vector<double> costs, std::vector<int> sizes);
+
   std::vector<Kind> kinds_;
   std::unordered_map<uint64_t, std::vector<int>> of_hash_;
+  std::vector<int>* same_ = nullptr;  // of the hash of what Find looked for
 };
 
 // How the entries of a table lie around one of its variables: [before, states, after].

@@ -17,6 +17,10 @@ constexpr size_t kMaxCounted = 24;
 class Neighbours {
  public:
   explicit Neighbours(const CostModel& model) : states_(model.states), of_(model.states.size()) {
+    std::vector<size_t> counts(of_.size(), 0);
+    for (const CostTable& table : model.tables)
+      for (int u : table.variables) counts[u] += table.variables.size() - 1;
+    for (size_t v = 0; v < of_.size(); ++v) of_[v].reserve(counts[v]);
     for (const CostTable& table : model.tables)
       for (int u : table.variables)
         for (int v : table.variables)
