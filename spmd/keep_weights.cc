@@ -39,7 +39,8 @@ std::vector<Wish> Wishes(const Graph& pinned, const Graph& propagated, int64_t b
   std::vector<Wish> wishes;
   for (const Node& node : pinned.nodes()) {
     const auto is_bound = [&](ValueId id) { return replication.IsBoundWeight(id); };
-    if (node.row->name == "relayout" || std::none_of(node.operands.begin(), node.operands.end(), is_bound)) continue;
+    if (node.row->name == "relayout" || std::none_of(node.operands.begin(), node.operands.end(), is_bound))
+      continue;
     const Rule rule = RuleOf(pinned, node);
     auto visit = [&](ValueId weight, const LetterList& letters, ValueId result, const LetterList& kept) {
       const Layout& lies = *propagated.value(weight).layout;

@@ -163,10 +163,11 @@ class LayoutSpace {
   std::vector<std::vector<Candidates>> cuts_;              // per value and dim
   std::vector<int> lies_;                                  // per value: its propagated layout
   std::unordered_map<ValueId, std::vector<int>> further_;  // see OpenAxes
-  std::vector<int> changed_, visited_;  // when a value's cuts became more, and an op was spread through: by clock_
+  std::vector<int> changed_,
+      visited_;  // when a value's cuts became more, and an op was spread through: by clock_
   int clock_ = 1;
-  std::vector<bool> kept_;                                 // per value
-  std::vector<bool> closed_;                               // per value: no more cuts reach it
+  std::vector<bool> kept_;     // per value
+  std::vector<bool> closed_;   // per value: no more cuts reach it
   std::vector<bool> may_owe_;  // per value: no argument, not pinned, and within the program
   std::deque<OpKind> kinds_;
   std::vector<int> kind_;  // per node

@@ -293,7 +293,8 @@ class CompileState {
   std::optional<Graph> ShownPlaced() const {
     if (!short_.has_value()) return inserted_.graph;
     if (options_.dump == nullptr) return std::nullopt;
-    return InsertedInWhole(LaidOutAs(*short_, propagated_.graph, *whole_), inserted_.choices, is_chosen_).graph;
+    return InsertedInWhole(LaidOutAs(*short_, propagated_.graph, *whole_), inserted_.choices, is_chosen_)
+        .graph;
   }
 
   // Writes down how the program was laid out, and why.

@@ -116,7 +116,9 @@ CostTable Reordered(const CostTable& table, std::vector<int> order, std::span<co
 AroundVariable Around(std::span<const int> sizes, size_t position) {
   AroundVariable around;
   for (size_t p = 0; p < sizes.size(); ++p)
-    (p < position ? around.before : p == position ? around.states : around.after) *= static_cast<size_t>(sizes[p]);
+    (p < position    ? around.before
+     : p == position ? around.states
+                     : around.after) *= static_cast<size_t>(sizes[p]);
   return around;
 }
 

@@ -145,7 +145,8 @@ class LeastSums {
   }
 
   CostModel& model_;
-  std::vector<int> kinds_;  // per table: its number; equal ones of the model, and sums of equal ones, have the same
+  std::vector<int>
+      kinds_;  // per table: its number; equal ones of the model, and sums of equal ones, have the same
   int num_kinds_ = 0;
   std::unordered_map<std::vector<int>, Known, HashOfInts> known_;
   std::vector<int> variables_, key_;  // of the sum that is looked at
@@ -175,14 +176,13 @@ Eliminated Eliminate(CostModel model, std::span<const int> order, double max_joi
     if (table.variables.empty()) result.bound += table.costs[0];
   for (size_t place = 0; place < order.size(); ++place) {
     const int v = order[place];
-    const std::vector<Group> groups = buckets.Groups(place);
+    std::vector<Group> groups = buckets.Groups(place);
     result.is_exact &= groups.size() <= 1;
-    for (const Group& group : groups) {
+    for (Group& group : groups) {
       const int added = static_cast<int>(model.tables.size());
       const CostTable& least = sums.Add(v, group.tables);
-      std::vector<int> scope = group.scope;
-      scope.erase(std::find(scope.begin(), scope.end(), v));
-      if (!buckets.Add(added, std::move(scope))) result.bound += least.costs[0];
+      group.scope.erase(std::find(group.scope.begin(), group.scope.end(), v));
+      if (!buckets.Add(added, std::move(group.scope))) result.bound += least.costs[0];
     }
   }
   result.assignment.assign(model.states.size(), 0);

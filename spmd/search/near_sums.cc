@@ -121,9 +121,7 @@ std::vector<double> LeastByState(CostModel model, int last, double max_entries) 
 }  // namespace
 
 NearSums::NearSums(const MinSum& problem, StateLists usual)
-    : problem_(problem),
-      usual_(std::move(usual)),
-      tables_of_(TablesOf(problem.model())) {}
+    : problem_(problem), usual_(std::move(usual)), tables_of_(TablesOf(problem.model())) {}
 
 bool NearSums::IsHeld(int variable) const {
   return static_cast<int>(usual_[variable].size()) < problem_.states(variable);

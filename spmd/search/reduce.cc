@@ -30,7 +30,9 @@ struct StateFacts {
 // Tables that are equal, as those of layers are that repeat, are asked once.
 class KnownTables {
  public:
-  int NumberOf(const CostTable& table, std::span<const int> states) { return Known(kinds_.NumberOf(table, states)); }
+  int NumberOf(const CostTable& table, std::span<const int> states) {
+    return Known(kinds_.NumberOf(table, states));
+  }
 
   // compares: `most` is asked for, too.
   const StateFacts& FactsOf(int number, size_t position, bool compares) {
@@ -73,7 +75,9 @@ class KnownTables {
     return number;
   }
 
-  AroundVariable AroundOf(int number, size_t position) const { return Around(kinds_[number].sizes, position); }
+  AroundVariable AroundOf(int number, size_t position) const {
+    return Around(kinds_[number].sizes, position);
+  }
 
   static std::vector<double> MostOf(std::span<const double> costs, const AroundVariable& around) {
     const auto [before, n, after] = around;
@@ -193,8 +197,7 @@ class Reducer {
     if (looked.worse.empty()) return looked;
     std::vector<bool> drop(static_cast<size_t>(states()[v]), false);
     for (const Worse& one : looked.worse) drop[one.state] = true;
-    for (int t : of_[v])
-      looked.kinds.push_back(known_.Without(kinds_[t], PositionOf(v, tables()[t]), drop));
+    for (int t : of_[v]) looked.kinds.push_back(known_.Without(kinds_[t], PositionOf(v, tables()[t]), drop));
     for (int s = 0; s < states()[v]; ++s)
       if (!drop[s]) looked.kept.push_back(s);
     return looked;
