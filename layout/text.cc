@@ -160,11 +160,9 @@ std::string ToString(const SpelledLayout& layout) {
     AddDim(layout.dims[d], text);
   }
   for (size_t i = 0; i < layout.owed.size(); ++i) {
-    text.append(i > 0                 ? ", "
-                : layout.dims.empty() ? "| "
-                                      : " | ")
-        .append(ReduceOpName(layout.owed[i].op))
-        .append(":");
+    if (i == 0) text += layout.dims.empty() ? "| " : " | ";
+    else text += ", ";
+    text.append(ReduceOpName(layout.owed[i].op)).append(":");
     AddAxes(layout.owed[i].axes, text);
   }
   return text + "}";

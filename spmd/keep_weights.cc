@@ -87,6 +87,7 @@ bool Pin(Graph& graph, const Wish& wish) {
 
 std::vector<std::string> KeepWeights(Graph& pinned, PropagateResult& result, const Topology& topology,
                                      int64_t budget) {
+  if (Wishes(pinned, result.graph, budget).empty()) return {};
   Graph kept = pinned;
   PropagateResult tried = result;
   std::vector<std::string> decisions;

@@ -163,8 +163,8 @@ class LayoutSpace {
   std::vector<std::vector<Candidates>> cuts_;              // per value and dim
   std::vector<int> lies_;                                  // per value: its propagated layout
   std::unordered_map<ValueId, std::vector<int>> further_;  // see OpenAxes
-  std::vector<int> changed_,
-      visited_;  // when a value's cuts became more, and an op was spread through: by clock_
+  // When a value got its last cut, and an op was last spread through, by a clock of such events.
+  std::vector<int> changed_, visited_;
   int clock_ = 1;
   std::vector<bool> kept_;     // per value
   std::vector<bool> closed_;   // per value: no more cuts reach it

@@ -6,16 +6,6 @@
 #include "absl/container/inlined_vector.h"
 
 namespace meshwork {
-namespace {
-
-std::vector<int> SizesOf(const CostTable& table, std::span<const int> states) {
-  std::vector<int> sizes;
-  for (int v : table.variables) sizes.push_back(states[v]);
-  return sizes;
-}
-
-}  // namespace
-
 double Combinations(std::span<const int> variables, std::span<const int> states) {
   double product = 1;
   for (int v : variables) product *= states[v];
@@ -56,6 +46,19 @@ void AddBroadcast(const CostTable& table, std::span<const int> scope, std::span<
   }
 }
 
+std::vector<int> SizesOf(const CostTable& table, std::span<const int> states) {
+  std::vector<int> sizes;
+  for (int v : table.variables) sizes.push_back(states[v]);
+  return sizes;
+}
+
+uint64_t HashOf(std::span<const double> costs, std::span<const int> sizes) {
+  uint64_t hash = costs.size();
+  for (int states : sizes) hash = Mixed(hash, static_cast<uint64_t>(states));
+  for (double cost : costs) hash = Mixed(hash, std::bit_cast<uint64_t>(cost));
+  return hash;
+}
+
 int TableKinds::NumberOf(const CostTable& table, std::span<const int> states) {
   std::vector<int> sizes = SizesOf(table, states);
   const int known = Find(table.costs, sizes);
@@ -68,10 +71,7 @@ int TableKinds::NumberOf(std::vector<double>&& costs, std::vector<int> sizes) {
 }
 
 int TableKinds::Find(const std::vector<double>& costs, const std::vector<int>& sizes) {
-  uint64_t hash = costs.size();
-  for (int states : sizes) hash = Mixed(hash, static_cast<uint64_t>(states));
-  for (double cost : costs) hash = Mixed(hash, std::bit_cast<uint64_t>(cost));
-  same_ = &of_hash_[hash];
+  same_ = &of_hash_[HashOf(costs, sizes)];
   for (int number : *same_)
     if (kinds_[number].costs == costs && kinds_[number].sizes == sizes) return number;
   return -1;
@@ -115,10 +115,10 @@ CostTable Reordered(const CostTable& table, std::vector<int> order, std::span<co
 
 AroundVariable Around(std::span<const int> sizes, size_t position) {
   AroundVariable around;
-  for (size_t p = 0; p < sizes.size(); ++p)
-    (p < position    ? around.before
-     : p == position ? around.states
-                     : around.after) *= static_cast<size_t>(sizes[p]);
+  for (size_t p = 0; p < sizes.size(); ++p) {
+    const auto size = static_cast<size_t>(sizes[p]);
+    (p < position ? around.before : p == position ? around.states : around.after) *= size;
+  }
   return around;
 }
 

@@ -48,12 +48,17 @@ std::vector<std::vector<int>> TablesOf(const CostModel& model);
 // `table` with its variables in another order.
 CostTable Reordered(const CostTable& table, std::vector<int> order, std::span<const int> states);
 
+// The states of each variable of a table.
+std::vector<int> SizesOf(const CostTable& table, std::span<const int> states);
+
+uint64_t HashOf(std::span<const double> costs, std::span<const int> sizes);
+
 // Tables that are numbered so that equal ones have the same number.
 class TableKinds {
  public:
   struct Kind {
     std::vector<double> costs;
-    std::vector<int> sizes;  // the states of each variable
+    std::vector<int> sizes;
   };
 
   int NumberOf(const CostTable& table, std::span<const int> states);
@@ -75,7 +80,7 @@ class TableKinds {
 struct AroundVariable {
   size_t before = 1, states = 1, after = 1;
 };
-AroundVariable Around(std::span<const int> sizes, size_t position);  // sizes: the states of each variable
+AroundVariable Around(std::span<const int> sizes, size_t position);
 AroundVariable Around(const CostTable& table, size_t position, std::span<const int> states);
 
 double LeastOf(std::span<const double> costs);

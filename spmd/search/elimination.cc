@@ -97,9 +97,17 @@ class Buckets {
 class LeastSums {
  public:
   explicit LeastSums(CostModel& model) : model_(model) {
-    TableKinds kinds;
-    for (const CostTable& table : model.tables) kinds_.push_back(kinds.NumberOf(table, model.states));
-    num_kinds_ = kinds.size();
+    std::unordered_map<uint64_t, std::vector<int>> of_hash;
+    for (const CostTable& table : model.tables) {
+      const std::vector<int> sizes = SizesOf(table, model.states);
+      std::vector<int>& same = of_hash[HashOf(table.costs, sizes)];
+      const auto equal = std::find_if(same.begin(), same.end(), [&](int t) {
+        return model.tables[t].costs == table.costs && SizesOf(model.tables[t], model.states) == sizes;
+      });
+      const auto number = static_cast<int>(kinds_.size());
+      kinds_.push_back(equal == same.end() ? number : *equal);
+      if (equal == same.end()) same.push_back(number);
+    }
   }
 
   // Adds the table of the least sum of `tables` over the states of `variable`.
@@ -110,21 +118,20 @@ class LeastSums {
       key_.push_back(kinds_[t]);
       for (int v : model_.tables[t].variables) key_.push_back(PlaceOf(v));
     }
+    const auto added = static_cast<int>(model_.tables.size());
     if (const auto known = known_.find(key_); known != known_.end()) {
-      const CostTable& equal = model_.tables[known->second.table];
-      CostTable least{{}, equal.costs};
+      CostTable least{{}, model_.tables[known->second.table].costs};
       for (int place : known->second.places) least.variables.push_back(variables_[place]);
-      kinds_.push_back(known->second.kind);
+      kinds_.push_back(known->second.table);
       model_.tables.push_back(std::move(least));
     } else {
       std::vector<const CostTable*> terms;
       for (int t : tables) terms.push_back(&model_.tables[t]);
       CostTable least = MinOut(variable, terms, model_.states);
       Known& made = known_[key_];
-      made.table = static_cast<int>(model_.tables.size());
-      made.kind = num_kinds_++;
+      made.table = added;
       for (int v : least.variables) made.places.push_back(PlaceOf(v));
-      kinds_.push_back(made.kind);
+      kinds_.push_back(added);
       model_.tables.push_back(std::move(least));
     }
     return model_.tables.back();
@@ -132,7 +139,7 @@ class LeastSums {
 
  private:
   struct Known {
-    int table, kind;
+    int table;                // the first of its kind
     std::vector<int> places;  // of its variables among those of the sum
   };
 
@@ -145,9 +152,7 @@ class LeastSums {
   }
 
   CostModel& model_;
-  std::vector<int>
-      kinds_;  // per table: its number; equal ones of the model, and sums of equal ones, have the same
-  int num_kinds_ = 0;
+  std::vector<int> kinds_;  // per table: the first one that is equal, or the sum of equal ones
   std::unordered_map<std::vector<int>, Known, HashOfInts> known_;
   std::vector<int> variables_, key_;  // of the sum that is looked at
 };
