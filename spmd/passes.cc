@@ -76,7 +76,7 @@ class CompileState {
       if (!Runs(pass)) continue;
       if (pass.name == "repeat_layers" && control_.most_link_seconds.has_value() &&
           LinkSecondsInWhole() > *control_.most_link_seconds)
-        passed_.status = absl::CancelledError("more is sent than asked for.");
+        passed_.status = absl::CancelledError("");  // which no user sees
       if (!passed_.status.ok() || (pass.is_local && !Begins())) return std::move(passed_);
       RunPass(pass);
     }
