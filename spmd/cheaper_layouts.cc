@@ -11,7 +11,6 @@
 #include <span>
 #include <string>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
 #include "meshwork/base/saturate.h"
@@ -37,16 +36,17 @@ constexpr int64_t kMostTried = 64;
 // Values of several layers are alike if all that lies up to so many ops away is. Fewer would not tell the weights of
 // queries and keys apart.
 constexpr int kRoundsAlike = 4;
-// Programs that turn out not to be cheaper: so many ops they have together, at most; but as many programs as layouts are
-// asked for may be compiled in vain.
-constexpr int64_t kMostCompiledNodes = 4096;
-// In a program of so few ops, changes are compiled whatever the planner says, as far as that number allows: it counts no halos,
-// and does not know which collectives become one. In a larger one, changes by which it says that this part of the step is
-// saved.
+// Programs of a large one's size that are compiled: so many ops they have together, those that turn out not to be cheaper half;
+// at least one that is cheaper, or two that are not.
+constexpr int64_t kMostCompiledNodes = 8192;
+// In a program of so few ops, changes are compiled whatever the planner says, half as many, but as many as are asked for: it
+// counts no halos, and does not know which collectives become one. In a larger one, changes by which it says that this part
+// of the step is saved.
 constexpr int64_t kFewNodes = 512;
 constexpr double kWorthTrying = 0.005;
 // On meshes of more axes there are so many layouts that to know what each relayout takes would take longer than compiles.
 constexpr size_t kMostAxes = 2;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kLeastLatency = 1e-12;  // seconds: a collective counts less than a byte
 
 // What a device reads and computes.
@@ -64,11 +64,14 @@ double WorkOf(const Graph& local) {
 // A device may do this much more: what is cut unevenly counts its padding.
 constexpr double kSameWork = 1.02;
 
+// A program that by what few of its layers send would send so much more than now is not compiled to the end.
+constexpr double kFarMore = 1.05;
+
 struct Candidate {
-  ValueId value;
+  std::vector<ValueId>
+      values;  // that change together: alike, and the state of weights; of the program that is looked at
   Layout layout;
-  std::vector<ValueId> alike = {};  // values that change with it: of other layers, and state of all of them
-  int64_t others = 0;               // of other layers
+  int64_t others = 0;  // of the whole program that change with the first one, state apart
 };
 
 // Every layout that differs in one step.
@@ -99,34 +102,6 @@ std::vector<Layout> Neighbours(const Layout& layout) {
   return all;
 }
 
-// The state of weights, whose layout is the weight's and changes with it.
-class States {
- public:
-  explicit States(const Graph& graph) : is_of_weight_(graph.values().size(), false) {
-    for (const WeightState& found : FindWeightStates(graph)) {
-      const ValueId weight = graph.arguments()[found.weight].value;
-      for (int argument : found.state) {
-        const ValueId state = graph.arguments()[argument].value;
-        const ValueInfo &a = graph.value(weight), &b = graph.value(state);
-        if (a.type.shape != b.type.shape || a.layout != b.layout) continue;
-        of_[weight].push_back(state);
-        is_of_weight_[state] = true;
-      }
-    }
-  }
-
-  std::vector<ValueId> Of(ValueId value) const {
-    const auto it = of_.find(value);
-    return it == of_.end() ? std::vector<ValueId>() : it->second;
-  }
-  // Whether the value changes together with a weight.
-  bool IsOfWeight(ValueId value) const { return is_of_weight_[value]; }
-
- private:
-  std::unordered_map<ValueId, std::vector<ValueId>> of_;
-  std::vector<bool> is_of_weight_;  // per value
-};
-
 struct TrialResult {
   StepCost cost;
   double work;
@@ -144,39 +119,58 @@ bool IsCheaper(const TrialResult& a, const TrialResult& b) {
 // The step with one layout changed; where layers repeat, in all of them.
 class Trials {
  public:
-  Trials(const Graph& global, const CompileOptions& options)
-      : global_(global), options_(options), states_(global) {
+  Trials(const Graph& global, const CompileOptions& options) : global_(global), options_(options) {
     options_.verify = false;
     options_.dump = nullptr;
     // Memory counts in the whole.
     if (options.memory_budget == 0) short_ = ShortProgramOf(global, options.replication_budget);
+    const auto num_looked_at = static_cast<int64_t>(LookedAt().values().size());
+    first_.assign(num_looked_at, kNoValue);
+    times_.assign(num_looked_at, 0);
+    for (ValueId id = 0; id < static_cast<ValueId>(global.values().size()); ++id)
+      if (times_[LookedAt(id)]++ == 0) first_[LookedAt(id)] = id;
   }
 
-  // Of the program that Rank compiles.
-  int64_t nodes() const { return static_cast<int64_t>(LookedAt().nodes().size()); }
+  // The program that is looked at: of few layers, where they repeat.
+  const Graph& LookedAt() const { return short_.has_value() ? short_->graph : global_; }
+  // Of the whole program: what a candidate changes, the first of its values.
+  const ValueInfo& InfoOf(const Candidate& candidate) const {
+    return global_.value(first_[candidate.values[0]]);
+  }
 
   // Those of the largest values first.
   std::vector<Candidate> Candidates() const {
-    std::vector<Candidate> all;
-    const std::vector<std::vector<ValueId>> alike = Alike();
-    for (ValueId id = 0; id < static_cast<ValueId>(alike.size()); ++id) {
-      const ValueInfo& info = global_.value(id);
-      if (alike[id].empty() || !info.layout.has_value() || info.layout->is_strided() || !info.modes.empty() ||
-          states_.IsOfWeight(id))
-        continue;
-      Candidate candidate{.value = id, .layout = *info.layout};
-      candidate.others = std::ssize(alike[id]) - 1;
-      for (ValueId other : alike[id]) {
-        candidate.alike.push_back(other);
-        for (ValueId state : states_.Of(other)) candidate.alike.push_back(state);
-      }
-      for (Layout& layout : Neighbours(*info.layout)) {
-        candidate.layout = std::move(layout);
-        all.push_back(candidate);
+    const Graph& graph = LookedAt();
+    const auto size = static_cast<ValueId>(graph.values().size());
+    const std::vector<ValueId> alike = Alike();
+    std::vector<std::vector<ValueId>> together(size);  // by the first of those that are alike
+    std::vector<int64_t> count(size, 0);
+    for (ValueId id = 0; id < size; ++id) {
+      together[alike[id]].push_back(id);
+      count[alike[id]] += times_[id];
+    }
+    std::vector<bool> is_of_weight(size, false);
+    for (const WeightState& found : FindWeightStates(graph)) {
+      const ValueId weight = graph.arguments()[found.weight].value;
+      for (int argument : found.state) {
+        const ValueId state = graph.arguments()[argument].value;
+        const ValueInfo &a = graph.value(weight), &b = graph.value(state);
+        if (a.type.shape != b.type.shape || a.layout != b.layout) continue;
+        together[alike[weight]].push_back(state);
+        is_of_weight[state] = true;
       }
     }
+    std::vector<Candidate> all;
+    for (ValueId id = 0; id < size; ++id) {
+      const ValueInfo& info = graph.value(id);
+      if (together[id].empty() || is_of_weight[id] || !info.layout.has_value() || info.layout->is_strided() ||
+          !info.modes.empty())
+        continue;
+      for (Layout& layout : Neighbours(*info.layout))
+        all.push_back({together[id], std::move(layout), count[id] - 1});
+    }
     const auto bytes = [&](const Candidate& candidate) {
-      return SaturatedProduct(global_.value(candidate.value).type.bytes(), candidate.others + 1);
+      return SaturatedProduct(InfoOf(candidate).type.bytes(), candidate.others + 1);
     };
     std::stable_sort(all.begin(), all.end(),
                      [&](const Candidate& a, const Candidate& b) { return bytes(a) > bytes(b); });
@@ -190,22 +184,34 @@ class Trials {
     CompileOptions quick = options_;
     quick.memory_budget = 0;
     quick.replication_budget = std::numeric_limits<int64_t>::max();
-    if (!short_.has_value()) return Compile(With(global_, nullptr, candidate), quick);
-    return CompileWith(With(short_->graph, &short_->value_of, candidate), quick,
-                       {.left_out = {"choose_layouts"}});
+    Graph changed = LookedAt();
+    if (candidate != nullptr)
+      for (ValueId id : candidate->values) changed.mutable_value(id).layout = candidate->layout;
+    if (!short_.has_value()) return Compile(changed, quick);
+    return CompileWith(changed, quick, {.left_out = {"choose_layouts"}});
   }
 
-  // Of the whole step, compiled with the candidate; nothing if budgets do not allow that.
-  std::optional<TrialResult> CostsOf(const Candidate& candidate) const {
-    const absl::StatusOr<Program> program = Compile(With(global_, nullptr, &candidate), options_);
+  // Of the whole step, compiled with the candidate; nothing if budgets do not allow that, or by far more moves than `now`.
+  std::optional<TrialResult> CostsOf(const Candidate& candidate, const StepCost& now) const {
+    std::vector<bool> changes(times_.size(), false);
+    for (ValueId id : candidate.values) changes[id] = true;
+    Graph changed = global_;
+    for (ValueId id = 0; id < static_cast<ValueId>(changed.values().size()); ++id)
+      if (changes[LookedAt(id)]) changed.mutable_value(id).layout = candidate.layout;
+    // Collectives that come to be one take less time than each by itself, but send as much.
+    PassControl control;
+    if (options_.topology.is_assumed())
+      control.most_link_seconds = kFarMore * LinkSeconds(now, options_.topology);
+    const absl::StatusOr<Program> program = CompileWith(changed, options_, control);
     if (!program.ok()) return std::nullopt;
     Explanation then = Explain(*program, options_.topology);
     return TrialResult{then.cost, WorkOf(program->body), std::move(then.collectives)};
   }
 
-  // Per candidate, how much more the planner says that the step takes (solve_layouts.h), looking at few layers where they repeat.
-  // Nothing where it does not know the program.
-  std::optional<std::vector<double>> MoreSeconds(const std::vector<Candidate>& candidates) const {
+  // Per candidate, how much more the planner says that the step takes (solve_layouts.h). Nothing where it does not know the
+  // program. counts_collectives: where times are not known, bytes count first, and then collectives.
+  std::optional<std::vector<double>> MoreSeconds(const std::vector<Candidate>& candidates,
+                                                 bool counts_collectives) const {
     const Graph& looked_at = LookedAt();
     if (HasLoops(looked_at) || AxesThatCut(looked_at.mesh()).size() > kMostAxes) return std::nullopt;
     std::vector<ValueId> to_folded, to_marked;
@@ -214,75 +220,53 @@ class Trials {
     const Graph propagated = Propagate(graph).graph;
     std::vector<PinChange> changes;
     for (const Candidate& candidate : candidates) {
-      std::set<ValueId> few;
-      for (ValueId id : LookedAt(candidate)) few.insert(to_marked[to_folded[id]]);
-      changes.push_back({{few.begin(), few.end()}, candidate.layout.WithoutTrivialAxes()});
+      std::set<ValueId> values;
+      for (ValueId id : candidate.values) values.insert(to_marked[to_folded[id]]);
+      changes.push_back({{values.begin(), values.end()}, candidate.layout.WithoutTrivialAxes()});
     }
     const Topology& topology = options_.topology;
-    // Where times are not known, bytes count first, and then collectives.
     std::optional<std::vector<double>> more =
         CostsOfChanges(graph, propagated, ChooseCuts(propagated, topology, Replication()), topology,
-                       topology.is_assumed() ? kLeastLatency : 0, changes);
+                       topology.is_assumed() && counts_collectives ? kLeastLatency : 0, changes);
     for (size_t i = 0; more.has_value() && i < candidates.size(); ++i) (*more)[i] *= TimesOf(candidates[i]);
     return more;
   }
 
-  // How many values of the whole program each one stands for, on average, that the candidate changes in the program that
-  // Rank compiles.
+  // How many values of the whole program each one stands for, on average, that the candidate changes.
   double TimesOf(const Candidate& candidate) const {
-    return static_cast<double>(candidate.alike.size()) / static_cast<double>(LookedAt(candidate).size());
+    int64_t times = 0;
+    for (ValueId id : candidate.values) times += times_[id];
+    return static_cast<double>(times) / static_cast<double>(candidate.values.size());
   }
 
  private:
-  const Graph& LookedAt() const { return short_.has_value() ? short_->graph : global_; }
-  // The values of that program that a candidate changes.
-  std::set<ValueId> LookedAt(const Candidate& candidate) const {
-    std::set<ValueId> few;
-    for (ValueId id : candidate.alike) few.insert(short_.has_value() ? short_->value_of[id] : id);
-    return few;
-  }
-
-  // Per value that is the first of those that change together: these.
-  std::vector<std::vector<ValueId>> Alike() const {
-    const auto size = static_cast<ValueId>(global_.values().size());
-    std::vector<ValueId> first(static_cast<size_t>(size));
+  // Per value that is looked at: the first one that changes with it, as they are alike in the whole.
+  std::vector<ValueId> Alike() const {
+    std::vector<ValueId> first(times_.size());
     std::iota(first.begin(), first.end(), 0);
+    if (!short_.has_value()) return first;
     const auto find = [&](ValueId id) {
       while (first[id] != id) id = first[id] = first[first[id]];
       return id;
     };
-    const auto join = [&](const std::vector<ValueId>& kinds, size_t num_kinds) {
-      std::vector<ValueId> of_kind(num_kinds, kNoValue);
-      for (ValueId id = 0; id < size; ++id) {
-        ValueId& other = of_kind[kinds[id]];
-        if (other == kNoValue) other = id;
-        const ValueId a = find(id), b = find(other);
-        first[std::max(a, b)] = std::min(a, b);
-      }
-    };
-    if (short_.has_value()) {
-      join(FoldAlike(global_, kRoundsAlike, {}, {}).value_of, first.size());
-      // Those that one value of the short program stands for are not told apart there.
-      join(short_->value_of, short_->graph.values().size());
+    const std::vector<ValueId> alike = FoldAlike(global_, kRoundsAlike, {}, {}).value_of;
+    for (ValueId id = 0; id < static_cast<ValueId>(alike.size()); ++id) {
+      const ValueId a = find(LookedAt(id)), b = find(LookedAt(alike[id]));
+      first[std::max(a, b)] = std::min(a, b);
     }
-    std::vector<std::vector<ValueId>> alike(first.size());
-    for (ValueId id = 0; id < size; ++id) alike[find(id)].push_back(id);
-    return alike;
+    for (ValueId& id : first) id = find(id);
+    return first;
   }
 
-  // `value_of`: of the whole program's values, those of `graph`; null: themselves.
-  static Graph With(const Graph& graph, const std::vector<ValueId>* value_of, const Candidate* candidate) {
-    Graph changed = graph;
-    if (candidate == nullptr) return changed;
-    for (ValueId id : candidate->alike)
-      changed.mutable_value(value_of == nullptr ? id : (*value_of)[id]).layout = candidate->layout;
-    return changed;
-  }
+  // The value that is looked at for one of the whole program.
+  ValueId LookedAt(ValueId id) const { return short_.has_value() ? short_->value_of[id] : id; }
 
   const Graph& global_;
   CompileOptions options_;
-  const States states_;
-  std::optional<ShortProgram> short_;  // that is looked at where layers repeat
+  std::optional<ShortProgram> short_;
+  // Per value that is looked at: the first of the whole program that it stands for, and how many there are.
+  std::vector<ValueId> first_;
+  std::vector<int64_t> times_;
 };
 
 std::string NameOf(const Graph& global, const ValueInfo& info) {
@@ -291,59 +275,46 @@ std::string NameOf(const Graph& global, const ValueInfo& info) {
                      info.type.ToString());
 }
 
-// Those that make the step cheaper, the best first, by what quick compiles say: of few layers, by what all of them save.
-std::vector<const Candidate*> RankedByCompiling(const Trials& trials, std::span<const Candidate> candidates,
-                                                const Topology& topology) {
-  struct Ranked {
-    const Candidate* candidate;
-    double seconds, bytes;  // more than now, in the whole
-    int64_t collectives;
-  };
+// Per candidate, how much more the step takes by what quick compiles say; infinite where it is not cheaper.
+std::vector<double> MoreByCompiling(const Trials& trials, std::span<const Candidate> candidates,
+                                    const Topology& topology) {
   const auto rank = [&](const Candidate* candidate) -> std::optional<TrialResult> {
     const absl::StatusOr<Program> program = trials.Rank(candidate);
     if (!program.ok()) return std::nullopt;
     return TrialResult{CostOf(program->body, topology), WorkOf(program->body)};
   };
+  const auto seconds = [&](const StepCost& cost) {
+    return LinkSeconds(cost, topology) + kLeastLatency * static_cast<double>(cost.collectives);
+  };
   const std::optional<TrialResult> now = rank(nullptr);
   MESHWORK_CHECK(now.has_value(), "a program which has compiled");
-  std::vector<Ranked> ranked;
+  std::vector<double> more;
   for (const Candidate& candidate : candidates) {
     const std::optional<TrialResult> other = rank(&candidate);
-    if (!other.has_value() || !IsCheaper(*other, *now)) continue;
-    const double times = trials.TimesOf(candidate);
-    ranked.push_back({&candidate, times * (other->cost.seconds - now->cost.seconds),
-                      times * static_cast<double>(other->cost.bytes - now->cost.bytes),
-                      other->cost.collectives - now->cost.collectives});
+    more.push_back(other.has_value() && IsCheaper(*other, *now)
+                       ? trials.TimesOf(candidate) * (seconds(other->cost) - seconds(now->cost))
+                       : kInfinity);
   }
-  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
-    return std::tie(a.seconds, a.bytes, a.collectives) < std::tie(b.seconds, b.bytes, b.collectives);
-  });
-  std::vector<const Candidate*> best;
-  for (const Ranked& one : ranked) best.push_back(one.candidate);
-  return best;
+  return more;
 }
 
-// Those that save something by what the planner says; in a program of few ops, all. Of changes of each kind, from one layout
-// to another, the best first, and each kind in its turn: the planner sees what is near a value alone.
-// more: seconds, per candidate; seconds: of the step now.
-std::vector<const Candidate*> RankedByPlanner(const Graph& global, std::span<const Candidate> candidates,
-                                              const std::vector<double>& more, double seconds,
-                                              bool has_few_nodes) {
+// Those that save so much, the best first. in_turns: of changes of each kind, from one layout to another, the best, and each
+// kind in its turn: the planner sees what is near a value alone.
+// more: seconds, per candidate.
+std::vector<const Candidate*> Ranked(const Trials& trials, std::span<const Candidate> candidates,
+                                     const std::vector<double>& more, double least_saved, bool in_turns) {
   std::vector<size_t> order;
   for (size_t i = 0; i < more.size(); ++i)
-    if (has_few_nodes || more[i] <= -kWorthTrying * seconds) order.push_back(i);
+    if (more[i] <= -least_saved) order.push_back(i);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return more[a] < more[b]; });
   std::map<std::string, int> of_kind;
-  std::vector<std::pair<int, const Candidate*>> turns;
+  std::multimap<int, const Candidate*> by_turn;
   for (size_t i : order) {
-    const Candidate& candidate = candidates[i];
-    const std::string from = global.value(candidate.value).layout->ToString();
-    turns.emplace_back(of_kind[from + candidate.layout.ToString()]++, &candidate);
+    const Layout &from = *trials.InfoOf(candidates[i]).layout, &to = candidates[i].layout;
+    by_turn.emplace(in_turns ? of_kind[from.ToString() + to.ToString()]++ : 0, &candidates[i]);
   }
-  std::stable_sort(turns.begin(), turns.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<const Candidate*> best;
-  for (const auto& [turn, candidate] : turns) best.push_back(candidate);
+  for (const auto& [turn, candidate] : by_turn) best.push_back(candidate);
   return best;
 }
 
@@ -352,45 +323,50 @@ std::vector<const Candidate*> RankedByPlanner(const Graph& global, std::span<con
 LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const CompileOptions& options,
                             const CheaperOptions& cheaper) {
   const TrialResult now{CostOf(program.body, options.topology), WorkOf(program.body)};
-  Trials trials(global, options);
+  const Trials trials(global, options);
   const std::vector<Candidate> candidates = trials.Candidates();
   LayoutSearch search{.layouts = std::ssize(candidates), .tried = std::ssize(candidates)};
   // What sends nothing costs least.
   if (now.cost.collectives == 0) return search;
   const int64_t nodes = std::max<int64_t>(1, std::ssize(global.nodes()));
-  std::vector<const Candidate*> ranked;
+  const bool has_few_nodes = nodes <= kFewNodes;
   bool tries_all = false;
-  if (const std::optional<std::vector<double>> more = trials.MoreSeconds(candidates)) {
-    tries_all = nodes <= kFewNodes;
+  std::vector<const Candidate*> ranked;
+  if (const auto more = trials.MoreSeconds(candidates, /*counts_collectives=*/has_few_nodes)) {
+    tries_all = has_few_nodes;
     search.tried =
         std::count_if(more->begin(), more->end(), [](double seconds) { return std::isfinite(seconds); });
-    ranked = RankedByPlanner(global, candidates, *more, LinkSeconds(now.cost, options.topology), tries_all);
+    ranked = Ranked(trials, candidates, *more,
+                    tries_all ? -kInfinity : kWorthTrying * LinkSeconds(now.cost, options.topology),
+                    /*in_turns=*/true);
   } else {
+    const int64_t nodes_tried = std::max<int64_t>(1, std::ssize(trials.LookedAt().nodes()));
     search.tried =
-        std::min({search.layouts, kMostTried,
-                  std::max<int64_t>(1, cheaper.most_nodes / std::max<int64_t>(1, trials.nodes()))});
-    ranked = RankedByCompiling(trials, std::span(candidates).first(search.tried), options.topology);
+        std::min({search.layouts, kMostTried, std::max<int64_t>(1, cheaper.most_nodes / nodes_tried)});
+    const auto first = std::span(candidates).first(search.tried);
+    ranked = Ranked(trials, first, MoreByCompiling(trials, first, options.topology), 0, /*in_turns=*/false);
   }
 
   std::vector<std::pair<const Candidate*, TrialResult>> found;
   std::set<ValueId> seen;
-  int64_t left = std::max(int64_t{cheaper.most}, kMostCompiledNodes / nodes);
+  int64_t left = tries_all ? std::max(int64_t{cheaper.most}, kMostCompiledNodes / 2 / nodes)
+                           : std::max(int64_t{2}, 2 * kMostCompiledNodes / nodes);
   for (const Candidate* candidate : ranked) {
     if (left <= 0 || (!tries_all && std::ssize(seen) == cheaper.most)) break;
-    if (!tries_all && seen.contains(candidate->value)) continue;
-    std::optional<TrialResult> then = trials.CostsOf(*candidate);
-    const bool is_cheaper = then.has_value() && IsCheaper(*then, now);
-    if (!is_cheaper || tries_all) --left;
-    if (!is_cheaper) continue;
-    seen.insert(candidate->value);
+    if (!tries_all && seen.contains(candidate->values[0])) continue;
+    --left;
+    std::optional<TrialResult> then = trials.CostsOf(*candidate, now.cost);
+    if (!then.has_value() || !IsCheaper(*then, now)) continue;
+    if (!tries_all) --left;
+    seen.insert(candidate->values[0]);
     found.emplace_back(candidate, *std::move(then));
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& a, const auto& b) { return WeightOf(a.second) < WeightOf(b.second); });
   for (auto& [candidate, then] : found) {
     if (std::ssize(search.changes) == cheaper.most) break;
-    if (seen.erase(candidate->value) == 0) continue;  // one layout per value
-    const ValueInfo& info = global.value(candidate->value);
+    if (seen.erase(candidate->values[0]) == 0) continue;  // one layout per value
+    const ValueInfo& info = trials.InfoOf(*candidate);
     search.changes.push_back({.value = NameOf(global, info),
                               .others = candidate->others,
                               .from = info.layout->ToString(),

@@ -20,9 +20,9 @@ struct CheaperOptions {
 // (or takes less time, if options.topology is known) without a device computing more. An optimizer's state changes with its
 // weight.
 //
-// The planner says what each would save (CostsOfChanges, solve_layouts.h), which takes about as long as a compile. Then those
-// that save most are compiled, of each kind of change, until enough are found, or too many turn out not to be cheaper: a few
-// of a large program, up to some dozens of a small one. A program that the planner does not know, as one with loops, and one
+// The planner says what each would save (CostsOfChanges, solve_layouts.h), which takes less time than a compile. Then those
+// that save most are compiled, of each kind of change, until enough are found, or all together are too large: up to some dozens
+// of a small program; of one of many thousand ops one, or two if the first is not cheaper. A program that the planner does not know, as one with loops, and one
 // on a mesh of more than two axes, is compiled with about 64 layouts, those of the largest values; with fewer if it is large,
 // see most_nodes.
 //

@@ -60,7 +60,9 @@ LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
     const auto found = std::find_if(tables_.begin(), tables_.end(),
                                     [&](const LayoutTable& table) { return table.type() == info.type; });
     table_[id] = static_cast<size_t>(found - tables_.begin());
-    if (found == tables_.end()) tables_.emplace_back(pinned.mesh(), pool_, info.type, collective_seconds);
+    if (found == tables_.end())
+      tables_.emplace_back(pinned.mesh(), pool_, info.type, collective_seconds,
+                           /*is_rough=*/!open_.further.empty());
     lies_[id] = TableOf(id).IdOf(*propagated.value(id).layout);
     may_owe_[id] = info.node >= 0 && !info.layout.has_value() && !kept_[id];
     for (CutId cut : TableOf(id).cuts(lies_[id])) {

@@ -103,7 +103,7 @@ double LayoutTable::RememberedSeconds(int from, int to, const Topology& topology
   const auto [known, is_new] = pool_.moves.try_emplace(KeyOf(from, to, is_linear), 0);
   if (is_new) {
     // Plans of many axes take long to search for.
-    const bool is_greedy = topology.is_assumed() && AxesThatCut(mesh_).size() > kMostSearched;
+    const bool is_greedy = topology.is_assumed() && (is_rough_ || AxesThatCut(mesh_).size() > kMostSearched);
     known->second = (is_greedy ? RelayoutSeconds(layout(from), layout(to), type_, topology)
                                : LeastSeconds(layout(from), layout(to), type_, topology)) /
                     scale;

@@ -53,9 +53,15 @@ class CutPool {
 // The layouts of values of one type.
 class LayoutTable {
  public:
-  // collective_seconds: what each collective takes beside what it sends.
-  LayoutTable(const Mesh& mesh, CutPool& pool, Type type, double collective_seconds = 0)
-      : mesh_(mesh), pool_(pool), type_(std::move(type)), collective_seconds_(collective_seconds) {}
+  // collective_seconds: what each collective takes beside what it sends. is_rough: where only bytes count, moves are
+  // those of the first plan found; tables that share a pool must agree.
+  LayoutTable(const Mesh& mesh, CutPool& pool, Type type, double collective_seconds = 0,
+              bool is_rough = false)
+      : mesh_(mesh),
+        pool_(pool),
+        type_(std::move(type)),
+        collective_seconds_(collective_seconds),
+        is_rough_(is_rough) {}
 
   const Type& type() const { return type_; }
   size_t size() const { return keys_.size(); }
@@ -95,6 +101,7 @@ class LayoutTable {
   CutPool& pool_;
   const Type type_;
   const double collective_seconds_;
+  const bool is_rough_;
   std::vector<Key> keys_;
   std::deque<std::optional<Layout>> layouts_;  // as far as they are asked for
   std::vector<std::vector<double>> seconds_;   // per layout, as far as a row is used; -1: not known yet

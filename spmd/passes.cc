@@ -9,6 +9,7 @@
 #include "meshwork/control/loops.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/mesh/placement.h"
+#include "meshwork/plan/explain.h"
 #include "meshwork/spmd/bucket.h"
 #include "meshwork/spmd/carry_summaries.h"
 #include "meshwork/spmd/choose_layouts.h"
@@ -18,6 +19,7 @@
 #include "meshwork/spmd/insert_relayouts.h"
 #include "meshwork/spmd/keep_weights.h"
 #include "meshwork/spmd/localize.h"
+#include "meshwork/spmd/move_seconds.h"
 #include "meshwork/spmd/propagate.h"
 #include "meshwork/spmd/regroup_sums.h"
 #include "meshwork/spmd/replication.h"
@@ -72,7 +74,10 @@ class CompileState {
   Passed Run() && {
     for (const Pass& pass : AllPasses()) {
       if (!Runs(pass)) continue;
-      if (pass.is_local && !Begins()) return std::move(passed_);
+      if (pass.name == "repeat_layers" && control_.most_link_seconds.has_value() &&
+          LinkSecondsInWhole() > *control_.most_link_seconds)
+        passed_.status = absl::CancelledError("");  // which no user sees
+      if (!passed_.status.ok() || (pass.is_local && !Begins())) return std::move(passed_);
       RunPass(pass);
     }
     if (has_memory_budget()) passed_.status = CheckMemory(body(), options_.memory_budget);
@@ -241,19 +246,32 @@ class CompileState {
   // collectives that come to be one do not count there, so it does not say no.
   bool PaysInTheWhole(const ChosenLayouts& chosen) const {
     if (!short_.has_value() || !inserted_.refused.empty()) return true;
-    std::vector<double> times(propagated_.graph.values().size(), 0);
-    for (ValueId id : short_->value_of) ++times[id];
-    const auto seconds = [&](const InsertedRelayouts& inserted) {
-      double sum = 0;
-      for (const InsertedRelayouts::Moved& moved : inserted.moved) sum += times[moved.value] * moved.seconds;
-      return sum;
-    };
-    return seconds(chosen.inserted) <= seconds(inserted_) ||
+    return SecondsInWhole(chosen.inserted) <= SecondsInWhole(inserted_) ||
            SendsLess(InsertedInWhole(LaidOutAs(*short_, chosen.propagated, *whole_), chosen.inserted.choices,
                                      /*is_chosen=*/true),
                      InsertedInWhole(LaidOutAs(*short_, propagated_.graph, *whole_), inserted_.choices,
                                      /*is_chosen=*/false),
                      loops_, options_.topology, options_.memory_budget);
+  }
+
+  // What moves in the short program, as often as it does in the whole.
+  double SecondsInWhole(const InsertedRelayouts& inserted) const {
+    std::vector<double> times(short_->graph.values().size(), 0);
+    for (ValueId id : short_->value_of) ++times[id];
+    double sum = 0;
+    for (const InsertedRelayouts::Moved& moved : inserted.moved) sum += times[moved.value] * moved.seconds;
+    return sum;
+  }
+
+  // What the whole program sends, or a little more or less: as much more than the short one as what moves takes in it. It
+  // may be less than what moves, as ops share what they read.
+  double LinkSecondsInWhole() const {
+    double once = 0;
+    for (const InsertedRelayouts::Moved& moved : inserted_.moved) once += moved.seconds;
+    if (once == 0) return 0;
+    const Graph local = DropDeadCode(ShareSubexpressions(Localized(inserted_.graph)));
+    return LinkSeconds(CostOf(local, options_.topology), options_.topology) * SecondsInWhole(inserted_) /
+           once;
   }
 
   // Run as the short program is, and laid out like it.

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,9 @@ struct PassControl {
   // Called with the result of each pass; the compile goes on with the graph that it returns. With it, a test
   // can replace a right pass by a wrong one.
   std::function<Graph(std::string_view pass, Graph made)> tamper = nullptr;
+  // Where few layers stand for all: if by what these send the whole step sends more, in seconds of its links, it is not made;
+  // Cancelled.
+  std::optional<double> most_link_seconds = std::nullopt;
 };
 
 // The names of all passes, in their order, and of the optional ones.

@@ -1,6 +1,7 @@
 #include "meshwork/spmd/search/near_sums.h"
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -17,17 +18,18 @@ namespace {
 // The states that variables may have: their usual ones, those near a change also others, those far from it the first alone.
 class AllowedStates {
  public:
-  explicit AllowedStates(const StateLists& usual) : usual_(usual) {}
+  AllowedStates(const StateLists& usual, const std::vector<int>& far) : usual_(usual), far_(far) {}
 
   void Allow(int v) { near_.try_emplace(v, usual_[v]); }
   std::vector<int>& Near(int v) { return near_.at(v); }
   std::span<const int> operator[](int v) const {
     const auto found = near_.find(v);
-    return found != near_.end() ? std::span(found->second) : std::span(usual_[v]).first(1);
+    return found != near_.end() ? std::span(found->second) : std::span(far_).subspan(v, 1);
   }
 
  private:
   const StateLists& usual_;
+  const std::vector<int>& far_;
   std::unordered_map<int, std::vector<int>> near_;
 };
 
@@ -56,7 +58,7 @@ CostTable EntriesIn(const CostTable& table, const AllowedStates& may, std::span<
 class PartOfProblem {
  public:
   // may: of the other problem's variables; those of one state are left out.
-  PartOfProblem(const MinSum& problem, const AllowedStates& may) : problem_(problem), may_(may) {}
+  PartOfProblem(const CostModel& problem, const AllowedStates& may) : problem_(problem), may_(may) {}
 
   int IndexOf(int v) {
     const auto [known, is_new] = index_.try_emplace(v, 0);
@@ -68,7 +70,7 @@ class PartOfProblem {
     return static_cast<int>(model_.states.size()) - 1;
   }
   void AddTableOf(int t) {
-    CostTable table = EntriesIn(problem_.tables()[t], may_, problem_.states());
+    CostTable table = EntriesIn(problem_.tables[t], may_, problem_.states);
     std::erase_if(table.variables, [&](int v) { return may_[v].size() == 1; });
     for (int& v : table.variables) v = IndexOf(v);
     model_.tables.push_back(std::move(table));
@@ -77,22 +79,15 @@ class PartOfProblem {
   CostModel& model() { return model_; }
 
  private:
-  const MinSum& problem_;
+  const CostModel& problem_;
   const AllowedStates& may_;
   std::unordered_map<int, int> index_;
   CostModel model_;
 };
 
-// Per state of `last`: the least sum where it has that state; empty if that takes too much. No state of `last` is one that
-// another one always beats: where one may be, the others may not.
+// Per state of `last`: the least sum where it has that state; empty if that takes too much.
 std::vector<double> LeastByState(CostModel model, int last, double max_entries) {
-  std::vector<double> least(model.states[last], kNever);
-  Reduced reduced = Reduce(std::move(model));
-  if (reduced.IsInfeasible()) return least;
-  model = std::move(reduced.model);
-  EliminationOrder found = FindOrder(model, max_entries);
-  if (found.entries > max_entries) return {};
-  std::vector<int> order = std::move(found.order);
+  std::vector<int> order = FindOrder(model, max_entries).order;
   std::erase(order, last);
   if (EntriesToEliminate(model, order, kNever) > max_entries) return {};
   std::vector<std::vector<int>> of = TablesOf(model);
@@ -109,22 +104,29 @@ std::vector<double> LeastByState(CostModel model, int last, double max_entries) 
     model.tables.push_back(std::move(left));
     gone.push_back(false);
   }
-  for (size_t s = 0; s < reduced.kept[last].size(); ++s) {
-    double sum = 0;
-    for (size_t t = 0; t < gone.size(); ++t)
-      if (!gone[t]) sum += model.tables[t].costs[model.tables[t].variables.empty() ? 0 : s];
-    least[reduced.kept[last][s]] = sum;
-  }
+  std::vector<double> least(model.states[last], 0);
+  for (size_t t = 0; t < gone.size(); ++t)
+    for (size_t s = 0; !gone[t] && s < least.size(); ++s)
+      least[s] += model.tables[t].costs[model.tables[t].variables.empty() ? 0 : s];
   return least;
 }
 
 }  // namespace
 
-NearSums::NearSums(const MinSum& problem, StateLists usual)
-    : problem_(problem), usual_(std::move(usual)), tables_of_(TablesOf(problem.model())) {}
-
-bool NearSums::IsHeld(int variable) const {
-  return static_cast<int>(usual_[variable].size()) < problem_.states(variable);
+NearSums::NearSums(const MinSum& problem, StateLists usual) : usual_(std::move(usual)) {
+  for (size_t v = 0; v < usual_.size(); ++v) {
+    is_held_.push_back(static_cast<int>(usual_[v].size()) < problem.states(static_cast<int>(v)));
+    far_.push_back(usual_[v][0]);
+  }
+  reduced_ = Reduce(problem.model(), is_held_);
+  if (reduced_.IsInfeasible()) return;
+  far_ = reduced_.Into(std::move(far_));
+  for (size_t v = 0; v < usual_.size(); ++v) {
+    if (is_held_[v]) continue;
+    usual_[v].resize(reduced_.kept[v].size());
+    std::iota(usual_[v].begin(), usual_[v].end(), 0);
+  }
+  tables_of_ = TablesOf(reduced_.model);
 }
 
 std::vector<int> NearSums::NearTo(std::span<const int> variables, size_t near) const {
@@ -134,11 +136,11 @@ std::vector<int> NearSums::NearTo(std::span<const int> variables, size_t near) c
     next.clear();
     for (int v : reached) {
       for (int t : tables_of_[v]) {
-        for (int u : problem_.tables()[t].variables) {
+        for (int u : reduced_.model.tables[t].variables) {
           if (!is_near.insert(u).second) continue;
           all.push_back(u);
           ++count;
-          if (!IsHeld(u)) next.push_back(u);
+          if (!is_held_[u]) next.push_back(u);
         }
       }
     }
@@ -148,8 +150,9 @@ std::vector<int> NearSums::NearTo(std::span<const int> variables, size_t near) c
 
 std::vector<double> NearSums::MoreWith(std::span<const int> variables, const std::vector<StateLists>& changes,
                                        size_t near, double max_entries) const {
+  if (reduced_.IsInfeasible()) return std::vector<double>(changes.size(), kNever);
   const std::vector<int> near_these = NearTo(variables, near);
-  AllowedStates may(usual_);
+  AllowedStates may(usual_, far_);
   std::vector<int> tables;
   for (int v : near_these) {
     may.Allow(v);
@@ -161,7 +164,7 @@ std::vector<double> NearSums::MoreWith(std::span<const int> variables, const std
     for (const StateLists& change : changes)
       may.Near(variables[i]).insert(may.Near(variables[i]).end(), change[i].begin(), change[i].end());
 
-  PartOfProblem part(problem_, may);
+  PartOfProblem part(reduced_.model, may);
   const int which = part.AddVariable(static_cast<int>(changes.size()) + 1);  // 0: as usual
   for (int t : tables) part.AddTableOf(t);
   for (size_t i = 0; i < variables.size(); ++i) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "meshwork/spmd/search/min_sum.h"
+#include "meshwork/spmd/search/reduce.h"
 
 namespace meshwork {
 
@@ -18,7 +19,7 @@ using StateLists = std::vector<std::vector<int>>;  // per variable: the states t
 
 class NearSums {
  public:
-  // usual: of each variable of `problem`, which must outlive this. A variable that has other states, too, is held.
+  // usual: of each variable of `problem`. A variable that has other states, too, is held.
   NearSums(const MinSum& problem, StateLists usual);
 
   // changes: each gives every one of `variables`, which are held, a list of states, of which no two lists of a variable have
@@ -26,18 +27,19 @@ class NearSums {
   // may not be. Where that would look at more than max_entries combinations, fewer variables change; infinite if even a few
   // are too many.
   // About so many variables change with them as `near` says, the nearest first, by ways on which no variable is held; all
-  // others keep the first of their usual states. So the least sum is exact for small problems, and too large, if anything,
+  // others keep the first of their usual states, or one that is no worse whatever the others are. So the least sum is exact for small problems, and too large, if anything,
   // for large ones.
   std::vector<double> MoreWith(std::span<const int> variables, const std::vector<StateLists>& changes,
                                size_t near, double max_entries) const;
 
  private:
-  bool IsHeld(int variable) const;
   // Those, and what is near to them, the nearest first.
   std::vector<int> NearTo(std::span<const int> variables, size_t near) const;
 
-  const MinSum& problem_;
-  const StateLists usual_;
+  std::vector<bool> is_held_;  // per variable
+  Reduced reduced_;            // but for what is held
+  StateLists usual_;           // of it
+  std::vector<int> far_;       // per variable: the state that it has where it is far from a change
   std::vector<std::vector<int>> tables_of_;  // per variable
 };
 

@@ -102,8 +102,9 @@ class KnownTables {
 
 class Reducer {
  public:
-  explicit Reducer(CostModel model) {
+  Reducer(CostModel model, std::vector<bool> keeps) : keeps_(std::move(keeps)) {
     result_.model = std::move(model);
+    keeps_.resize(states().size(), false);
     for (int states : result_.model.states) {
       result_.kept.emplace_back(states);
       std::iota(result_.kept.back().begin(), result_.kept.back().end(), 0);
@@ -166,6 +167,7 @@ class Reducer {
       const int v = queue.front();
       queue.pop_front();
       waits[v] = false;
+      if (keeps_[v]) continue;
       const Looked& looked = Look(v, /*compares=*/++visits[v] <= kMaxVisits);
       if (looked.worse.empty()) continue;
       Drop(v, looked);
@@ -289,6 +291,7 @@ class Reducer {
     tables() = std::move(left);
   }
 
+  std::vector<bool> keeps_;  // per variable: all its states
   Reduced result_;
   std::vector<std::vector<int>> of_;  // the tables of a variable
   KnownTables known_;
@@ -325,6 +328,8 @@ std::vector<int> Reduced::Original(const std::vector<int>& assignment) const {
   return original;
 }
 
-Reduced Reduce(CostModel model) { return Reducer(std::move(model)).Run(); }
+Reduced Reduce(CostModel model, std::vector<bool> keeps) {
+  return Reducer(std::move(model), std::move(keeps)).Run();
+}
 
 }  // namespace meshwork

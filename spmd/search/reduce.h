@@ -30,6 +30,7 @@ struct Reduced {
 // Drops states that some table forbids whatever the others are, and states that another one always beats: x's state a by
 // b where the sum over x's tables of the most that b costs more than a, over all states of others, is at most 0 (Goldstein
 // 1994). Of equal states the first is kept. Adds tables whose variables another table has to that one.
-Reduced Reduce(CostModel model);
+// keeps: per variable, whether it keeps all its states; empty: none does.
+Reduced Reduce(CostModel model, std::vector<bool> keeps = {});
 
 }  // namespace meshwork

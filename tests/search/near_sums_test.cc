@@ -113,6 +113,16 @@ TEST(NearSumsTest, WhatIsFarStaysAsItIs) {
   }
 }
 
+// What is far does not keep a state that another one always beats, though it is the first.
+TEST(NearSumsTest, WhatIsFarHasNoStateThatIsNeverBest) {
+  MinSum chain;
+  const int x = chain.AddVariable(2), y = chain.AddVariable(2), z = chain.AddVariable(2);
+  chain.AddTable({x, y}, {0, 9, 3, 0});
+  chain.AddTable({y, z}, {1, 0, 5, 0});
+  EXPECT_THAT(NearSums(chain, {{0}, {0, 1}, {0, 1}}).MoreWith(std::vector{x}, {{{1}}}, 1, kManyEntries),
+              ::testing::ElementsAre(0));
+}
+
 // Nothing behind a held variable changes.
 TEST(NearSumsTest, WaysEndAtWhatIsHeld) {
   const MinSum chain = RandomChain({.length = 7, .states = 3, .seed = 4});

@@ -160,6 +160,37 @@ TEST(ReduceTest, KeepsTheLeastSumAndTakesAssignmentsToNoWorseOnes) {
   EXPECT_GT(num_dropped, 300);
 }
 
+TEST(ReduceTest, KeepsTheLeastSumForAllStatesOfWhatKeepsThem) {
+  std::mt19937 random(6);
+  int num_dropped = 0, compared = 0;
+  for (int trial = 0; trial < 500; ++trial) {
+    const MinSum problem = RandomProblem(random, {});
+    const int kept = static_cast<int>(random() % static_cast<unsigned>(problem.num_variables()));
+    std::vector<bool> keeps(problem.num_variables(), false);
+    keeps[kept] = true;
+    const Reduced reduced = Reduce(ModelOf(problem), keeps);
+    if (reduced.IsInfeasible()) continue;
+    ASSERT_EQ(reduced.model.states[kept], problem.states(kept));
+    num_dropped += !reduced.dropped.empty();
+    for (int s = 0; s < problem.states(kept); ++s) {
+      std::vector<double> only(problem.states(kept), kInf);
+      only[s] = 0;
+      MinSum before = problem, after = ProblemOf(reduced.model);
+      before.AddTable({kept}, only);
+      after.AddTable({kept}, only);
+      const double least = LeastCost(before);
+      if (least == kInf) {
+        ASSERT_EQ(LeastCost(after), kInf) << trial;
+      } else {
+        ASSERT_NEAR(LeastCost(after), least, kSlack * (1 + least)) << trial;
+      }
+      ++compared;
+    }
+  }
+  EXPECT_GT(num_dropped, 100);
+  EXPECT_GT(compared, 500);
+}
+
 TEST(CondenseTest, KeepsTheLeastSumForAllStatesOfWhatIsLeft) {
   std::mt19937 random(5);
   size_t num_gone = 0, num_left = 0;

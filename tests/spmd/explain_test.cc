@@ -178,6 +178,23 @@ TEST(ExplainTest, WhereLayersRepeatTheyChangeTogether) {
   EXPECT_GE(compared, 4);
 }
 
+// Of many thousand ops one change that is cheaper is compiled, or two that are not: the best one that fewer layers have is
+// among them, though the planner promises more of another one, or what is found sends half of what moves.
+TEST(ExplainTest, OfALargeProgramTheBestChangeIsNamed) {
+  for (const std::string of_both : {"{model,_}", "{_,model}"}) {
+    const auto changes_of = [&](int layers) {
+      const Graph global = RepeatedSteps(layers, of_both, of_both);
+      return CheaperLayouts(global, Compile(global, {.verify = false}).value()).changes;
+    };
+    const std::vector<LayoutChange> few = changes_of(120), many = changes_of(1500);
+    ASSERT_THAT(few, Not(IsEmpty()));
+    ASSERT_EQ(many.size(), 1);
+    EXPECT_EQ(many[0].value, few[0].value);
+    EXPECT_EQ(many[0].to, few[0].to);
+    EXPECT_GT(many[0].others, 1400);
+  }
+}
+
 TEST(ExplainTest, NothingIsCheaperThanNothing) {
   const Graph global = ParseStep("mesh [x=2]\nfunc f(%a: f32[4] {x}) {\n  %0 = tanh %a\n  return y=%0\n}\n");
   EXPECT_THAT(CheaperLayouts(global, Compile(global).value()).changes, IsEmpty());

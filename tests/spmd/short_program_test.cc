@@ -50,6 +50,19 @@ bool RunsPass(const Program& program) {
                      [](const PassTiming& timing) { return timing.pass == kPass; });
 }
 
+// By what few layers send it is known what all of them do, before these are laid out.
+TEST(ShortProgramTest, WhatSendsMoreThanAskedForIsNotMade) {
+  for (const char* weights : {"{_,model}", "{batch,_}"}) {
+    const Graph graph = ParseGraph(Layers(40, weights)).value();
+    const StepCost cost = CostOf(Compile(graph, {.verify = false}).value().body, {});
+    const double seconds = static_cast<double>(cost.bytes) / Topology::kAssumedLink.bandwidth;
+    EXPECT_TRUE(CompileWith(graph, {.verify = false}, {.most_link_seconds = 1.01 * seconds}).ok()) << weights;
+    EXPECT_TRUE(absl::IsCancelled(
+        CompileWith(graph, {.verify = false}, {.most_link_seconds = 0.99 * seconds}).status()))
+        << weights;
+  }
+}
+
 // What each op reads and makes is what the op that stands for it does.
 TEST(ShortProgramTest, IsAProgramOfTheSameOps) {
   const Graph graph =
