@@ -37,7 +37,7 @@ bool IsRelayout(const Node& node) { return node.row->name == "relayout"; }
 
 LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
                          const std::vector<std::optional<Choice>>& choices, const Fold& fold,
-                         const FoldedNodes& nodes, const OpenAxes& open, double collective_seconds)
+                         const FoldedNodes& nodes, const OpenAxes& open, const CollectivePrice& price)
     : pinned_(pinned),
       choices_(choices),
       fold_(fold),
@@ -58,7 +58,7 @@ LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
     const auto found = std::find_if(tables_.begin(), tables_.end(),
                                     [&](const LayoutTable& table) { return table.type() == info.type; });
     table_[id] = static_cast<size_t>(found - tables_.begin());
-    if (found == tables_.end()) tables_.emplace_back(pinned.mesh(), pool_, info.type, collective_seconds);
+    if (found == tables_.end()) tables_.emplace_back(pinned.mesh(), pool_, info.type, price);
     lies_[id] = TableOf(id).IdOf(*propagated.value(id).layout);
     may_owe_[id] = info.node >= 0 && !info.layout.has_value() && !kept_[id];
     for (CutId cut : TableOf(id).cuts(lies_[id])) {

@@ -19,6 +19,7 @@
 #include "meshwork/layout/layout.h"
 #include "meshwork/mesh/topology.h"
 #include "meshwork/spmd/cut.h"
+#include "meshwork/spmd/move_seconds.h"
 
 namespace meshwork {
 
@@ -53,9 +54,8 @@ class CutPool {
 // The layouts of values of one type.
 class LayoutTable {
  public:
-  // collective_seconds: what each collective takes beside what it sends.
-  LayoutTable(const Mesh& mesh, CutPool& pool, Type type, double collective_seconds = 0)
-      : mesh_(mesh), pool_(pool), type_(std::move(type)), collective_seconds_(collective_seconds) {}
+  LayoutTable(const Mesh& mesh, CutPool& pool, Type type, CollectivePrice price = {})
+      : mesh_(mesh), pool_(pool), type_(std::move(type)), price_(price) {}
 
   const Type& type() const { return type_; }
   size_t size() const { return keys_.size(); }
@@ -94,7 +94,7 @@ class LayoutTable {
   const Mesh mesh_;
   CutPool& pool_;
   const Type type_;
-  const double collective_seconds_;
+  const CollectivePrice price_;
   std::vector<Key> keys_;
   std::deque<std::optional<Layout>> layouts_;  // as far as they are asked for
   std::vector<std::vector<double>> seconds_;   // per layout, as far as a row is used; -1: not known yet

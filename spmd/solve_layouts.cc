@@ -42,7 +42,7 @@ class LayoutSolver {
         fold_(options.fold != nullptr ? *options.fold : RepeatsOf(pinned, propagated, choices, replication)),
         counts_(CountsOf(pinned, fold_, options.counts_all)),
         nodes_(propagated, fold_),
-        space_(pinned, propagated, choices, fold_, nodes_, options.open, options.collective_seconds),
+        space_(pinned, propagated, choices, fold_, nodes_, options.open, options.price),
         held_(pinned, fold_, topology, space_, /*few_others=*/!options.open.further.empty()),
         costs_(pinned, nodes_, counts_, topology, replication, space_, held_),
         of_value_(pinned.values().size()) {}
@@ -331,7 +331,7 @@ std::optional<std::vector<double>> CostsOfChanges(const Graph& pinned, const Gra
   const Fold fold = Unfolded(pinned);
   return LayoutSolver(pinned, propagated, choices, topology, Replication(),
                       {.open = {.further = further},
-                       .collective_seconds = collective_seconds,
+                       .price = {collective_seconds},
                        .fold = &fold,
                        .max_table_entries = kMostTableEntriesOfChanges})
       .RunChanges(changes);
