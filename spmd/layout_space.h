@@ -153,7 +153,8 @@ class LayoutSpace {
   const Fold& fold_;
   const FoldedNodes& nodes_;
   const OpenAxes open_;
-  const size_t most_cuts_;  // of one dim
+  const size_t most_cuts_;     // of one dim
+  const size_t most_layouts_;  // of one value, without those that owe a sum
   bool is_cut_off_ = false;
   CutPool own_pool_;
   CutPool& pool_;

@@ -14,7 +14,8 @@ namespace {
 constexpr size_t kMostOwed =
     4;  // layouts of one value that owe a sum; twice as many with arguments open, or wide four times
 constexpr size_t kMostOperands = 16;  // of an op that is asked what it passes on
-constexpr size_t kMostModes = 96;     // of one op, and as many on operands that owe a sum
+constexpr size_t kMostModes =
+    96;  // of one op, and as many on operands that owe a sum; with arguments open four times
 
 }  // namespace
 
@@ -173,7 +174,7 @@ void LayoutSpace::MakeModes(int n, Modes& modes) {
   const std::vector<Candidates> offers = OffersTo(n);
   CutIds cuts(rule.letters.size(), kWhole);
   auto choose = [&](auto& self, size_t l, AxisSet taken) -> void {
-    if (modes.count >= kMostModes) {
+    if (modes.count >= kMostModes * (open_.arguments.empty() ? 1 : 4)) {
       is_cut_off_ = true;
       return;
     }
@@ -218,7 +219,7 @@ void LayoutSpace::AddOwing(int n, Modes& modes) {
 
 void LayoutSpace::AddOwing(int n, size_t base, const std::vector<int>& owed, Modes& modes) {
   const Node& node = nodes_[n];
-  if (modes.count >= 2 * kMostModes) return;
+  if (modes.count >= 2 * kMostModes * (open_.arguments.empty() ? 1 : 4)) return;
   const AxisSet axes = modes.axes[base];
   absl::InlinedVector<PartialSet, 4> sets;
   for (int set : owed) sets.push_back(pool_.owed(set));
