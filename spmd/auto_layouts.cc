@@ -31,7 +31,9 @@ constexpr size_t kMostSteps = 3;  // times each set of axes
 constexpr double kHeldByte = 1e-3;
 // What a search may take (SolveOptions).
 constexpr size_t kMostTableEntries = 60'000'000;
-constexpr int64_t kMostEntries = 2'000'000'000;
+// Of two axes, which are all that a mesh has most often; of more; and of some of the axes, to start from.
+constexpr int64_t kMostEntries = 6'000'000'000, kMostEntriesOfMany = 2'000'000'000,
+                  kMostEntriesOfPart = 500'000'000;
 constexpr double kBetter = 1 - 1e-4;  // what is not less by this factor is not worth another search
 
 bool IsPinned(const ValueInfo& info) {
@@ -160,34 +162,34 @@ class LayoutFinder {
   // is too much, or finds nothing; then all at once from the best of these, if that is not too much. The best of all.
   std::optional<SolvedLayouts> Solve(double price) {
     const AxisList axes = AxesThatCut(graph_.mesh());
+    const bool is_single = axes.size() < 2;
     std::vector<Opening> pairs, single;
     for (size_t i = 0; i < axes.size(); ++i) {
       single.push_back({AxisSet(AxisList{axes[i]})});
       for (size_t j = 0; j < i; ++j) pairs.push_back({AxisSet(AxisList{axes[j], axes[i]})});
     }
-    if (axes.size() < 2) return Descend(single, price, Start(std::nullopt));
-    std::optional<SolvedLayouts> best;
-    const auto keep = [&](std::optional<SolvedLayouts> found) {
-      if (found.has_value() && (!best.has_value() || found->cost < best->cost)) best = std::move(found);
+    std::optional<SolvedLayouts> best, found;
+    const auto keep = [&](const std::optional<SolvedLayouts>& of) {
+      if (of.has_value() && (!best.has_value() || of->cost < best->cost)) best = of;
     };
-    keep(Descend({{AxisSet(axes), {axes}}}, price, Start(std::nullopt)));
+    if (!is_single) keep(Descend({{AxisSet(axes), {axes}}}, price, Start(std::nullopt)));
     for (auto second = axes.begin() + 1; axes.size() > 2 && second != axes.end(); ++second)
       keep(Descend({{AxisSet(axes), {AxisList(axes.begin(), second), AxisList(second, axes.end())}}}, price,
                    Start(best)));
-    std::optional<SolvedLayouts> found = Descend(pairs, price, Start(best));
+    found = Descend(is_single ? single : pairs, price, Start(best));
     const bool is_known =
-        found.has_value() && (found->is_optimal || !best.has_value() || found->cost < best->cost * kBetter);
+        is_single ||
+        (found.has_value() && (found->is_optimal || !best.has_value() || found->cost < best->cost * kBetter));
     if (!is_known) keep(Descend(single, price, Start(std::nullopt)));
-    std::optional<double> bound;
-    if (is_known && axes.size() == 2) bound = found->lower_bound;
-    keep(std::move(found));
+    keep(found);
     if (axes.size() > 2 && best.has_value()) {
-      std::optional<SolvedLayouts> all = Descend({{AxisSet(axes)}}, price, &*best, &*best);
-      // Of layouts that were left out, and of those that another search has looked at, the bound says nothing.
-      if (all.has_value() && !all->is_cut_off && all->cost <= best->cost) bound = all->lower_bound;
-      keep(std::move(all));
+      found = Descend({{AxisSet(axes)}}, price, &*best, &*best);
+      keep(found);
     }
-    if (best.has_value()) best->lower_bound = std::min(bound.value_or(LeastArithmetic()), best->cost);
+    if (!best.has_value()) return best;
+    // Of layouts that were left out, and of those that another search has looked at, the bound says nothing.
+    const bool knows_all = found.has_value() && !found->is_cut_off && found->lower_bound <= best->cost;
+    best->lower_bound = std::min(knows_all ? found->lower_bound : LeastArithmetic(), best->cost);
     return best;
   }
 
@@ -220,7 +222,7 @@ class LayoutFinder {
            .counts_all = true,
            .fold = &fold_,
            .max_table_entries = kMostTableEntries,
-           .max_entries = kMostEntries,
+           .max_entries = MostEntries({open, joined}),
            .start = best.has_value() ? &*best : start});
       seen = seen.Union(open);
       ++failures;
@@ -235,6 +237,12 @@ class LayoutFinder {
       choices = ChooseCuts(propagated, options_.topology, Replication());
     }
     return best;
+  }
+
+  int64_t MostEntries(const Opening& open) const {
+    const AxisList axes = AxesThatCut(graph_.mesh());
+    if (axes.size() > 2 && (!open.joined.empty() || open.axes.ToList() != axes)) return kMostEntriesOfPart;
+    return axes.size() > 2 ? kMostEntriesOfMany : kMostEntries;
   }
 
   double LeastArithmetic() const {

@@ -40,8 +40,9 @@ struct FoundLayouts {
   std::vector<Pin> pins;       // those that the user has not given
   StepCost cost;               // of the compiled step
   double compute_seconds = 0;  // its floating-point operations
-  // How much less the search's cost could be, as a part of it. 0: it is the least of all layouts that are looked at. Where
-  // there are too many layouts, as on meshes of more than two axes, no more is known than what the operations take. 1:
+  // How much less the search's cost could be, as a part of it. 0: it is the least of all layouts that are looked at, with
+  // one further form of each value, of which on meshes of more than two axes only some are looked at. Where there are too
+  // many layouts, no more is known than what the operations take. 1:
   // nothing is known, as where a manual region says itself how its values lie.
   double gap = 0;
   // It fits only as Compile plans it again for the memory budget (spmd/fit_memory.h): in another order, with smaller

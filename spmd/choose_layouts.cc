@@ -1,10 +1,12 @@
 #include "meshwork/spmd/choose_layouts.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/regions.h"
+#include "meshwork/ir/row.h"
 #include "meshwork/plan/explain.h"
 #include "meshwork/spmd/bucket.h"
 #include "meshwork/spmd/cut.h"
@@ -21,12 +23,20 @@ Graph LocalOf(const InsertedRelayouts& inserted, const std::vector<OpenedLoop>& 
   return Localize(loops.empty() ? inserted.graph : CloseLoops(inserted.graph, loops), {.topology = topology});
 }
 
+// With less code, and collectives that run together as one.
+Graph MadeOf(const Graph& local) {
+  return WithRegions(DropDeadCode(ShareSubexpressions(local)),
+                     [](const Graph& body) { return BucketReductions(body); });
+}
+
 // Bounds on programs that are searched once more. Where a value could lie in more ways, the plans between each two of these
 // take longer to find than all the rest.
 constexpr size_t kFewOps = 32;
 constexpr size_t kFewAxes = 2;          // of the mesh, also those that cut nothing: plans may go by them
 constexpr size_t kFewWays = 16;         // in which axes cut one dim each, or none, of a value
 constexpr size_t kFewEntries = 10'000;  // of tables
+// Arithmetic that is not less by this factor is no reason to lay values out otherwise.
+constexpr double kWorthIt = 0.9;
 constexpr int kMostPrices = 6;  // of a collective, between none and what it takes by the assumed topology
 
 bool HasFewLayouts(const Graph& pinned) {
@@ -66,12 +76,16 @@ class Chooser {
   }
 
   // Of the fewest bytes, of the fewest collectives, and what lies between: at the price of a collective at which two
-  // programs cost the same, a third one may cost less.
+  // programs cost the same, a third one may cost less. Then again as if all
+  // gathers ran as one, and as if all reductions did.
   void TryAllLayouts() {
     const std::optional<Tried> least = TryAt(/*price=*/0);
     if (!least.has_value() || !topology_.is_assumed()) return;
-    if (const std::optional<Tried> fewest = TryAt(Topology::kAssumedLink.latency); fewest.has_value())
-      TryBetween(*least, *fewest);
+    if (!TryUpTo(*least)) return;
+    for (const RelayoutKind free : {RelayoutKind::kAllGather, RelayoutKind::kAllReduce}) {
+      free_ = free;
+      TryUpTo(*least);
+    }
   }
 
   std::optional<ChosenLayouts> best() && { return std::move(best_); }
@@ -81,6 +95,7 @@ class Chooser {
   struct Tried {
     double seconds;
     int64_t collectives;
+    int64_t gathers, reductions;  // of these
 
     bool operator==(const Tried&) const = default;
   };
@@ -100,7 +115,7 @@ class Chooser {
   // Nothing if the search is too large.
   std::optional<Tried> TryAt(double price) {
     std::optional<SolvedLayouts> solved = Solve({.open = {.is_wide = true, .pool = &pool_},
-                                                 .collective_seconds = price,
+                                                 .price = {price, free_},
                                                  .max_table_entries = kFewEntries});
     if (!solved.has_value()) return std::nullopt;
     if (!solved->is_better) return TriedOf(now_);
@@ -110,12 +125,20 @@ class Chooser {
     return tried;
   }
 
+  // False if the program that sends the fewest bytes has no more collectives than any.
+  bool TryUpTo(const Tried& least) {
+    const std::optional<Tried> fewest = TryAt(Topology::kAssumedLink.latency);
+    if (!fewest.has_value() || CountOf(least) <= CountOf(*fewest)) return false;
+    num_prices_ = 0;
+    TryBetween(least, *fewest);
+    return true;
+  }
+
   void TryBetween(const Tried& less, const Tried& fewer) {
-    if (less.collectives <= fewer.collectives || less.seconds >= fewer.seconds || num_prices_ >= kMostPrices)
-      return;
+    const int64_t more = CountOf(less) - CountOf(fewer);
+    if (more <= 0 || less.seconds >= fewer.seconds || num_prices_ >= kMostPrices) return;
     ++num_prices_;
-    const std::optional<Tried> between =
-        TryAt((fewer.seconds - less.seconds) / static_cast<double>(less.collectives - fewer.collectives));
+    const std::optional<Tried> between = TryAt((fewer.seconds - less.seconds) / static_cast<double>(more));
     if (!between.has_value() || *between == less || *between == fewer) return;
     TryBetween(less, *between);
     TryBetween(*between, fewer);
@@ -124,7 +147,18 @@ class Chooser {
   Tried TriedOf(const InsertedRelayouts& inserted) const {
     const Graph local = LocalOf(inserted, loops_, topology_);
     const StepCost cost = CostOf(local, topology_);
-    return {LinkSeconds(cost, topology_) + CountFlops(local) / topology_.flops(), cost.collectives};
+    const auto count = [&](std::string_view name) {
+      return std::count_if(local.nodes().begin(), local.nodes().end(),
+                           [&](const Node& node) { return node.row->name == name; });
+    };
+    return {LinkSeconds(cost, topology_) + CountFlops(local) / topology_.flops(), cost.collectives,
+            count("all_gather"), count("all_reduce")};
+  }
+
+  // Those that have a price.
+  int64_t CountOf(const Tried& tried) const {
+    if (!free_.has_value()) return tried.collectives;
+    return tried.collectives - (free_ == RelayoutKind::kAllGather ? tried.gathers : tried.reductions);
   }
 
   const Graph& pinned_;
@@ -136,6 +170,7 @@ class Chooser {
   const int64_t memory_budget_;
   CutPool pool_;
   int num_prices_ = 0;
+  std::optional<RelayoutKind> free_;  // these have no price now
   std::optional<ChosenLayouts> best_;
 };
 
@@ -150,13 +185,16 @@ bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std
   const StepCost cost_a = CostOf(local_a, topology), cost_b = CostOf(local_b, topology);
   if (memory_budget > 0 && cost_a.peak_bytes > std::max(memory_budget, cost_b.peak_bytes)) return false;
   if (!topology.is_assumed()) return cost_a.seconds < cost_b.seconds * kLess;
-  if (cost_a.bytes >= cost_b.bytes) return false;
-  if (cost_a.collectives <= cost_b.collectives || 2 * cost_a.bytes <= cost_b.bytes) return true;
-  auto joined = [&](const Graph& local) {
-    const Graph small = DropDeadCode(ShareSubexpressions(local));
-    return CostOf(WithRegions(small, [](const Graph& body) { return BucketReductions(body); }), topology);
-  };
-  return joined(local_a).collectives <= joined(local_b).collectives;
+  if (cost_a.bytes > cost_b.bytes) return false;
+  const bool is_equal = cost_a.bytes == cost_b.bytes;
+  if (!is_equal && (cost_a.collectives <= cost_b.collectives || 2 * cost_a.bytes <= cost_b.bytes))
+    return true;
+  const Graph made_a = MadeOf(local_a), made_b = MadeOf(local_b);
+  const int64_t collectives_a = CostOf(made_a, topology).collectives,
+                collectives_b = CostOf(made_b, topology).collectives;
+  if (!is_equal || collectives_a > collectives_b) return collectives_a <= collectives_b;
+  const double flops_a = CountFlops(made_a), flops_b = CountFlops(made_b);
+  return flops_a < flops_b * kWorthIt || (flops_a <= flops_b && collectives_a < collectives_b);
 }
 
 std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& propagated,

@@ -6,8 +6,8 @@
 //
 // A program of at most 32 ops on few axes is then searched once more, with all layouts of even blocks for its values. Not
 // for its outputs and variables: no one expects these in blocks that no pin reaches. The search adds up what is sent, and
-// does not know when more collectives are too many. So it is asked several times, with another price of a collective each
-// time; every program found is made, and the one that sends least is kept. Larger programs are left to the first search.
+// does not know when more collectives are too many, nor which of them run together as one. So it is asked several times,
+// with another price of a collective each time; every program found is made, and the one that sends least is kept. Larger programs are left to the first search.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ struct ChosenLayouts {
 };
 
 // Whether `a` gathers nothing that is refused, and `b` does, or `a` sends less; if that takes more collectives, half of the
-// bytes at most. Not if `a` needs more memory than there is, and than `b`.
+// bytes at most. Or it sends as much, in no more collectives: in fewer, for no more arithmetic, or for less of it by a tenth.
+// Not if `a` needs more memory than there is, and than `b`.
 bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std::vector<OpenedLoop>& loops,
                const Topology& topology, int64_t memory_budget);
 

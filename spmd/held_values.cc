@@ -5,16 +5,17 @@
 namespace meshwork {
 namespace {
 
-constexpr size_t kMostStates = 160;  // of one value
+constexpr size_t kMostStates = 160, kManyStates = 1024;  // of one value
 
 }  // namespace
 
 HeldValues::HeldValues(const Graph& pinned, const Fold& fold, const Topology& topology, LayoutSpace& space,
-                       bool few_others)
+                       bool few_others, bool many_states)
     : pinned_(pinned),
       topology_(topology),
       space_(space),
       few_others_(few_others),
+      most_states_(many_states ? kManyStates : kMostStates),
       readers_(pinned.values().size()),
       kind_(pinned.values().size(), 0) {
   for (int n = 0; n < static_cast<int>(pinned.nodes().size()); ++n) {
@@ -46,7 +47,7 @@ std::vector<Held> HeldValues::StatesOf(ValueId id) {
   for (const auto& [n, i] : readers_[id])
     for (int layout : space_.modes(n).wanted_by_any[i]) ++count[layout];
   for (int form : layouts) {
-    for (size_t l = 0; l < count.size() && states.size() < kMostStates; ++l) {
+    for (size_t l = 0; l < count.size() && states.size() < most_states_; ++l) {
       const int other = static_cast<int>(l);
       if (other == form || count[l] < needed) continue;
       const bool is_whole = table.sharded(other).empty() && !table.is_partial(other);

@@ -24,9 +24,9 @@ struct Held {
 class HeldValues {
  public:
   // All must outlive this. few_others: a value that lies otherwise than Propagate has it has no further form but that one,
-  // and the whole.
+  // and the whole. many_states: more of them are looked at.
   HeldValues(const Graph& pinned, const Fold& fold, const Topology& topology, LayoutSpace& space,
-             bool few_others = false);
+             bool few_others = false, bool many_states = false);
 
   // REQUIRES, as below: the value stands for others, or for itself. The layouts that it could have come first, alone.
   const std::vector<Held>& of(ValueId id) const { return kinds_[kind_[id]]; }
@@ -42,6 +42,7 @@ class HeldValues {
   const Topology& topology_;
   LayoutSpace& space_;
   const bool few_others_;
+  const size_t most_states_;  // of one value
   std::vector<absl::InlinedVector<std::pair<int, size_t>, 2>> readers_;
   std::vector<std::vector<Held>> kinds_;
   std::vector<int> kind_;

@@ -29,6 +29,11 @@ struct Reader {
   ValueId variable = kNoValue;
 };
 
+struct Read {
+  Reader reader;
+  Layout layout;
+};
+
 constexpr int kLeaves = -1;  // for a reader: an update or an output
 
 // Writes the program with its relayouts.
@@ -92,9 +97,7 @@ class Inserter {
     copy.operands.clear();
     for (size_t i = 0; i < node.operands.size(); ++i) {
       const Layout need = Need(n, i);
-      copy.operands.push_back(As(node.operands[i], need, Reader{n}, [&] {
-        return fmt::format("{} reads it as {}", Where(node), need.ToString());
-      }));
+      copy.operands.push_back(As(node.operands[i], need, Reader{n}, [&] { return ReadAs(n, need); }));
     }
     std::vector<ValueInfo> infos;
     for (size_t i = 0; i < node.results.size(); ++i) {
@@ -228,7 +231,36 @@ class Inserter {
             source_[id], need, reader,
             [&](ValueId operand, const Layout& layout) { return As(operand, layout, std::nullopt, cause); }));
     }
-    return Relay(id, best, need, reader, cause());
+    const std::optional<Read> first = ReadFirst(id, *to.value(best).layout, need, best_seconds);
+    return Relay(id, first.has_value() ? For(id, *first) : best, need, reader, cause());
+  }
+
+  ValueId For(ValueId id, const Read& read) {
+    return As(id, read.layout, read.reader, [&] { return ReadAs(read.reader.node, read.layout); });
+  }
+
+  // Another layout in which the value is read later, if it takes less to make that first, and `need` of it.
+  // seconds: what it takes to make `need` of `now`.
+  std::optional<Read> ReadFirst(ValueId id, const Layout& now, const Layout& need, double seconds) {
+    if (seconds == 0 || readers_[id].size() < 2) return std::nullopt;
+    const Type& type = graph_.value(id).type;
+    for (int n : readers_[id]) {
+      if (n == kLeaves || !choices_[n].has_value()) continue;
+      for (size_t i = 0; i < graph_.nodes()[n].operands.size(); ++i) {
+        if (graph_.nodes()[n].operands[i] != id) continue;
+        Layout other = Need(n, i);
+        if (other == need || !Owes(need, other.partials()) || !Owes(other, now.partials())) continue;
+        const auto is_made = [&](ValueId form) { return *rewriter_.to().value(form).layout == other; };
+        if (std::any_of(forms_[source_[id]].begin(), forms_[source_[id]].end(), is_made)) continue;
+        const double to_other = RelayoutSeconds(now, other, type, topology_);
+        const double later = Owes(other, need.partials())
+                                 ? std::min(to_other, RelayoutSeconds(need, other, type, topology_))
+                                 : to_other;
+        if (to_other + RelayoutSeconds(other, need, type, topology_) < (seconds + later) * kLess)
+          return Read{Reader{n}, std::move(other)};
+      }
+    }
+    return std::nullopt;
   }
 
   // Of a use, which one op reads in two ways: what is kept, brought to `need` by computing it once more, if
@@ -309,6 +341,10 @@ class Inserter {
   std::span<const ValueId> ResultsOf(const Reader& reader) const {
     if (reader.node < 0) return {&reader.variable, 1};
     return graph_.nodes()[reader.node].results;
+  }
+
+  std::string ReadAs(int n, const Layout& need) const {
+    return fmt::format("{} reads it as {}", Where(graph_.nodes()[n]), need.ToString());
   }
 
   std::string Where(const Node& node) const { return graph_.Describe(node.row->name, node.location); }

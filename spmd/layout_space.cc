@@ -13,9 +13,11 @@ namespace meshwork {
 namespace {
 
 // Bounds on what is looked at: on meshes of many axes there are more combinations than differ in cost.
-constexpr size_t kMostCuts = 6;  // of one dim; with arguments open, or where a space is wide, twice as many
-constexpr size_t kMostLayouts = 32;  // of one value, those apart that owe a sum
-constexpr int kMostRounds = 8;       // in which cuts flow through the program and back
+constexpr size_t kMostCuts =
+    6;  // of one dim; twice as many where a space is wide, eight times with arguments open
+// Of one value, those apart that owe a sum; with arguments open four times as many.
+constexpr size_t kMostLayouts = 32;
+constexpr int kMostRounds = 8;  // in which cuts flow through the program and back
 // Cuts of further layouts of pins flow along one op; in programs of few ops, along several.
 constexpr int kFewNodesOfSpace = 256, kMostFlowFew = 4;
 
@@ -37,13 +39,16 @@ bool IsRelayout(const Node& node) { return node.row->name == "relayout"; }
 
 LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
                          const std::vector<std::optional<Choice>>& choices, const Fold& fold,
-                         const FoldedNodes& nodes, const OpenAxes& open, double collective_seconds)
+                         const FoldedNodes& nodes, const OpenAxes& open, const CollectivePrice& price)
     : pinned_(pinned),
       choices_(choices),
       fold_(fold),
       nodes_(nodes),
       open_(open),
-      most_cuts_(open.is_wide || !open.arguments.empty() ? 2 * kMostCuts : kMostCuts),
+      most_cuts_(kMostCuts * (open.is_wide             ? 2
+                              : open.arguments.empty() ? 1
+                                                       : 8)),
+      most_layouts_(open.arguments.empty() ? kMostLayouts : 4 * kMostLayouts),
       pool_(open.pool != nullptr ? *open.pool : own_pool_),
       table_(pinned.values().size(), 0),
       cuts_(pinned.values().size()),
@@ -61,7 +66,7 @@ LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
                                     [&](const LayoutTable& table) { return table.type() == info.type; });
     table_[id] = static_cast<size_t>(found - tables_.begin());
     if (found == tables_.end())
-      tables_.emplace_back(pinned.mesh(), pool_, info.type, collective_seconds,
+      tables_.emplace_back(pinned.mesh(), pool_, info.type, price,
                            /*is_rough=*/!open_.further.empty());
     lies_[id] = TableOf(id).IdOf(*propagated.value(id).layout);
     may_owe_[id] = info.node >= 0 && !info.layout.has_value() && !kept_[id];
@@ -380,7 +385,7 @@ void LayoutSpace::MakeLayouts(ValueId id, Domain& domain) {
   LayoutTable& table = TableOf(id);
   CutIds cuts(candidates.size(), kWhole);
   auto choose = [&](auto& self, size_t d, AxisSet taken) -> void {
-    if (all.size() >= kMostLayouts) {
+    if (all.size() >= most_layouts_) {
       is_cut_off_ = true;
       return;
     }

@@ -63,11 +63,11 @@ class LayoutSpace {
  public:
   // `pinned`: the user's program, its loops opened; `propagated`: Propagate's result for it; `choices`: how each
   // op runs there, nothing for relayouts; `fold`: of `propagated`, such that what is alike is pinned alike, and `nodes`
-  // its nodes; collective_seconds: see LayoutTable. All must outlive this. Only values that stand for others are known, and
+  // its nodes; price: see LayoutTable. All must outlive this. Only values that stand for others are known, and
   // nodes are numbers of classes.
   LayoutSpace(const Graph& pinned, const Graph& propagated, const std::vector<std::optional<Choice>>& choices,
               const Fold& fold, const FoldedNodes& nodes, const OpenAxes& open = {},
-              double collective_seconds = 0);
+              const CollectivePrice& price = {});
 
   LayoutTable& TableOf(ValueId id) { return tables_[table_[id]]; }
   // The layouts in which a value could be made, by their numbers in its table; one if all its dims are
@@ -154,7 +154,8 @@ class LayoutSpace {
   const Fold& fold_;
   const FoldedNodes& nodes_;
   const OpenAxes open_;
-  const size_t most_cuts_;  // of one dim
+  const size_t most_cuts_;     // of one dim
+  const size_t most_layouts_;  // of one value, without those that owe a sum
   bool is_cut_off_ = false;
   CutPool own_pool_;
   CutPool& pool_;

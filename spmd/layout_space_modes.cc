@@ -11,9 +11,11 @@ namespace meshwork {
 namespace {
 
 // Bounds on what is looked at, as in layout_space.cc.
-constexpr size_t kMostOwed = 4;  // layouts of one value that owe a sum; with arguments open twice as many
+constexpr size_t kMostOwed =
+    4;  // layouts of one value that owe a sum; twice as many with arguments open, or wide four times
 constexpr size_t kMostOperands = 16;  // of an op that is asked what it passes on
-constexpr size_t kMostModes = 96;     // of one op, and as many on operands that owe a sum
+constexpr size_t kMostModes =
+    96;  // of one op, and as many on operands that owe a sum; with arguments open four times
 
 }  // namespace
 
@@ -172,7 +174,7 @@ void LayoutSpace::MakeModes(int n, Modes& modes) {
   const std::vector<Candidates> offers = OffersTo(n);
   CutIds cuts(rule.letters.size(), kWhole);
   auto choose = [&](auto& self, size_t l, AxisSet taken) -> void {
-    if (modes.count >= kMostModes) {
+    if (modes.count >= kMostModes * (open_.arguments.empty() ? 1 : 4)) {
       is_cut_off_ = true;
       return;
     }
@@ -217,7 +219,7 @@ void LayoutSpace::AddOwing(int n, Modes& modes) {
 
 void LayoutSpace::AddOwing(int n, size_t base, const std::vector<int>& owed, Modes& modes) {
   const Node& node = nodes_[n];
-  if (modes.count >= 2 * kMostModes) return;
+  if (modes.count >= 2 * kMostModes * (open_.arguments.empty() ? 1 : 4)) return;
   const AxisSet axes = modes.axes[base];
   absl::InlinedVector<PartialSet, 4> sets;
   for (int set : owed) sets.push_back(pool_.owed(set));
@@ -242,7 +244,7 @@ void LayoutSpace::AddOwing(int n, size_t base, const std::vector<int>& owed, Mod
 // What ways to run an op leave owed, its results may owe.
 void LayoutSpace::KeepOwed(int n, Modes& modes) {
   const Node& node = nodes_[n];
-  const size_t most = open_.arguments.empty() ? kMostOwed : 2 * kMostOwed;
+  const size_t most = kMostOwed * (open_.is_wide ? 4 : open_.arguments.empty() ? 1 : 2);
   for (size_t r = 0; r < node.results.size(); ++r) {
     const ValueId id = node.results[r];
     Domain domain = domains_[domain_[id]];

@@ -5,8 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "meshwork/spmd/move_seconds.h"
-
 namespace meshwork {
 namespace {
 
@@ -61,8 +59,7 @@ double LayoutTable::FoundSeconds(int from, int to, const Topology& topology) {
   if (from == to) return seconds = 0;
   if (is_partial(to)) return seconds = std::numeric_limits<double>::infinity();
   seconds = RememberedSeconds(from, to, topology);
-  if (collective_seconds_ > 0 && seconds > 0)
-    seconds += collective_seconds_ * RememberedCollectives(from, to);
+  if (price_.seconds > 0 && seconds > 0) seconds += price_.seconds * RememberedCollectives(from, to);
   return seconds;
 }
 
@@ -91,8 +88,10 @@ std::vector<int64_t> LayoutTable::KeyOf(int from, int to, bool is_linear) const 
 }
 
 int LayoutTable::RememberedCollectives(int from, int to) {
-  const auto [known, is_new] = pool_.collectives.try_emplace(KeyOf(from, to, /*is_linear=*/false), 0);
-  if (is_new) known->second = CountCollectives(layout(from), layout(to), type_);
+  std::vector<int64_t> key = KeyOf(from, to, /*is_linear=*/false);
+  key.push_back(price_.but.has_value() ? static_cast<int64_t>(*price_.but) : -1);
+  const auto [known, is_new] = pool_.collectives.try_emplace(std::move(key), 0);
+  if (is_new) known->second = CountCollectives(layout(from), layout(to), type_, price_.but);
   return known->second;
 }
 

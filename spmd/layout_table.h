@@ -19,6 +19,7 @@
 #include "meshwork/layout/layout.h"
 #include "meshwork/mesh/topology.h"
 #include "meshwork/spmd/cut.h"
+#include "meshwork/spmd/move_seconds.h"
 
 namespace meshwork {
 
@@ -53,15 +54,10 @@ class CutPool {
 // The layouts of values of one type.
 class LayoutTable {
  public:
-  // collective_seconds: what each collective takes beside what it sends. is_rough: where only bytes count, moves are
-  // those of the first plan found; tables that share a pool must agree.
-  LayoutTable(const Mesh& mesh, CutPool& pool, Type type, double collective_seconds = 0,
-              bool is_rough = false)
-      : mesh_(mesh),
-        pool_(pool),
-        type_(std::move(type)),
-        collective_seconds_(collective_seconds),
-        is_rough_(is_rough) {}
+  // price: of each collective, beside what it sends. is_rough: where only bytes count, moves are those of the first plan
+  // found; tables that share a pool must agree.
+  LayoutTable(const Mesh& mesh, CutPool& pool, Type type, CollectivePrice price = {}, bool is_rough = false)
+      : mesh_(mesh), pool_(pool), type_(std::move(type)), price_(price), is_rough_(is_rough) {}
 
   const Type& type() const { return type_; }
   size_t size() const { return keys_.size(); }
@@ -100,7 +96,7 @@ class LayoutTable {
   const Mesh mesh_;
   CutPool& pool_;
   const Type type_;
-  const double collective_seconds_;
+  const CollectivePrice price_;
   const bool is_rough_;
   std::vector<Key> keys_;
   std::deque<std::optional<Layout>> layouts_;  // as far as they are asked for

@@ -110,9 +110,13 @@ double LeastSeconds(const Layout& from, const Layout& to, const Type& type, cons
                   SecondsOf(PlanRelayout(from, to, type.shape).value(), from, type, /*is_picked=*/false));
 }
 
-int CountCollectives(const Layout& from, const Layout& to, const Type& type) {
+int CountCollectives(const Layout& from, const Layout& to, const Type& type,
+                     std::optional<RelayoutKind> but) {
   const RelayoutPlan plan = PlanRelayout(from, to, type.shape).value();
-  return RelayoutCosts(from.mesh(), {}, DTypeSize(type.dtype)).Of(from, plan.steps).collectives;
+  const auto free = std::count_if(plan.steps.begin(), plan.steps.end(),
+                                  [&](const RelayoutStep& step) { return step.kind == but; });
+  return RelayoutCosts(from.mesh(), {}, DTypeSize(type.dtype)).Of(from, plan.steps).collectives -
+         static_cast<int>(free);
 }
 
 double LinkSeconds(const StepCost& cost, const Topology& topology) {

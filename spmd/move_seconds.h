@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "meshwork/ir/graph.h"
+#include "meshwork/layout/relayout.h"
 #include "meshwork/mesh/topology.h"
 #include "meshwork/plan/explain.h"
 
@@ -26,8 +27,14 @@ double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, c
                        bool is_picked = false);
 // As above, by the plan that Localize writes, which may be another than the greedy one where that has several steps.
 double LeastSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology);
-// The collectives of that plan, with the assumed topology.
-int CountCollectives(const Layout& from, const Layout& to, const Type& type);
+// The collectives of that plan, with the assumed topology, but for those of a kind.
+int CountCollectives(const Layout& from, const Layout& to, const Type& type,
+                     std::optional<RelayoutKind> but = {});
+// What each collective takes beside what it sends, but for those of a kind, several of which may run as one.
+struct CollectivePrice {
+  double seconds = 0;
+  std::optional<RelayoutKind> but = {};
+};
 // The time in which a step sends what it does. With the assumed topology: that of the bytes, without latency.
 double LinkSeconds(const StepCost& cost, const Topology& topology);
 

@@ -42,8 +42,9 @@ class LayoutSolver {
         fold_(options.fold != nullptr ? *options.fold : RepeatsOf(pinned, propagated, choices, replication)),
         counts_(CountsOf(pinned, fold_, options.counts_all)),
         nodes_(propagated, fold_),
-        space_(pinned, propagated, choices, fold_, nodes_, options.open, options.collective_seconds),
-        held_(pinned, fold_, topology, space_, /*few_others=*/!options.open.further.empty()),
+        space_(pinned, propagated, choices, fold_, nodes_, options.open, options.price),
+        held_(pinned, fold_, topology, space_, /*few_others=*/!options.open.further.empty(),
+              /*many_states=*/options.open.arguments.ToList().size() == 2),
         costs_(pinned, nodes_, counts_, topology, replication, space_, held_),
         of_value_(pinned.values().size()) {}
 
@@ -53,8 +54,8 @@ class LayoutSolver {
     const double cost_now = problem_.CostOf(as_now);
     std::vector<int> start = options_.start != nullptr ? AssignmentOf(*options_.start) : as_now;
     if (cost_now < problem_.CostOf(start)) start = as_now;
-    const MinSumResult found =
-        Minimize(problem_, {.max_entries = options_.max_entries, .start = std::move(start)});
+    const MinSumResult found = Minimize(
+        problem_, {.max_entries = options_.max_entries, .start = std::move(start), .order = ProgramOrder()});
     // A gather that is refused is not to be had by gathering what comes before it.
     if (refuses_ && found.cost >= costs_.refused_seconds()) return std::nullopt;
     const bool is_better = found.cost < cost_now * kLess;
@@ -136,6 +137,24 @@ class LayoutSolver {
       if (x != y) AddTable(of_value_[x], of_value_[y], costs_.Alike(x, y));
     }
     return entries_ <= options_.max_table_entries;
+  }
+
+  // The variables in the order of the program.
+  std::vector<int> ProgramOrder() const {
+    std::vector<int> order;
+    std::vector<bool> is_listed(static_cast<size_t>(problem_.num_variables()), false);
+    const auto list = [&](Variable variable) {
+      if (variable.index < 0 || is_listed[variable.index]) return;
+      is_listed[variable.index] = true;
+      order.push_back(variable.index);
+    };
+    for (int n = 0; n < nodes_.size(); ++n) {
+      for (ValueId id : nodes_[n].operands) list(of_value_[fold_.value_of[id]]);
+      list(of_node_[n]);
+      for (ValueId id : nodes_[n].results) list(of_value_[id]);
+    }
+    for (Variable variable : of_value_) list(variable);
+    return order;
   }
 
   void AddNode(int n) {
@@ -331,7 +350,7 @@ std::optional<std::vector<double>> CostsOfChanges(const Graph& pinned, const Gra
   const Fold fold = Unfolded(pinned);
   return LayoutSolver(pinned, propagated, choices, topology, Replication(),
                       {.open = {.further = further},
-                       .collective_seconds = collective_seconds,
+                       .price = {collective_seconds},
                        .fold = &fold,
                        .max_table_entries = kMostTableEntriesOfChanges})
       .RunChanges(changes);

@@ -46,7 +46,7 @@ struct SolveOptions {
   // What a byte costs that a device holds for long: of an argument, or of a value that is read much later than it is
   // made, as gradients read what the forward pass has made.
   double byte_seconds = 0;
-  double collective_seconds = 0;  // what a collective takes beside what it sends
+  CollectivePrice price = {};
   bool may_compute_more = false;  // products may run on fewer devices than before
   // What stands for others costs as often, and is also read by what reads these: the cost is that of the whole step. The
   // search is wider then.

@@ -33,8 +33,9 @@ constexpr int kPassesBetween = 5;
 
 class BoundedSearch {
  public:
-  BoundedSearch(const CostModel& model, std::vector<int> start, double max_entries)
-      : model_(model), max_entries_(max_entries), best_(std::move(start)) {
+  BoundedSearch(const CostModel& model, std::vector<int> start, double max_entries,
+                const std::vector<int>& order)
+      : model_(model), max_entries_(max_entries), order_(order), best_(std::move(start)) {
     if (best_.empty()) best_.assign(model.states.size(), 0);
     cost_ = SumOf(model, best_);
   }
@@ -43,7 +44,7 @@ class BoundedSearch {
     Shrunk now(model_, std::min(kMaxJoint, kForJoint * max_entries_));
     entries_ += now.entries();
     for (int round = 0; round < kMaxRounds && !TryExact(now, kForExact * max_entries_); ++round) {
-      Reparametrization messages(now.model());
+      Reparametrization messages(now.model(), order_);
       PassMessages(messages);
       Search(FromBuckets(messages.Model(), now), now, kForSearch * max_entries_);
       Search(now.Into(best_), now, kForSearch * max_entries_);
@@ -140,14 +141,16 @@ class BoundedSearch {
 
   const CostModel& model_;
   const double max_entries_;
+  const std::vector<int>& order_;
   double entries_ = 0, bound_ = 0, cost_ = kNever;
   std::vector<int> best_;
 };
 
 }  // namespace
 
-BoundedResult SearchBounded(const CostModel& model, const std::vector<int>& start, double max_entries) {
-  return BoundedSearch(model, start, max_entries).Run();
+BoundedResult SearchBounded(const CostModel& model, const std::vector<int>& start, double max_entries,
+                            const std::vector<int>& order) {
+  return BoundedSearch(model, start, max_entries, order).Run();
 }
 
 }  // namespace meshwork

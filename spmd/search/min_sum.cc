@@ -80,7 +80,7 @@ MinSumResult Minimize(const MinSum& problem, const MinSumOptions& options) {
   } else {
     std::vector<int> start;
     if (!options.start.empty()) start = reduced.Into(options.start);
-    const BoundedResult bounded = SearchBounded(reduced.model, start, max_entries);
+    const BoundedResult bounded = SearchBounded(reduced.model, start, max_entries, options.order);
     found = reduced.Original(bounded.assignment);
     result.lower_bound = bounded.bound;
   }

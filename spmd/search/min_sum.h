@@ -66,6 +66,8 @@ struct MinSumOptions {
   int64_t max_entries = 500'000'000;
   // A known assignment to start from, where exact elimination takes too many entries. The result costs no more. Empty: none.
   std::vector<int> start = {};
+  // All variables, those near each other that share tables: messages then go far in one pass. Empty: as they are numbered.
+  std::vector<int> order = {};
 };
 
 struct MinSumResult {

@@ -92,7 +92,7 @@ TEST(LayoutTableTest, CollectivesCount) {
   for (const auto& [from, to, count] : {std::tuple("{x,_}", "{_,_}", 1), std::tuple("{_,_}", "{x,_}", 0),
                                         std::tuple("{x,_ | sum:y}", "{_,y}", 2)}) {
     CutPool pool;
-    LayoutTable table(TableMesh(), pool, type), priced(TableMesh(), pool, type, /*collective_seconds=*/1);
+    LayoutTable table(TableMesh(), pool, type), priced(TableMesh(), pool, type, {/*seconds=*/1});
     EXPECT_NEAR(priced.Seconds(priced.IdOf(Of(from)), priced.IdOf(Of(to)), {}),
                 table.Seconds(table.IdOf(Of(from)), table.IdOf(Of(to)), {}) + count, 1e-12)
         << from << " to " << to;
