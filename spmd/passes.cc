@@ -137,15 +137,16 @@ class CompileState {
     return std::move(carried->graph);
   }
 
-  std::optional<Graph> Propagated(const Graph& graph) {
+  // Of a short program, keeps the whole one until its layers are laid out.
+  std::optional<Graph> Propagated(Graph& graph) {
     propagated_ = Propagation(graph);
     pinned_ = LookedAt(graph);
     if (short_.has_value()) {
-      whole_ = graph;
       num_stated_ = stated_.size();
       stated_.push_back(
           fmt::format("{} ops of repeated layers are laid out like ops of the {} that were looked at",
                       graph.nodes().size() - pinned_.nodes().size(), pinned_.nodes().size()));
+      whole_ = std::move(graph);
     }
     Decide();
     return Shown(propagated_.graph);

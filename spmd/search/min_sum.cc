@@ -41,11 +41,13 @@ double MinSum::CostOf(std::span<const int> assignment) const {
 
 namespace {
 
-// A problem whose tables hardly grow when it is eliminated as it is; dropping states first would take longer.
+// A problem of few entries, whose tables hardly grow when it is eliminated as it is; dropping states first would take longer.
 std::optional<MinSumResult> EliminateAsItIs(const MinSum& problem, double max_entries) {
   size_t entries = 0;
   for (const CostTable& table : problem.tables()) entries += table.costs.size();
+  constexpr size_t kFew = 1 << 16;
   constexpr double kGrowth = 8;
+  if (entries > kFew) return std::nullopt;
   const double most = std::min(max_entries, kGrowth * static_cast<double>(entries));
   const EliminationOrder order = OrderBy(NextVariable::kFewestCombinations, problem.model(), most);
   if (order.entries > most) return std::nullopt;
