@@ -118,7 +118,7 @@ class Reducer {
   }
 
   Reduced Run() && {
-    // Tables that have become one may forbid more than each of them.
+    // First: tables that have become one may forbid more than each of them.
     LeaveOutDecided();
     Absorb();
     DropStates();
@@ -143,19 +143,12 @@ class Reducer {
   std::vector<CostTable>& tables() { return result_.model.tables; }
   const std::vector<int>& states() const { return result_.model.states; }
 
-  // Drops what it finds, until there is nothing more. False if there was nothing.
-  bool DropStates() {
-    const size_t before = result_.dropped.size();
-    FindKinds();
+  // Drops what it finds, until there is nothing more.
+  void DropStates() {
+    of_ = TablesOf(result_.model);
+    for (const CostTable& table : tables()) kinds_.push_back(known_.NumberOf(table, states()));
     DropWorse();
     for (size_t t = 0; t < kinds_.size(); ++t) tables()[t].costs = known_.costs(kinds_[t]);
-    return result_.dropped.size() > before;
-  }
-
-  void FindKinds() {
-    of_ = TablesOf(result_.model);
-    kinds_.clear();
-    for (const CostTable& table : tables()) kinds_.push_back(known_.NumberOf(table, states()));
   }
 
   void DropWorse() {
