@@ -34,6 +34,7 @@ constexpr size_t kMostTableEntries = 60'000'000;
 // Of two axes, which are all that a mesh has most often; of more; and of some of the axes, to start from.
 constexpr int64_t kMostEntries = 6'000'000'000, kMostEntriesOfMany = 2'000'000'000,
                   kMostEntriesOfPart = 500'000'000;
+constexpr size_t kMostThorough = 3;   // axes of a mesh on which OpenAxes::is_thorough holds
 constexpr double kBetter = 1 - 1e-4;  // what is not less by this factor is not worth another search
 
 bool IsPinned(const ValueInfo& info) {
@@ -158,6 +159,18 @@ class LayoutFinder {
     std::vector<AxisList> joined = {};
   };
 
+  // What a search has come to. Of layouts that were left out, and where another search has found something better, its bound
+  // says nothing.
+  struct Known {
+    explicit Known(const std::optional<SolvedLayouts>& found)
+        : of_all(found.has_value() && !found->is_cut_off),
+          cost(of_all ? found->cost : 0),
+          lower_bound(of_all ? found->lower_bound : 0) {}
+
+    bool of_all;
+    double cost, lower_bound;
+  };
+
   // All axes as one, then as two; two of them at once, as if the others were not there, or one after the other where that
   // is too much, or finds nothing; then all at once from the best of these, if that is not too much. The best of all.
   std::optional<SolvedLayouts> Solve(double price) {
@@ -168,28 +181,29 @@ class LayoutFinder {
       single.push_back({AxisSet(AxisList{axes[i]})});
       for (size_t j = 0; j < i; ++j) pairs.push_back({AxisSet(AxisList{axes[j], axes[i]})});
     }
-    std::optional<SolvedLayouts> best, found;
-    const auto keep = [&](const std::optional<SolvedLayouts>& of) {
-      if (of.has_value() && (!best.has_value() || of->cost < best->cost)) best = of;
+    std::optional<SolvedLayouts> best;
+    const auto keep = [&](std::optional<SolvedLayouts> of) {
+      if (of.has_value() && (!best.has_value() || of->cost < best->cost)) best = std::move(of);
     };
     if (!is_single) keep(Descend({{AxisSet(axes), {axes}}}, price, Start(std::nullopt)));
     for (auto second = axes.begin() + 1; axes.size() > 2 && second != axes.end(); ++second)
       keep(Descend({{AxisSet(axes), {AxisList(axes.begin(), second), AxisList(second, axes.end())}}}, price,
                    Start(best)));
-    found = Descend(is_single ? single : pairs, price, Start(best));
+    std::optional<SolvedLayouts> found = Descend(is_single ? single : pairs, price, Start(best));
+    Known known(found);
     const bool is_known =
         is_single ||
         (found.has_value() && (found->is_optimal || !best.has_value() || found->cost < best->cost * kBetter));
     if (!is_known) keep(Descend(single, price, Start(std::nullopt)));
-    keep(found);
+    keep(std::move(found));
     if (axes.size() > 2 && best.has_value()) {
       found = Descend({{AxisSet(axes)}}, price, &*best, &*best);
-      keep(found);
+      known = Known(found);
+      keep(std::move(found));
     }
     if (!best.has_value()) return best;
-    // Of layouts that were left out, and of those that another search has looked at, the bound says nothing.
-    const bool knows_all = found.has_value() && !found->is_cut_off && found->lower_bound <= best->cost;
-    best->lower_bound = std::min(knows_all ? found->lower_bound : LeastArithmetic(), best->cost);
+    const bool knows_all = known.of_all && known.cost * kLess <= best->cost;
+    best->lower_bound = std::min(knows_all ? known.lower_bound : LeastArithmetic(), best->cost);
     return best;
   }
 
@@ -213,18 +227,25 @@ class LayoutFinder {
     AxisSet seen;
     size_t failures = 0;
     for (size_t step = 0; failures < sets.size() && step < kMostSteps * sets.size(); ++step) {
-      const auto& [open, joined] = sets[step % sets.size()];
-      std::optional<SolvedLayouts> found = SolveLayouts(
-          opened_, propagated, choices, options_.topology, Replication(),
-          {.open = {.arguments = open, .fixed = seen.Minus(open), .joined = joined, .pool = &pool_},
-           .byte_seconds = price,
-           .may_compute_more = true,
-           .counts_all = true,
-           .fold = &fold_,
-           .max_table_entries = kMostTableEntries,
-           .max_entries = MostEntries({open, joined}),
-           .start = best.has_value() ? &*best : start});
-      seen = seen.Union(open);
+      const Opening& opening = sets[step % sets.size()];
+      SolveOptions options{.open = {.arguments = opening.axes,
+                                    .fixed = seen.Minus(opening.axes),
+                                    .joined = opening.joined,
+                                    .is_thorough = AxesThatCut(graph_.mesh()).size() <= kMostThorough,
+                                    .pool = &pool_},
+                           .byte_seconds = price,
+                           .may_compute_more = true,
+                           .counts_all = true,
+                           .fold = &fold_,
+                           .max_table_entries = kMostTableEntries,
+                           .max_entries = MostEntries(opening),
+                           .start = best.has_value() ? &*best : start};
+      const auto solve = [&] {
+        return SolveLayouts(opened_, propagated, choices, options_.topology, Replication(), options);
+      };
+      std::optional<SolvedLayouts> found = solve();
+      if (!found.has_value() && std::exchange(options.open.is_thorough, false)) found = solve();
+      seen = seen.Union(opening.axes);
       ++failures;
       if (!found.has_value() || (best.has_value() && found->cost >= best->cost * kBetter)) continue;
       const bool is_better = found->is_better;

@@ -40,10 +40,10 @@ struct FoundLayouts {
   std::vector<Pin> pins;       // those that the user has not given
   StepCost cost;               // of the compiled step
   double compute_seconds = 0;  // its floating-point operations
-  // How much less the search's cost could be, as a part of it. 0: it is the least of all layouts that are looked at, with
-  // one further form of each value, of which on meshes of more than two axes only some are looked at. Where there are too
-  // many layouts, no more is known than what the operations take. 1:
-  // nothing is known, as where a manual region says itself how its values lie.
+  // How much less the search's cost could be, as a part of it. 0: it is the least of all layouts that are looked at. A value
+  // has one further form at most, and on meshes of more than two axes only some of these are looked at, as of layouts that
+  // owe a sum. Where there are too many layouts, no more is known than what the operations take. 1: nothing is known, as
+  // where a manual region says itself how its values lie.
   double gap = 0;
   // It fits only as Compile plans it again for the memory budget (spmd/fit_memory.h): in another order, with smaller
   // collectives, with values computed again. `cost` and `compute_seconds` are those of that program.

@@ -47,7 +47,7 @@ std::vector<Held> HeldValues::StatesOf(ValueId id) {
   for (const auto& [n, i] : readers_[id])
     for (int layout : space_.modes(n).wanted_by_any[i]) ++count[layout];
   for (int form : layouts) {
-    for (size_t l = 0; l < count.size() && states.size() < most_states_; ++l) {
+    for (size_t l = 0; l < count.size(); ++l) {
       const int other = static_cast<int>(l);
       if (other == form || count[l] < needed) continue;
       const bool is_whole = table.sharded(other).empty() && !table.is_partial(other);
@@ -55,6 +55,10 @@ std::vector<Held> HeldValues::StatesOf(ValueId id) {
       if (table.is_partial(other) ? table.is_partial(form) || !is_result
                                   : table.Seconds(form, other, topology_) == 0)
         continue;
+      if (states.size() >= most_states_) {
+        is_cut_off_ = true;
+        return states;
+      }
       states.push_back({form, other});
     }
   }

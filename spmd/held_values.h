@@ -24,7 +24,7 @@ struct Held {
 class HeldValues {
  public:
   // All must outlive this. few_others: a value that lies otherwise than Propagate has it has no further form but that one,
-  // and the whole. many_states: more of them are looked at.
+  // and the whole. many_states: more forms of a value are looked at.
   HeldValues(const Graph& pinned, const Fold& fold, const Topology& topology, LayoutSpace& space,
              bool few_others = false, bool many_states = false);
 
@@ -32,6 +32,8 @@ class HeldValues {
   const std::vector<Held>& of(ValueId id) const { return kinds_[kind_[id]]; }
   // A number that values share which could be held alike.
   int kind(ValueId id) const { return kind_[id]; }
+  // Whether a value has more further forms than are looked at.
+  bool is_cut_off() const { return is_cut_off_; }
   // Nodes, by their classes, and which operand of theirs the value is.
   const absl::InlinedVector<std::pair<int, size_t>, 2>& readers(ValueId id) const { return readers_[id]; }
 
@@ -43,6 +45,7 @@ class HeldValues {
   LayoutSpace& space_;
   const bool few_others_;
   const size_t most_states_;  // of one value
+  bool is_cut_off_ = false;
   std::vector<absl::InlinedVector<std::pair<int, size_t>, 2>> readers_;
   std::vector<std::vector<Held>> kinds_;
   std::vector<int> kind_;

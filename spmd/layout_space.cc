@@ -12,11 +12,6 @@
 namespace meshwork {
 namespace {
 
-// Bounds on what is looked at: on meshes of many axes there are more combinations than differ in cost.
-constexpr size_t kMostCuts =
-    6;  // of one dim; twice as many where a space is wide, eight times with arguments open
-// Of one value, those apart that owe a sum; with arguments open four times as many.
-constexpr size_t kMostLayouts = 32;
 constexpr int kMostRounds = 8;  // in which cuts flow through the program and back
 // Cuts of further layouts of pins flow along one op; in programs of few ops, along several.
 constexpr int kFewNodesOfSpace = 256, kMostFlowFew = 4;
@@ -45,10 +40,7 @@ LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
       fold_(fold),
       nodes_(nodes),
       open_(open),
-      most_cuts_(kMostCuts * (open.is_wide             ? 2
-                              : open.arguments.empty() ? 1
-                                                       : 8)),
-      most_layouts_(open.arguments.empty() ? kMostLayouts : 4 * kMostLayouts),
+      most_(MostOf(open)),
       pool_(open.pool != nullptr ? *open.pool : own_pool_),
       table_(pinned.values().size(), 0),
       cuts_(pinned.values().size()),
@@ -92,6 +84,20 @@ LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
   SpreadFurther();
   FindDomains();
   for (int n = 0; n < nodes_.size(); ++n) FindModes(n);
+}
+
+LayoutSpace::Most LayoutSpace::MostOf(const OpenAxes& open) {
+  Most most;
+  if (open.is_wide) {
+    most.cuts *= 2;
+    most.owed *= 4;
+  } else if (!open.arguments.empty()) {
+    most.cuts *= open.is_thorough ? 8 : 2;
+    most.layouts *= open.is_thorough ? 4 : 1;
+    most.owed *= 2;
+    most.modes *= open.is_thorough ? 4 : 1;
+  }
+  return most;
 }
 
 void LayoutSpace::FindKinds() {
@@ -141,7 +147,7 @@ bool LayoutSpace::KeepsFixed(ValueId id, int dim, CutId cut) const {
 bool LayoutSpace::AddCut(ValueId id, int dim, CutId cut) {
   Candidates& cuts = cuts_[id][dim];
   if (Contains(cuts, cut) || closed_[id] || IsLocked(id, dim) || !KeepsFixed(id, dim, cut)) return false;
-  if (cuts.size() >= most_cuts_) {
+  if (cuts.size() >= most_.cuts) {
     is_cut_off_ = true;
     return false;
   }
@@ -158,6 +164,11 @@ void LayoutSpace::Offer(ValueId id) {
   std::vector<AxisList> units = open_.joined;
   if (units.empty())
     for (int axis : open_.arguments.ToList()) units.push_back({axis});
+  const auto follow = [&](int before, int axis) {
+    while (++before < axis && mesh.axis(before).size == 1) {
+    }
+    return before == axis;
+  };
   for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
     const CutId now = TableOf(id).cuts(lies_[id])[d];
     AxisList before;
@@ -167,7 +178,7 @@ void LayoutSpace::Offer(ValueId id) {
         AxisList cut = major;
         for (size_t u = first; u < units.size(); ++u) {
           if (AxisSet(cut).Intersects(AxisSet(units[u]))) break;
-          if (u > first && units[u][0] != units[u - 1].back() + 1) break;
+          if (u > first && !follow(units[u - 1].back(), units[u][0])) break;
           cut.insert(cut.end(), units[u].begin(), units[u].end());
           if (mesh.GroupSize(units[u]) > 1 && mesh.GroupSize(cut) <= shape[d])
             AddCut(id, d, pool_.IdOf({{1, cut}}));
@@ -229,6 +240,7 @@ void LayoutSpace::Spread() {
     for (int n = 0; n < count; ++n) changed |= SpreadThrough(n);
     for (int n = count; n-- > 0;) changed |= SpreadThrough(n);
   }
+  is_cut_off_ |= changed;
 }
 
 // No one expects an output, or a variable, in blocks that no pin reaches: these are closed, and all other values, inputs
@@ -239,7 +251,7 @@ void LayoutSpace::Widen() {
   for (const ValueInfo& info : pinned_.values())
     if (info.layout.has_value()) axes = axes.Union(info.layout->ShardedAxes());
   std::vector<AxisList> lists = {{}};
-  for (size_t i = 0; i < lists.size() && lists.size() <= most_cuts_; ++i) {
+  for (size_t i = 0; i < lists.size() && lists.size() <= most_.cuts; ++i) {
     for (int axis : axes.ToList()) {
       if (AxisSet(lists[i]).Contains(axis)) continue;
       lists.push_back(lists[i]);
@@ -385,7 +397,7 @@ void LayoutSpace::MakeLayouts(ValueId id, Domain& domain) {
   LayoutTable& table = TableOf(id);
   CutIds cuts(candidates.size(), kWhole);
   auto choose = [&](auto& self, size_t d, AxisSet taken) -> void {
-    if (all.size() >= most_layouts_) {
+    if (all.size() >= most_.layouts) {
       is_cut_off_ = true;
       return;
     }

@@ -53,6 +53,8 @@ struct OpenAxes {
   std::vector<AxisList> joined = {};
   // Values are also cut into even blocks by any axes that pins name; not outputs, nor variables and what updates them.
   bool is_wide = false;
+  // With arguments open: many more cuts, layouts, ways to run an op and forms of a value are looked at.
+  bool is_thorough = false;
   // Layouts that values which are pinned could have, too.
   std::span<const std::pair<ValueId, Layout>> further = {};
   // Of searches of one mesh and topology, which share what they know and run one after the other; null: of this one alone.
@@ -85,6 +87,15 @@ class LayoutSpace {
 
  private:
   using Candidates = absl::InlinedVector<CutId, 4>;
+
+  // How many are looked at: on meshes of many axes there are more combinations than differ in cost.
+  struct Most {
+    size_t cuts = 6;      // of one dim
+    size_t layouts = 32;  // of one value
+    size_t owed = 4;      // those of them that owe a sum, which count apart
+    size_t modes = 96;    // of one op, and as many on operands that owe a sum
+  };
+  static Most MostOf(const OpenAxes& open);
 
   // What values have in common that could lie alike.
   struct Domain {
@@ -154,8 +165,7 @@ class LayoutSpace {
   const Fold& fold_;
   const FoldedNodes& nodes_;
   const OpenAxes open_;
-  const size_t most_cuts_;     // of one dim
-  const size_t most_layouts_;  // of one value, without those that owe a sum
+  const Most most_;
   bool is_cut_off_ = false;
   CutPool own_pool_;
   CutPool& pool_;

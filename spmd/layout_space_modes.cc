@@ -10,12 +10,7 @@
 namespace meshwork {
 namespace {
 
-// Bounds on what is looked at, as in layout_space.cc.
-constexpr size_t kMostOwed =
-    4;  // layouts of one value that owe a sum; twice as many with arguments open, or wide four times
 constexpr size_t kMostOperands = 16;  // of an op that is asked what it passes on
-constexpr size_t kMostModes =
-    96;  // of one op, and as many on operands that owe a sum; with arguments open four times
 
 }  // namespace
 
@@ -174,7 +169,7 @@ void LayoutSpace::MakeModes(int n, Modes& modes) {
   const std::vector<Candidates> offers = OffersTo(n);
   CutIds cuts(rule.letters.size(), kWhole);
   auto choose = [&](auto& self, size_t l, AxisSet taken) -> void {
-    if (modes.count >= kMostModes * (open_.arguments.empty() ? 1 : 4)) {
+    if (modes.count >= most_.modes) {
       is_cut_off_ = true;
       return;
     }
@@ -219,7 +214,7 @@ void LayoutSpace::AddOwing(int n, Modes& modes) {
 
 void LayoutSpace::AddOwing(int n, size_t base, const std::vector<int>& owed, Modes& modes) {
   const Node& node = nodes_[n];
-  if (modes.count >= 2 * kMostModes * (open_.arguments.empty() ? 1 : 4)) return;
+  if (modes.count >= 2 * most_.modes) return;
   const AxisSet axes = modes.axes[base];
   absl::InlinedVector<PartialSet, 4> sets;
   for (int set : owed) sets.push_back(pool_.owed(set));
@@ -244,12 +239,11 @@ void LayoutSpace::AddOwing(int n, size_t base, const std::vector<int>& owed, Mod
 // What ways to run an op leave owed, its results may owe.
 void LayoutSpace::KeepOwed(int n, Modes& modes) {
   const Node& node = nodes_[n];
-  const size_t most = kMostOwed * (open_.is_wide ? 4 : open_.arguments.empty() ? 1 : 2);
   for (size_t r = 0; r < node.results.size(); ++r) {
     const ValueId id = node.results[r];
     Domain domain = domains_[domain_[id]];
     size_t count = 0;
-    for (size_t m = 0; domain.may_owe && m < modes.count && count < most; ++m) {
+    for (size_t m = 0; domain.may_owe && m < modes.count && count < most_.owed; ++m) {
       const int layout = modes.LeftBy(m)[r];
       if (!TableOf(id).is_partial(layout) || Contains(domain.layouts, layout)) continue;
       domain.layouts.push_back(layout);

@@ -24,7 +24,8 @@
 namespace meshwork {
 namespace {
 
-constexpr int kRounds = 1;  // what lies up to so many ops away tells ops apart
+constexpr int kRounds = 1;      // what lies up to so many ops away tells ops apart
+constexpr size_t kFewAxes = 2;  // on which all further forms of a value are looked at
 // Of changes of pins: variables that may change with them, and combinations that may be looked at.
 constexpr size_t kNear = 64;
 constexpr double kMostEntriesNear = 300'000;
@@ -44,7 +45,7 @@ class LayoutSolver {
         nodes_(propagated, fold_),
         space_(pinned, propagated, choices, fold_, nodes_, options.open, options.price),
         held_(pinned, fold_, topology, space_, /*few_others=*/!options.open.further.empty(),
-              /*many_states=*/options.open.arguments.ToList().size() == 2),
+              /*many_states=*/options.open.is_thorough && options.open.arguments.ToList().size() <= kFewAxes),
         costs_(pinned, nodes_, counts_, topology, replication, space_, held_),
         of_value_(pinned.values().size()) {}
 
@@ -61,7 +62,8 @@ class LayoutSolver {
     const bool is_better = found.cost < cost_now * kLess;
     SolvedLayouts solved = Realized(is_better ? found.assignment : as_now);
     solved.is_better = is_better;
-    solved.is_cut_off = space_.is_cut_off();
+    solved.is_cut_off =
+        space_.is_cut_off() || (held_.is_cut_off() && options_.open.arguments.ToList().size() <= kFewAxes);
     solved.cost = is_better ? found.cost : cost_now;
     solved.lower_bound = std::min(found.lower_bound, solved.cost);
     solved.is_optimal = is_better ? found.is_optimal : cost_now * kLess <= found.lower_bound;

@@ -16,6 +16,7 @@ struct BoundedResult {
 };
 
 // model: as Reduce leaves it, of costs >= 0. start: empty, or an assignment; the result has no larger sum.
+// order: see MinSumOptions.
 BoundedResult SearchBounded(const CostModel& model, const std::vector<int>& start, double max_entries,
                             const std::vector<int>& order);
 

@@ -136,10 +136,6 @@ double LeastOf(std::span<const double> costs) {
   return std::min(std::min(least[0], least[1]), std::min(least[2], least[3]));
 }
 
-std::vector<double> LeastPerState(const CostTable& table, size_t position, std::span<const int> states) {
-  return LeastPerState(table.costs, Around(table, position, states));
-}
-
 std::vector<double> LeastPerState(std::span<const double> costs, const AroundVariable& around) {
   std::vector<double> least(around.states, kNever);
   const double* row = costs.data();

@@ -41,13 +41,13 @@ double MinSum::CostOf(std::span<const int> assignment) const {
 
 namespace {
 
-// A problem of few entries, whose tables hardly grow when it is eliminated as it is; dropping states first would take longer.
+// A problem of few entries whose tables hardly grow when it is eliminated as it is: to drop states first would take longer.
 std::optional<MinSumResult> EliminateAsItIs(const MinSum& problem, double max_entries) {
   size_t entries = 0;
   for (const CostTable& table : problem.tables()) entries += table.costs.size();
-  constexpr size_t kFew = 1 << 16;
+  constexpr size_t kFewEntries = 1 << 16;
   constexpr double kGrowth = 8;
-  if (entries > kFew) return std::nullopt;
+  if (entries > kFewEntries) return std::nullopt;
   const double most = std::min(max_entries, kGrowth * static_cast<double>(entries));
   const EliminationOrder order = OrderBy(NextVariable::kFewestCombinations, problem.model(), most);
   if (order.entries > most) return std::nullopt;
@@ -73,8 +73,8 @@ MinSumResult Minimize(const MinSum& problem, const MinSumOptions& options) {
     return result;
   }
   const auto max_entries = static_cast<double>(options.max_entries);
-  constexpr double kFew = 4e6;  // to eliminate them takes no longer than to find another order
-  const EliminationOrder order = FindOrder(reduced.model, max_entries, kFew);
+  constexpr double kFewSteps = 4e6;  // to eliminate them takes no longer than to find another order
+  const EliminationOrder order = FindOrder(reduced.model, max_entries, kFewSteps);
   const bool is_exact = order.entries <= max_entries;
   std::vector<int> found;
   if (is_exact) {

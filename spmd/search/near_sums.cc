@@ -15,7 +15,7 @@
 namespace meshwork {
 namespace {
 
-// The states that variables may have: their usual ones, those near a change also others, those far from it the first alone.
+// The states that variables may have: their usual ones, those near a change also others, those far from it one alone.
 class AllowedStates {
  public:
   AllowedStates(const StateLists& usual, const std::vector<int>& far) : usual_(usual), far_(far) {}
@@ -87,7 +87,9 @@ class PartOfProblem {
 
 // Per state of `last`: the least sum where it has that state; empty if that takes too much.
 std::vector<double> LeastByState(CostModel model, int last, double max_entries) {
-  std::vector<int> order = FindOrder(model, max_entries).order;
+  EliminationOrder found = FindOrder(model, max_entries);
+  if (found.entries > max_entries) return {};  // it is not complete
+  std::vector<int> order = std::move(found.order);
   std::erase(order, last);
   if (EntriesToEliminate(model, order, kNever) > max_entries) return {};
   std::vector<std::vector<int>> of = TablesOf(model);

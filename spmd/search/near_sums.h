@@ -27,8 +27,8 @@ class NearSums {
   // may not be. Where that would look at more than max_entries combinations, fewer variables change; infinite if even a few
   // are too many.
   // About so many variables change with them as `near` says, the nearest first, by ways on which no variable is held; all
-  // others keep the first of their usual states, or one that is no worse whatever the others are. So the least sum is exact for small problems, and too large, if anything,
-  // for large ones.
+  // others keep the first of their usual states, or one that is no worse whatever the others are. So the least sum is exact
+  // for small problems, and too large, if anything, for large ones.
   std::vector<double> MoreWith(std::span<const int> variables, const std::vector<StateLists>& changes,
                                size_t near, double max_entries) const;
 
@@ -37,8 +37,8 @@ class NearSums {
   std::vector<int> NearTo(std::span<const int> variables, size_t near) const;
 
   std::vector<bool> is_held_;  // per variable
-  Reduced reduced_;            // but for what is held
-  StateLists usual_;           // of it
+  Reduced reduced_;            // the problem without states that others always beat; what is held keeps all
+  StateLists usual_;           // in states of reduced_
   std::vector<int> far_;       // per variable: the state that it has where it is far from a change
   std::vector<std::vector<int>> tables_of_;  // per variable
 };

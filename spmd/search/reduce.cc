@@ -118,12 +118,15 @@ class Reducer {
   }
 
   Reduced Run() && {
-    // First: tables that have become one may forbid more than each of them.
     LeaveOutDecided();
     Absorb();
-    DropStates();
+    DropStates(/*compares=*/true);
     LeaveOutDecided();
-    Absorb();
+    // Tables that have become one may forbid more than each of them.
+    while (Absorb()) {
+      DropStates(/*compares=*/false);
+      LeaveOutDecided();
+    }
     return std::move(result_);
   }
 
@@ -144,14 +147,15 @@ class Reducer {
   const std::vector<int>& states() const { return result_.model.states; }
 
   // Drops what it finds, until there is nothing more.
-  void DropStates() {
+  void DropStates(bool compares) {
     of_ = TablesOf(result_.model);
+    kinds_.clear();
     for (const CostTable& table : tables()) kinds_.push_back(known_.NumberOf(table, states()));
-    DropWorse();
+    DropWorse(compares);
     for (size_t t = 0; t < kinds_.size(); ++t) tables()[t].costs = known_.costs(kinds_[t]);
   }
 
-  void DropWorse() {
+  void DropWorse(bool compares) {
     std::vector<int> visits(states().size(), 0);
     std::vector<bool> waits(states().size(), true);
     std::deque<int> queue(states().size());
@@ -161,7 +165,7 @@ class Reducer {
       queue.pop_front();
       waits[v] = false;
       if (keeps_[v]) continue;
-      const Looked& looked = Look(v, /*compares=*/++visits[v] <= kMaxVisits);
+      const Looked& looked = Look(v, compares && ++visits[v] <= kMaxVisits);
       if (looked.worse.empty()) continue;
       Drop(v, looked);
       if (states()[v] == 0) return;
@@ -246,8 +250,8 @@ class Reducer {
     }
   }
 
-  // Adds each table to one that has all of its variables.
-  void Absorb() {
+  // Adds each table to one that has all of its variables. True if states may be forbidden now that were not.
+  bool Absorb() {
     std::vector<size_t> by_rank(tables().size());
     std::iota(by_rank.begin(), by_rank.end(), size_t{0});
     std::stable_sort(by_rank.begin(), by_rank.end(), [&](size_t a, size_t b) {
@@ -255,6 +259,7 @@ class Reducer {
     });
     const std::vector<std::vector<int>> of = TablesOf(result_.model);
     std::vector<bool> gone(tables().size(), false);
+    bool forbids = false;
     double constant = 0;
     for (size_t t : by_rank) {
       const CostTable& table = tables()[t];
@@ -272,6 +277,8 @@ class Reducer {
             !std::includes(home.variables.begin(), home.variables.end(), table.variables.begin(),
                            table.variables.end()))
           continue;
+        forbids |= table.variables.size() > 1 &&
+                   std::find(table.costs.begin(), table.costs.end(), kNever) != table.costs.end();
         AddBroadcast(table, home.variables, states(), home.costs);
         gone[t] = true;
         break;
@@ -282,6 +289,7 @@ class Reducer {
     for (size_t t = 0; t < tables().size(); ++t)
       if (!gone[t]) left.push_back(std::move(tables()[t]));
     tables() = std::move(left);
+    return forbids;
   }
 
   std::vector<bool> keeps_;  // per variable: all its states

@@ -149,5 +149,18 @@ TEST(NearSumsTest, SaysNothingWhereItWouldTakeTooMuch) {
   EXPECT_LT(sums.MoreWith(std::vector{12}, {{{1}}, {{2}}}, 100, kManyEntries)[0], kInf);
 }
 
+// Nor what it has come to when it ended.
+TEST(NearSumsTest, SaysNothingOfAnOrderThatEndsEarly) {
+  MinSum triangle;
+  const int x = triangle.AddVariable(2), y = triangle.AddVariable(3), z = triangle.AddVariable(3);
+  triangle.AddTable({x, y}, {0, 0, 0, 0, 1, 2});
+  triangle.AddTable({y, z}, {0, 5, 5, 5, 0, 5, 5, 5, 0});
+  triangle.AddTable({x, z}, {0, 0, 0, 0, 1, 2});
+  const NearSums sums(triangle, {{0}, {0, 1, 2}, {0, 1, 2}});
+  const std::vector<StateLists> changes(10, {{1}});
+  EXPECT_EQ(sums.MoreWith(std::vector{x}, changes, 100, kManyEntries), std::vector<double>(10, 0));
+  EXPECT_EQ(sums.MoreWith(std::vector{x}, changes, 100, 10), std::vector<double>(10, kInf));
+}
+
 }  // namespace
 }  // namespace meshwork

@@ -160,6 +160,18 @@ TEST(ReduceTest, KeepsTheLeastSumAndTakesAssignmentsToNoWorseOnes) {
   EXPECT_GT(num_dropped, 300);
 }
 
+// Each of two tables allows x to be 0 somewhere, and both together do nowhere; they become one once z is decided.
+TEST(ReduceTest, DropsWhatOnlyTablesThatBecomeOneForbid) {
+  MinSum problem;
+  const int x = problem.AddVariable(2), y = problem.AddVariable(2), z = problem.AddVariable(2),
+            w = problem.AddVariable(2);
+  problem.AddTable({x, y, z}, {kInf, kInf, 0, 1, 0, 1, 0, 1});
+  problem.AddTable({x, y, w}, {0, 0, kInf, kInf, 0, 5, 5, 0});
+  const Reduced reduced = Reduce(ModelOf(problem));
+  EXPECT_EQ(reduced.kept[z], std::vector<int>{0});
+  EXPECT_EQ(reduced.kept[x], std::vector<int>{1});
+}
+
 TEST(ReduceTest, KeepsTheLeastSumForAllStatesOfWhatKeepsThem) {
   std::mt19937 random(6);
   int num_dropped = 0, compared = 0;

@@ -231,13 +231,33 @@ TEST(FindLayoutsTest, SeveralAxesCostNoMoreThanOneOfAsManyDevices) {
        {std::tuple<int64_t, int64_t, int64_t>{4096, 64, 128}, {32, 1024, 8192}, {1024, 512, 1024}}) {
     const FoundLayouts one = FindLayouts(Mlp("x=8", false, batch, units, hidden, {}, {}, {})).value()[0];
     EXPECT_LT(one.gap, 1e-6);
-    for (const std::string mesh : {"x=4,y=2", "x=2,y=2,z=2"}) {
+    for (const std::string mesh : {"x=4,y=2", "x=2,q=1,y=4", "x=2,y=2,z=2"}) {
       SCOPED_TRACE(fmt::format("{} x {} x {} on {}", batch, units, hidden, mesh));
       const FoundLayouts several = FindLayouts(Mlp(mesh, false, batch, units, hidden, {}, {}, {})).value()[0];
       EXPECT_LE(several.seconds(), one.seconds() * 1.0001);
       EXPECT_LT(several.gap, 1e-6);
     }
   }
+}
+
+// Axes follow each other over one that cuts nothing.
+TEST(FindLayoutsTest, AxesOfOneDeviceChangeNothing) {
+  const std::string text = ReadGolden("spmd/cases/03_sequence_parallel_attention_step_2d.mw");
+  const std::string pinned = "mesh [d=2, x=4]";
+  const auto found_on = [&](const std::string& mesh) {
+    std::string program = text.substr(0, text.find("\n----"));
+    program.replace(program.find(pinned), pinned.size(), mesh);
+    Graph graph = ParseGraph(program).value();
+    for (ValueId id = 0; id < static_cast<ValueId>(graph.values().size()); ++id) {
+      graph.mutable_value(id).layout.reset();
+      graph.mutable_value(id).modes.clear();
+    }
+    return FindLayouts(graph).value()[0];
+  };
+  const FoundLayouts plain = found_on("mesh [d=2, x=2]"), apart = found_on("mesh [d=2, q=1, x=2]");
+  EXPECT_EQ(apart.cost.bytes, plain.cost.bytes);
+  EXPECT_LT(plain.gap, 1e-6);
+  EXPECT_LT(apart.gap, 1e-6);
 }
 
 // The channels that a convolution makes, behind a reshape which joins them with rows and columns of the image: there are more
