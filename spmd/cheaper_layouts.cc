@@ -36,12 +36,11 @@ constexpr int64_t kMostTried = 64;
 // Values of several layers are alike if all that lies up to so many ops away is. Fewer would not tell the weights of
 // queries and keys apart.
 constexpr int kRoundsAlike = 4;
-// Programs of a large one's size that are compiled: so many ops they have together, those that turn out not to be cheaper half;
-// at least one that is cheaper, or two that are not.
+// A large program is compiled for changes that cost less until it has so many ops together, a change that does not counts half;
+// for one that does, or two that do not, in any case. A small one is for half as many, and for as many changes as are asked for.
 constexpr int64_t kMostCompiledNodes = 8192;
-// In a program of so few ops, changes are compiled whatever the planner says, half as many, but as many as are asked for: it
-// counts no halos, and does not know which collectives become one. In a larger one, changes by which it says that this part
-// of the step is saved.
+// In a program of so few ops, changes are compiled whatever the planner says: it counts no halos, and does not know which
+// collectives become one. In a larger one, changes by which it says that this part of the step is saved.
 constexpr int64_t kFewNodes = 512;
 constexpr double kWorthTrying = 0.005;
 // On meshes of more axes there are so many layouts that to know what each relayout takes would take longer than compiles.
@@ -68,8 +67,8 @@ constexpr double kSameWork = 1.02;
 constexpr double kFarMore = 1.05;
 
 struct Candidate {
-  std::vector<ValueId>
-      values;  // that change together: alike, and the state of weights; of the program that is looked at
+  // They change together: what is alike, and the state of weights; of the program that is looked at.
+  std::vector<ValueId> values;
   Layout layout;
   int64_t others = 0;  // of the whole program that change with the first one, state apart
 };
@@ -198,10 +197,9 @@ class Trials {
     Graph changed = global_;
     for (ValueId id = 0; id < static_cast<ValueId>(changed.values().size()); ++id)
       if (changes[LookedAt(id)]) changed.mutable_value(id).layout = candidate.layout;
-    // Collectives that come to be one take less time than each by itself, but send as much.
     PassControl control;
     if (options_.topology.is_assumed())
-      control.most_link_seconds = kFarMore * LinkSeconds(now, options_.topology);
+      control.most_wire_bytes = static_cast<int64_t>(kFarMore * static_cast<double>(now.bytes));
     const absl::StatusOr<Program> program = CompileWith(changed, options_, control);
     if (!program.ok()) return std::nullopt;
     Explanation then = Explain(*program, options_.topology);

@@ -76,8 +76,7 @@ class Chooser {
   }
 
   // Of the fewest bytes, of the fewest collectives, and what lies between: at the price of a collective at which two
-  // programs cost the same, a third one may cost less. Then again as if all
-  // gathers ran as one, and as if all reductions did.
+  // programs cost the same, a third one may cost less. Then again as if all gathers ran as one, and as if all reductions did.
   void TryAllLayouts() {
     const std::optional<Tried> least = TryAt(/*price=*/0);
     if (!least.has_value() || !topology_.is_assumed()) return;

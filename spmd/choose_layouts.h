@@ -7,7 +7,8 @@
 // A program of at most 32 ops on few axes is then searched once more, with all layouts of even blocks for its values. Not
 // for its outputs and variables: no one expects these in blocks that no pin reaches. The search adds up what is sent, and
 // does not know when more collectives are too many, nor which of them run together as one. So it is asked several times,
-// with another price of a collective each time; every program found is made, and the one that sends least is kept. Larger programs are left to the first search.
+// with another price of a collective each time; every program found is made, and the one that sends least is kept. Larger
+// programs are left to the first search.
 #pragma once
 
 #include <cstdint>

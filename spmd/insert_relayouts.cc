@@ -35,6 +35,10 @@ struct Read {
 };
 
 constexpr int kLeaves = -1;  // for a reader: an update or an output
+// What is read within so many nodes may be made first, where that saves this part: a form that is made for others is held
+// until they have read it.
+constexpr int kMostAhead = 16;
+constexpr double kWorthReading = 0.01;
 
 // Writes the program with its relayouts.
 class Inserter {
@@ -231,36 +235,42 @@ class Inserter {
             source_[id], need, reader,
             [&](ValueId operand, const Layout& layout) { return As(operand, layout, std::nullopt, cause); }));
     }
-    const std::optional<Read> first = ReadFirst(id, *to.value(best).layout, need, best_seconds);
-    return Relay(id, first.has_value() ? For(id, *first) : best, need, reader, cause());
+    if (best_seconds > 0 && reader.has_value() && reader->node >= 0) {
+      if (const std::optional<Read> first = ReadFirst(id, reader->node, *to.value(best).layout, need))
+        best = Relay(id, best, first->layout, first->reader, ReadAs(first->reader.node, first->layout));
+    }
+    return Relay(id, best, need, reader, cause());
   }
 
-  ValueId For(ValueId id, const Read& read) {
-    return As(id, read.layout, read.reader, [&] { return ReadAs(read.reader.node, read.layout); });
-  }
-
-  // Another layout in which the value is read later, if it takes less to make that first, and `need` of it.
-  // seconds: what it takes to make `need` of `now`.
-  std::optional<Read> ReadFirst(ValueId id, const Layout& now, const Layout& need, double seconds) {
-    if (seconds == 0 || readers_[id].size() < 2) return std::nullopt;
+  // Another layout in which the value is read soon after node `at`, if it takes less to make that one first, and `need` of it,
+  // than to make each by itself. Of several, the one that saves most.
+  std::optional<Read> ReadFirst(ValueId id, int at, const Layout& now, const Layout& need) {
+    if (readers_[id].size() < 2) return std::nullopt;
     const Type& type = graph_.value(id).type;
+    const auto seconds = [&](const Layout& from, const Layout& to) {
+      return LeastSeconds(from, to, type, topology_);
+    };
+    const double alone = seconds(now, need);
+    std::optional<Read> best;
+    double most_saved = 0;
     for (int n : readers_[id]) {
-      if (n == kLeaves || !choices_[n].has_value()) continue;
+      if (n == kLeaves || n < at || n > at + kMostAhead || !choices_[n].has_value()) continue;
       for (size_t i = 0; i < graph_.nodes()[n].operands.size(); ++i) {
         if (graph_.nodes()[n].operands[i] != id) continue;
         Layout other = Need(n, i);
         if (other == need || !Owes(need, other.partials()) || !Owes(other, now.partials())) continue;
         const auto is_made = [&](ValueId form) { return *rewriter_.to().value(form).layout == other; };
         if (std::any_of(forms_[source_[id]].begin(), forms_[source_[id]].end(), is_made)) continue;
-        const double to_other = RelayoutSeconds(now, other, type, topology_);
-        const double later = Owes(other, need.partials())
-                                 ? std::min(to_other, RelayoutSeconds(need, other, type, topology_))
-                                 : to_other;
-        if (to_other + RelayoutSeconds(other, need, type, topology_) < (seconds + later) * kLess)
-          return Read{Reader{n}, std::move(other)};
+        const double to_other = seconds(now, other);
+        const double later =
+            Owes(other, need.partials()) ? std::min(to_other, seconds(need, other)) : to_other;
+        const double saved = alone + later - to_other - seconds(other, need);
+        if (saved <= kWorthReading * (alone + later) || saved <= most_saved) continue;
+        most_saved = saved;
+        best = Read{Reader{n}, std::move(other)};
       }
     }
-    return std::nullopt;
+    return best;
   }
 
   // Of a use, which one op reads in two ways: what is kept, brought to `need` by computing it once more, if

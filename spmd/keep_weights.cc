@@ -87,19 +87,21 @@ bool Pin(Graph& graph, const Wish& wish) {
 
 std::vector<std::string> KeepWeights(Graph& pinned, PropagateResult& result, const Topology& topology,
                                      int64_t budget) {
-  if (Wishes(pinned, result.graph, budget).empty()) return {};
+  std::vector<Wish> wishes = Wishes(pinned, result.graph, budget);
+  if (wishes.empty()) return {};
   Graph kept = pinned;
   PropagateResult tried = result;
   std::vector<std::string> decisions;
   for (int round = 0; round < kMaxRounds; ++round) {
     const size_t before = decisions.size();
-    for (const Wish& wish : Wishes(kept, tried.graph, budget))
+    for (const Wish& wish : wishes)
       if (Pin(kept, wish))
         decisions.push_back(fmt::format("{} dim {} = {}: so lies {}, which must not be gathered",
                                         NameOf(kept, wish.result), wish.dim,
                                         kept.mesh().AxesToString(wish.axes), NameOf(kept, wish.weight)));
     if (decisions.size() == before) break;
     tried = Propagate(kept);
+    wishes = Wishes(kept, tried.graph, budget);
   }
   if (decisions.empty() ||
       PlanCost(kept, tried.graph, topology, budget) >= PlanCost(pinned, result.graph, topology, budget))

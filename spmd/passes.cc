@@ -47,7 +47,8 @@ class CompileState;
 
 struct Pass {
   std::string_view name;
-  // What it makes of the program, which it may move from then; nothing if it leaves it as it is.
+  // What it makes of the program, which it may move from then; nothing if it leaves it as it is, or keeps it until
+  // repeat_layers.
   std::optional<Graph> (*make)(CompileState& state, Graph& graph);
   bool (*applies)(const CompileState& state) = nullptr;  // null: to every program
   bool is_optional = false;
@@ -74,9 +75,6 @@ class CompileState {
   Passed Run() && {
     for (const Pass& pass : AllPasses()) {
       if (!Runs(pass)) continue;
-      if (pass.name == "repeat_layers" && control_.most_link_seconds.has_value() &&
-          LinkSecondsInWhole() > *control_.most_link_seconds)
-        passed_.status = absl::CancelledError("");  // which no user sees
       if (!passed_.status.ok() || (pass.is_local && !Begins())) return std::move(passed_);
       RunPass(pass);
     }
@@ -185,6 +183,10 @@ class CompileState {
   // The whole program, as the short one is laid out; by itself, if that does not fit together.
   Graph WithAllLayers() {
     if (!FitsTogether(*short_, propagated_.graph, *whole_)) return LaidOutByItself();
+    if (SendsTooMuch()) {
+      passed_.status = absl::CancelledError("");  // which no user sees
+      return *std::move(whole_);
+    }
     PinLikeShort(*short_, pinned_, *whole_);
     Graph laid_out = LaidOutAs(*short_, propagated_.graph, *whole_);
     inserted_ = InsertedInWhole(laid_out, inserted_.choices, is_chosen_);
@@ -264,15 +266,19 @@ class CompileState {
     return sum;
   }
 
-  // What the whole program sends, or a little more or less: as much more than the short one as what moves takes in it. It
-  // may be less than what moves, as ops share what they read.
-  double LinkSecondsInWhole() const {
-    double once = 0;
-    for (const InsertedRelayouts::Moved& moved : inserted_.moved) once += moved.seconds;
-    if (once == 0) return 0;
+  // Whether the whole program sends more than it may, by what the short one does: halos as often as there, all else as often
+  // as what moves does on average.
+  bool SendsTooMuch() const {
+    if (!control_.most_wire_bytes.has_value()) return false;
+    double halos = 0, others = 0, once = 0;
     const Graph local = DropDeadCode(ShareSubexpressions(Localized(inserted_.graph)));
-    return LinkSeconds(CostOf(local, options_.topology), options_.topology) * SecondsInWhole(inserted_) /
-           once;
+    for (const Node& node : local.nodes())
+      if (node.row->kind == OpKind::kCollective)
+        (node.row->name == "exchange" ? halos : others) +=
+            static_cast<double>(WireTraffic(local, node).busiest());
+    for (const InsertedRelayouts::Moved& moved : inserted_.moved) once += moved.seconds;
+    const double times = once > 0 ? SecondsInWhole(inserted_) / once : 1;
+    return halos + others * times > static_cast<double>(*control_.most_wire_bytes);
   }
 
   // Run as the short program is, and laid out like it.

@@ -26,9 +26,8 @@ struct PassControl {
   // Called with the result of each pass; the compile goes on with the graph that it returns. With it, a test
   // can replace a right pass by a wrong one.
   std::function<Graph(std::string_view pass, Graph made)> tamper = nullptr;
-  // Where few layers stand for all: if by what these send the whole step sends more, in seconds of its links, it is not made;
-  // Cancelled.
-  std::optional<double> most_link_seconds = std::nullopt;
+  // If a program of few layers says that a device sends more in the whole step, the compile ends: Cancelled.
+  std::optional<int64_t> most_wire_bytes = std::nullopt;
 };
 
 // The names of all passes, in their order, and of the optional ones.

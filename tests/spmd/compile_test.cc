@@ -2,11 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
 #include "meshwork/base/status.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/layout/relayout.h"
 #include "meshwork/ops/blockwise.h"
+#include "meshwork/plan/explain.h"
 
 namespace meshwork {
 namespace {
@@ -29,6 +36,55 @@ std::vector<std::string> Collectives(const Graph& local) {
       all.push_back(fmt::format("{} of {} over {}", node.row->name, node.operands.size(),
                                 local.mesh().AxesToString(GroupAxes(local, node))));
   return all;
+}
+
+// %a of 64 x 128, added to what is whole so that each sum lies in one of the layouts.
+std::string SeveralReaders(const std::string& mesh, const std::string& layout,
+                           const std::vector<std::string>& read) {
+  std::string text = fmt::format("mesh [{}]\nfunc f(%a: f32[64,128] {}", mesh, layout), body, outputs;
+  for (size_t i = 0; i < read.size(); ++i) {
+    text += fmt::format(", %c{}: f32[64,128] {{_,_}}", i);
+    body += fmt::format("  %o{0} = add %a, %c{0} : f32[64,128] {1}\n", i, read[i]);
+    outputs += fmt::format("{0}o{1}=%o{1}", i == 0 ? "" : ", ", i);
+  }
+  return fmt::format("{}) {{\n{}  return {}\n}}\n", text, body, outputs);
+}
+
+// Layouts that could each be made of another one.
+TEST(CompileTest, ReadersThatCouldReadOfEachOtherCompile) {
+  const std::string text =
+      SeveralReaders("x=8,y=4,z=4", "{z,y}", {"{x,(z,y)}", "{x,y}", "{_,x}", "{(y,z),x}"});
+  EXPECT_TRUE(Compile(ParseGraph(text).value()).ok());
+}
+
+// What is made first for a later reader is worth it.
+TEST(CompileTest, SeveralReadersSendNoMoreThanEachByItself) {
+  std::mt19937 random(5);
+  const auto below = [&](size_t n) { return random() % n; };
+  for (int trial = 0; trial < 300; ++trial) {
+    const Mesh mesh = Mesh::Parse(trial % 2 == 0 ? "x=2,y=4" : "x=2,y=4,z=2").value();
+    const auto layout = [&] {
+      std::vector<AxisList> dims(2);
+      for (int axis = mesh.num_axes() - 1; axis >= 0; --axis)
+        if (const size_t d = below(3); d < 2)
+          dims[d].insert(below(2) == 0 ? dims[d].begin() : dims[d].end(), axis);
+      return Layout(mesh, dims);
+    };
+    const Layout from = layout();
+    std::vector<std::string> read;
+    int64_t alone = 0;
+    for (size_t i = 0; i < 2 + below(3); ++i) {
+      const Layout to = layout();
+      if (std::find(read.begin(), read.end(), to.ToString()) != read.end()) continue;
+      read.push_back(to.ToString());
+      alone += PlanRelayout(from, to, {64, 128}).value().wire_elements * 4;
+    }
+    std::string axes = mesh.ToString();
+    const std::string text = SeveralReaders(axes.substr(1, axes.size() - 2), from.ToString(), read);
+    const absl::StatusOr<Program> program = Compile(ParseGraph(text).value());
+    ASSERT_TRUE(program.ok()) << text;
+    EXPECT_LE(CostOf(program->body, {}).bytes, alone) << text;
+  }
 }
 
 // Two weights, whole on every device; gradients of a batch that is cut over hosts and their devices.

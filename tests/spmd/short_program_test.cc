@@ -54,13 +54,25 @@ bool RunsPass(const Program& program) {
 TEST(ShortProgramTest, WhatSendsMoreThanAskedForIsNotMade) {
   for (const char* weights : {"{_,model}", "{batch,_}"}) {
     const Graph graph = ParseGraph(Layers(40, weights)).value();
-    const StepCost cost = CostOf(Compile(graph, {.verify = false}).value().body, {});
-    const double seconds = static_cast<double>(cost.bytes) / Topology::kAssumedLink.bandwidth;
-    EXPECT_TRUE(CompileWith(graph, {.verify = false}, {.most_link_seconds = 1.01 * seconds}).ok()) << weights;
+    const int64_t bytes = CostOf(Compile(graph, {.verify = false}).value().body, {}).bytes;
+    EXPECT_TRUE(CompileWith(graph, {.verify = false}, {.most_wire_bytes = bytes / 100 * 101}).ok())
+        << weights;
     EXPECT_TRUE(absl::IsCancelled(
-        CompileWith(graph, {.verify = false}, {.most_link_seconds = 0.99 * seconds}).status()))
+        CompileWith(graph, {.verify = false}, {.most_wire_bytes = bytes / 100 * 99}).status()))
         << weights;
   }
+}
+
+// They are sent once.
+TEST(ShortProgramTest, HalosBesideLayersDoNotRepeat) {
+  std::string text = Layers(40, "{_,model}", "  %c = conv %im, %k low=[4,4] high=[4,4]\n");
+  text.replace(text.find("f("), 2, "f(%im: f32[8,64,64,8] {_,batch,_,_}, %k: f32[9,9,8,8] {_,_,_,_}, ");
+  text.insert(text.rfind("\n}"), ", c=%c");
+  const Graph graph = ParseGraph(text).value();
+  const Program program = Compile(graph, {.verify = false}).value();
+  EXPECT_TRUE(RunsPass(program));
+  const int64_t bytes = CostOf(program.body, {}).bytes;
+  EXPECT_TRUE(CompileWith(graph, {.verify = false}, {.most_wire_bytes = bytes / 100 * 101}).ok());
 }
 
 // What each op reads and makes is what the op that stands for it does.
