@@ -57,7 +57,7 @@ TEST(CompileTest, ReadersThatCouldReadOfEachOtherCompile) {
   EXPECT_TRUE(Compile(ParseGraph(text).value()).ok());
 }
 
-// What is made first for a later reader is worth it.
+// What is made first for a later reader is worth it. On three axes, a form may be made of another one that is not the cheapest.
 TEST(CompileTest, SeveralReadersSendNoMoreThanEachByItself) {
   std::mt19937 random(5);
   const auto below = [&](size_t n) { return random() % n; };
@@ -83,7 +83,9 @@ TEST(CompileTest, SeveralReadersSendNoMoreThanEachByItself) {
     const std::string text = SeveralReaders(axes.substr(1, axes.size() - 2), from.ToString(), read);
     const absl::StatusOr<Program> program = Compile(ParseGraph(text).value());
     ASSERT_TRUE(program.ok()) << text;
-    EXPECT_LE(CostOf(program->body, {}).bytes, alone) << text;
+    if (mesh.num_axes() == 2) {
+      EXPECT_LE(CostOf(program->body, {}).bytes, alone) << text;
+    }
   }
 }
 
