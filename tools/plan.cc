@@ -117,6 +117,12 @@ std::vector<std::string> PinsToShow(const FoundLayouts& plan, const FoundLayouts
   return shown;
 }
 
+// "0.0%": the least of what was looked at, up to rounding.
+std::string GapText(double gap) {
+  constexpr double kRounding = 1e-7;
+  return gap > kRounding && gap < 1e-3 ? "<0.1%" : fmt::format("{:.1f}%", 100 * gap);
+}
+
 std::string TextOf(const Graph& graph, const std::vector<FoundLayouts>& plans,
                    const std::vector<PinPrice>& prices) {
   std::string text = fmt::format("{} on mesh {}, the best of the layouts that were found:\n",
@@ -125,10 +131,10 @@ std::string TextOf(const Graph& graph, const std::vector<FoundLayouts>& plans,
                       "compute", "links", "sent, B", "collectives", "held, B", "gap");
   for (size_t i = 0; i < plans.size(); ++i) {
     const FoundLayouts& plan = plans[i];
-    text += fmt::format("  {:>4}  {:>10}  {:>10}  {:>10}  {:>14}  {:>11}  {:>14}  {:>5.1f}%\n", i + 1,
+    text += fmt::format("  {:>4}  {:>10}  {:>10}  {:>10}  {:>14}  {:>11}  {:>14}  {:>6}\n", i + 1,
                         TimeToString(plan.seconds()), TimeToString(plan.compute_seconds),
                         TimeToString(plan.cost.seconds), plan.cost.bytes, plan.cost.collectives,
-                        plan.cost.peak_bytes, 100 * plan.gap);
+                        plan.cost.peak_bytes, GapText(plan.gap));
   }
   for (size_t i = 0; i < plans.size(); ++i) {
     const std::vector<std::string> pins = PinsToShow(plans[i], i == 0 ? nullptr : &plans[0]);
