@@ -87,7 +87,7 @@ class PartOfProblem {
 
 // Per state of `last`: the least sum where it has that state; empty if that takes too much.
 std::vector<double> LeastByState(CostModel model, int last, double max_entries) {
-  EliminationOrder found = FindOrder(model, max_entries);
+  EliminationOrder found = FindOrder(model, max_entries, /*few=*/max_entries / 8);
   if (found.entries > max_entries) return {};  // it is not complete
   std::vector<int> order = std::move(found.order);
   std::erase(order, last);
