@@ -5,7 +5,7 @@
 namespace meshwork {
 namespace {
 
-constexpr size_t kMostStates = 160, kManyStates = 1024;  // of one value
+constexpr size_t kMostStates = 160, kManyStates = 2048;  // of one value
 
 }  // namespace
 

@@ -218,7 +218,7 @@ class Inserter {
       const ValueInfo& info = to.value(form);
       if (*info.layout == need) return form;
       if (!Owes(need, info.layout->partials())) continue;
-      const double seconds = RelayoutSeconds(*info.layout, need, info.type, topology_);
+      const double seconds = LeastSeconds(*info.layout, need, info.type, topology_);
       if (best != kNoValue && seconds >= best_seconds)
         continue;  // of equals the earlier, which is there anyhow
       best = form;

@@ -57,7 +57,7 @@ TEST(CompileTest, ReadersThatCouldReadOfEachOtherCompile) {
   EXPECT_TRUE(Compile(ParseGraph(text).value()).ok());
 }
 
-// What is made first for a later reader is worth it. On three axes, a form may be made of another one that is not the cheapest.
+// What is made first for a later reader is worth it. On three axes all compile, and some send more than that.
 TEST(CompileTest, SeveralReadersSendNoMoreThanEachByItself) {
   std::mt19937 random(5);
   const auto below = [&](size_t n) { return random() % n; };
