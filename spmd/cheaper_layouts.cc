@@ -36,8 +36,9 @@ constexpr int64_t kMostTried = 64;
 // Values of several layers are alike if all that lies up to so many ops away is. Fewer would not tell the weights of
 // queries and keys apart.
 constexpr int kRoundsAlike = 4;
-// A large program is compiled for changes that cost less until it has so many ops together, a change that does not counts half;
-// for one that does, or two that do not, in any case. A small one is for half as many, and for as many changes as are asked for.
+// A large program is compiled for changes that cost less until it has so many ops together, a change that does not counts
+// half; for one that does, or two that do not, in any case. A small one is for half as many, and for as many changes as are
+// asked for.
 constexpr int64_t kMostCompiledNodes = 8192;
 // In a program of so few ops, changes are compiled whatever the planner says: it counts no halos, and does not know which
 // collectives become one. In a larger one, changes by which it says that this part of the step is saved.
