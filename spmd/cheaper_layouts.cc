@@ -36,9 +36,9 @@ constexpr int64_t kMostTried = 64;
 // Values of several layers are alike if all that lies up to so many ops away is. Fewer would not tell the weights of
 // queries and keys apart.
 constexpr int kRoundsAlike = 4;
-// A large program is compiled for changes that cost less until it has so many ops together, a change that does not counts
-// half; for one that does, or two that do not, in any case. A small one is for half as many, and for as many changes as are
-// asked for.
+// A large program is compiled again until these compiles have so many ops together; one for a change that turns out not to cost
+// less counts half. At least one for a change that does, or two for others, are made. For a small program it is half as many
+// ops, and at least as many compiles as changes are asked for.
 constexpr int64_t kMostCompiledNodes = 8192;
 // In a program of so few ops, changes are compiled whatever the planner says: it counts no halos, and does not know which
 // collectives become one. In a larger one, changes by which it says that this part of the step is saved.
@@ -64,7 +64,7 @@ double WorkOf(const Graph& local) {
 // A device may do this much more: what is cut unevenly counts its padding.
 constexpr double kSameWork = 1.02;
 
-// A program that by what few of its layers send would send so much more than now is not compiled to the end.
+// A compile ends early if few of the layers say that the whole sends more than now by this factor.
 constexpr double kFarMore = 1.05;
 
 struct Candidate {

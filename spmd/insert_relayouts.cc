@@ -236,21 +236,21 @@ class Inserter {
             [&](ValueId operand, const Layout& layout) { return As(operand, layout, std::nullopt, cause); }));
     }
     if (best_seconds > 0 && reader.has_value() && reader->node >= 0) {
-      if (const std::optional<Read> first = ReadFirst(id, reader->node, *to.value(best).layout, need))
+      if (const std::optional<Read> first =
+              ReadFirst(id, reader->node, *to.value(best).layout, need, best_seconds))
         best = Relay(id, best, first->layout, first->reader, ReadAs(first->reader.node, first->layout));
     }
     return Relay(id, best, need, reader, cause());
   }
 
   // Another layout in which the value is read soon after node `at`, if it takes less to make that one first, and `need` of it,
-  // than to make each by itself. Of several, the one that saves most.
-  std::optional<Read> ReadFirst(ValueId id, int at, const Layout& now, const Layout& need) {
+  // than to make each by itself. Of several, the one that saves most. alone: what it takes to make `need` of `now`.
+  std::optional<Read> ReadFirst(ValueId id, int at, const Layout& now, const Layout& need, double alone) {
     if (readers_[id].size() < 2) return std::nullopt;
     const Type& type = graph_.value(id).type;
     const auto seconds = [&](const Layout& from, const Layout& to) {
       return LeastSeconds(from, to, type, topology_);
     };
-    const double alone = seconds(now, need);
     std::optional<Read> best;
     double most_saved = 0;
     for (int n : readers_[id]) {

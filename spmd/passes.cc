@@ -9,7 +9,6 @@
 #include "meshwork/control/loops.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/mesh/placement.h"
-#include "meshwork/plan/explain.h"
 #include "meshwork/spmd/bucket.h"
 #include "meshwork/spmd/carry_summaries.h"
 #include "meshwork/spmd/choose_layouts.h"
@@ -19,7 +18,6 @@
 #include "meshwork/spmd/insert_relayouts.h"
 #include "meshwork/spmd/keep_weights.h"
 #include "meshwork/spmd/localize.h"
-#include "meshwork/spmd/move_seconds.h"
 #include "meshwork/spmd/propagate.h"
 #include "meshwork/spmd/regroup_sums.h"
 #include "meshwork/spmd/replication.h"
@@ -249,7 +247,7 @@ class CompileState {
   // collectives that come to be one do not count there, so it does not say no.
   bool PaysInTheWhole(const ChosenLayouts& chosen) const {
     if (!short_.has_value() || !inserted_.refused.empty()) return true;
-    return SecondsInWhole(chosen.inserted) <= SecondsInWhole(inserted_) ||
+    return SecondsInWhole(*short_, chosen.inserted) <= SecondsInWhole(*short_, inserted_) ||
            SendsLess(InsertedInWhole(LaidOutAs(*short_, chosen.propagated, *whole_), chosen.inserted.choices,
                                      /*is_chosen=*/true),
                      InsertedInWhole(LaidOutAs(*short_, propagated_.graph, *whole_), inserted_.choices,
@@ -257,28 +255,11 @@ class CompileState {
                      loops_, options_.topology, options_.memory_budget);
   }
 
-  // What moves in the short program, as often as it does in the whole.
-  double SecondsInWhole(const InsertedRelayouts& inserted) const {
-    std::vector<double> times(short_->graph.values().size(), 0);
-    for (ValueId id : short_->value_of) ++times[id];
-    double sum = 0;
-    for (const InsertedRelayouts::Moved& moved : inserted.moved) sum += times[moved.value] * moved.seconds;
-    return sum;
-  }
-
-  // Whether the whole program sends more than it may, by what the short one does: halos as often as there, all else as often
-  // as what moves does on average.
+  // Whether the short program says that the whole one sends more than it may.
   bool SendsTooMuch() const {
     if (!control_.most_wire_bytes.has_value()) return false;
-    double halos = 0, others = 0, once = 0;
     const Graph local = DropDeadCode(ShareSubexpressions(Localized(inserted_.graph)));
-    for (const Node& node : local.nodes())
-      if (node.row->kind == OpKind::kCollective)
-        (node.row->name == "exchange" ? halos : others) +=
-            static_cast<double>(WireTraffic(local, node).busiest());
-    for (const InsertedRelayouts::Moved& moved : inserted_.moved) once += moved.seconds;
-    const double times = once > 0 ? SecondsInWhole(inserted_) / once : 1;
-    return halos + others * times > static_cast<double>(*control_.most_wire_bytes);
+    return WireBytesOfWhole(*short_, local, inserted_) > static_cast<double>(*control_.most_wire_bytes);
   }
 
   // Run as the short program is, and laid out like it.

@@ -26,7 +26,8 @@ struct PassControl {
   // Called with the result of each pass; the compile goes on with the graph that it returns. With it, a test
   // can replace a right pass by a wrong one.
   std::function<Graph(std::string_view pass, Graph made)> tamper = nullptr;
-  // If a program of few layers says that a device sends more in the whole step, the compile ends: Cancelled.
+  // What a device may send in a step. If a short program (short_program.h) says that it sends more, the compile ends with
+  // Cancelled.
   std::optional<int64_t> most_wire_bytes = std::nullopt;
 };
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/row.h"
 #include "meshwork/spmd/replication.h"
 #include "meshwork/spmd/solve_layouts.h"
 
@@ -85,6 +87,25 @@ Graph LaidOutAs(const ShortProgram& shortened, const Graph& laid_out, const Grap
     info.modes.clear();
   }
   return graph;
+}
+
+double SecondsInWhole(const ShortProgram& shortened, const InsertedRelayouts& inserted) {
+  std::vector<double> times(shortened.graph.values().size(), 0);
+  for (ValueId id : shortened.value_of) ++times[id];
+  double sum = 0;
+  for (const InsertedRelayouts::Moved& moved : inserted.moved) sum += times[moved.value] * moved.seconds;
+  return sum;
+}
+
+double WireBytesOfWhole(const ShortProgram& shortened, const Graph& local,
+                        const InsertedRelayouts& inserted) {
+  double halos = 0, others = 0, once = 0;
+  for (const Node& node : local.nodes())
+    if (node.row->kind == OpKind::kCollective)
+      (node.row->name == "exchange" ? halos : others) +=
+          static_cast<double>(WireTraffic(local, node).busiest());
+  for (const InsertedRelayouts::Moved& moved : inserted.moved) once += moved.seconds;
+  return halos + others * (once > 0 ? SecondsInWhole(shortened, inserted) / once : 1);
 }
 
 std::vector<std::optional<Choice>> ChoicesOfWhole(const ShortProgram& shortened,

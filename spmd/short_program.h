@@ -13,6 +13,7 @@
 #include "meshwork/ir/graph.h"
 #include "meshwork/spmd/choose_cuts.h"
 #include "meshwork/spmd/fold_repeats.h"
+#include "meshwork/spmd/insert_relayouts.h"
 
 namespace meshwork {
 
@@ -40,6 +41,13 @@ void PinLikeShort(const ShortProgram& shortened, const Graph& pinned, Graph& who
 // The whole program, its values laid out as those that stand for them. `laid_out`: the short program, every value with
 // a layout.
 Graph LaidOutAs(const ShortProgram& shortened, const Graph& laid_out, const Graph& whole);
+
+// What the relayouts of the short program take in the whole, each as often as the value that it moves is there.
+double SecondsInWhole(const ShortProgram& shortened, const InsertedRelayouts& inserted);
+
+// About what a device sends in the whole. `local`: the short program, made of `inserted`. Its halos count as often as there,
+// all else as often as what moves does on average.
+double WireBytesOfWhole(const ShortProgram& shortened, const Graph& local, const InsertedRelayouts& inserted);
 
 // Per node of the whole program, the choice of the one that stands for it.
 std::vector<std::optional<Choice>> ChoicesOfWhole(const ShortProgram& shortened,
