@@ -21,7 +21,9 @@ using Way = CudaBackendOptions::Way;
 
 constexpr std::string_view kGpus = "the GPUs";
 
+// As NCCL takes it: NCCL_HOSTID says which processes share a host, for containers whose hosts have one name.
 std::string HostOfGpu() {
+  if (const char* const id = std::getenv("NCCL_HOSTID"); id != nullptr) return id;
   char name[256] = {};
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda_backend/played_session.h"
 #include "cuda_backend/small_session.h"
 #include "cuda_backend/small_training.h"
 #include "meshwork/base/status.h"

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda_backend/played_session.h"
 #include "cuda_backend/small_session.h"
 #include "meshwork/base/status.h"
 

@@ -1,4 +1,4 @@
-// A small network to train in a session, on the CPU and on a GPU that is simulated.
+// A small network to train in a session, and what its sessions are compared by.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "cuda_backend/played_gpu.h"
 #include "meshwork.h"
 
 namespace meshwork {
@@ -84,16 +83,6 @@ inline void ExpectSameState(const Session& actual, const std::map<std::string, T
 inline Session OnCpu(const Graph& graph, SessionOptions options = {}) {
   options.workers = 2;
   return Session::Create(graph, std::move(options)).value();
-}
-
-inline Session OnGpu(PlayedGpu& gpu, const Graph& graph, SessionOptions options = {}) {
-  options.backend = gpu.MakeBackend().value();
-  return Session::Create(graph, std::move(options)).value();
-}
-
-inline void ExpectClean(PlayedGpu& gpu) {
-  EXPECT_THAT(gpu.cuda.TakeFindings(), testing::IsEmpty());
-  EXPECT_THAT(gpu.cuda.TakeLeaks(), testing::IsEmpty());
 }
 
 }  // namespace meshwork

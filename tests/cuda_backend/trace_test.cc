@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "cuda_backend/played_session.h"
 #include "cuda_backend/small_session.h"
+#include "cuda_backend/traces.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
@@ -22,43 +24,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-std::vector<TraceEvent> EventsOfTrack(const Trace& trace, int track) {
-  std::vector<TraceEvent> events;
-  std::copy_if(trace.events.begin(), trace.events.end(), std::back_inserter(events),
-               [&](const TraceEvent& event) { return event.track == track; });
-  return events;
-}
-
-const TraceLabel& LabelOfEvent(const Trace& trace, const TraceEvent& event) {
-  return trace.labels[static_cast<size_t>(event.label)];
-}
-
-std::string TextOf(const TraceLabel& label, const std::string& name) {
-  for (const auto& [key, text] : label.texts)
-    if (key == name) return text;
-  return "";
-}
-
-// The slices of the GPU lie in their steps, one behind the other.
-void ExpectInOrder(const Trace& trace) {
-  std::map<int64_t, TraceEvent> steps;
-  int64_t end = 0;
-  for (const TraceEvent& step : EventsOfTrack(trace, 0)) {
-    EXPECT_GE(step.start_ns, end);
-    end = step.start_ns + step.ns;
-    steps[step.step] = step;
-  }
-  end = 0;
-  for (const TraceEvent& event : EventsOfTrack(trace, 1)) {
-    EXPECT_GE(event.start_ns, end);
-    EXPECT_GE(event.ns, 0);
-    end = event.start_ns + event.ns;
-    const TraceEvent& step = steps.at(event.step);
-    EXPECT_GE(event.start_ns, step.start_ns);
-    EXPECT_LE(end, step.start_ns + step.ns);
-  }
-}
 
 class Traced {
  public:
