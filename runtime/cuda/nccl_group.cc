@@ -2,6 +2,7 @@
 #include "meshwork/runtime/cuda/nccl_group.h"
 
 #include <algorithm>
+#include <future>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -62,9 +63,12 @@ absl::Status NcclGroup::Open(const NcclUniqueId& id) {
 }
 
 NcclGroup::~NcclGroup() {
-  if (comm_ == nullptr || !context_->is_here()) return;
+  if (!context_->is_here()) return;
+  if (aborted_.valid()) aborted_.wait_for(options_.farewell);
+  if (comm_ == nullptr) return;
   if (!transport_.aborted().ok()) {
     Abort();
+    aborted_.wait_for(options_.farewell);
     return;
   }
   const CudaContext::Scope scope(*context_);
@@ -77,10 +81,16 @@ NcclGroup::~NcclGroup() {
   else api().ncclCommAbort(std::exchange(comm_, nullptr));
 }
 
+// ncclCommAbort lets the streams go at once, but returns only when the graphs that hold exchanges of the communicator are
+// destroyed, and these are the caller's. So a thread waits for it; where it takes longer than farewells may, alone.
 void NcclGroup::Abort() {
   if (comm_ == nullptr || !context_->is_here()) return;
-  const CudaContext::Scope scope(*context_);
-  api().ncclCommAbort(std::exchange(comm_, nullptr));
+  std::packaged_task<void()> abort([context = context_, comm = std::exchange(comm_, nullptr)] {
+    const CudaContext::Scope scope(*context);
+    context->api().ncclCommAbort(comm);
+  });
+  aborted_ = abort.get_future();
+  std::thread(std::move(abort)).detach();
 }
 
 absl::Status NcclGroup::ToStatus(NcclResult result, std::string_view where, std::string_view what) const {

@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <span>
 #include <string>
@@ -50,7 +51,8 @@ class NcclGroup {
                                                          const NcclOptions& options);
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
-  // Waits for the others as long as NcclOptions::farewell says. REQUIRES: the streams are done.
+  // Waits for the others as long as NcclOptions::farewell says. REQUIRES: the streams are done, and graphs with its
+  // exchanges are destroyed.
   ~NcclGroup();
 
   // A name that no other group has had: all domains know the same.
@@ -70,7 +72,7 @@ class NcclGroup {
   // Whether the group can go on. Errors: what NCCL says of other ranks; the reason of the transport's abort.
   absl::Status Check(std::string_view where) const;
 
-  // What is on streams ends, and nothing is put there any more.
+  // What is on streams ends soon, and nothing is put there any more.
   void Abort();
 
  private:
@@ -89,6 +91,7 @@ class NcclGroup {
   const NcclOptions options_;
   std::string name_;
   NcclComm* comm_ = nullptr;
+  std::future<void> aborted_;  // valid since Abort; ready when NCCL has forgotten the communicator
 };
 
 // A pause between two looks at what other threads, GPUs or processes do: short at first.

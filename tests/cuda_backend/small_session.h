@@ -67,11 +67,14 @@ inline std::map<std::string, Tensor> ValuesOf(const Session& session) {
   return values;
 }
 
-inline void ExpectStateNear(const Session& actual, const Session& expected) {
-  for (const auto& [name, tensor] : ValuesOf(expected)) {
+inline void ExpectStateNear(const Session& actual, const std::map<std::string, Tensor>& expected) {
+  for (const auto& [name, tensor] : expected) {
     SCOPED_TRACE(name);
     ExpectNear(actual.Get(name).value(), tensor);
   }
+}
+inline void ExpectStateNear(const Session& actual, const Session& expected) {
+  ExpectStateNear(actual, ValuesOf(expected));
 }
 
 inline void ExpectSameState(const Session& actual, const std::map<std::string, Tensor>& expected) {

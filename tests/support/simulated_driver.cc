@@ -164,7 +164,6 @@ CUresult SimulatedWorld::cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice d
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!IsDevice(device)) return CUDA_ERROR_INVALID_DEVICE;
   SimulatedContext& retained = contexts_[static_cast<size_t>(device)];
-  if (retained.retained > 0 && retained.lost != CUDA_SUCCESS) return retained.lost;
   ++retained.retained;
   *context = reinterpret_cast<CUcontext>(kContexts + static_cast<uintptr_t>(device));
   return CUDA_SUCCESS;

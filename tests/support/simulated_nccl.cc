@@ -1,7 +1,9 @@
 // NCCL.
 #include "support/simulated_nccl.h"
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "fmt/format.h"
 #include "support/simulated_world.h"
@@ -85,8 +87,7 @@ NcclResult SimulatedWorld::ncclCommDestroy(NcclComm* handle) {
   const SimulatedComm* const comm = FindHandle(comms_, handle);
   if (comm == nullptr) return NcclResult::kInvalidArgument;
   if (!comm->is_finalized) Find(fmt::format("rank {} is destroyed before it is finalized.", comm->rank));
-  comms_.erase(reinterpret_cast<uintptr_t>(handle));
-  work.Wake();
+  Leave(handle);
   return NcclResult::kSuccess;
 }
 
@@ -95,9 +96,27 @@ NcclResult SimulatedWorld::ncclCommAbort(NcclComm* handle) {
   if (comm == nullptr) return NcclResult::kInvalidArgument;
   SimulatedClique& clique = cliques_.at(comm->id);
   clique.gone.insert(comm->rank);
-  comms_.erase(reinterpret_cast<uintptr_t>(handle));
-  work.Wake();
+  Leave(handle);
   return NcclResult::kSuccess;
+}
+
+// As NCCL's own, it returns when no graph holds an exchange of the communicator any more.
+void SimulatedWorld::Leave(NcclComm* handle) {
+  const auto found = comms_.find(reinterpret_cast<uintptr_t>(handle));
+  const int rank = found->second.rank;
+  const std::shared_ptr<const int> held = std::move(found->second.held);
+  comms_.erase(found);
+  work.Wake();
+  constexpr int kMostPauses = 50'000;  // five seconds, and more
+  for (int pauses = 0; held.use_count() > 1; ++pauses) {
+    if (pauses == kMostPauses) {
+      Find(fmt::format("rank {} is left while graphs hold its exchanges, which NCCL waits for.", rank));
+      return;
+    }
+    mutex.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    mutex.lock();
+  }
 }
 
 // ---- Groups.
@@ -165,7 +184,7 @@ NcclResult SimulatedWorld::Exchange(const SimulatedGroup& group) {
     Find(fmt::format("an exchange of GPU {} is on a stream of GPU {}.", comm.device, stream->device));
     return NcclResult::kInvalidArgument;
   }
-  EnqueueMeeting(*stream, [this, group, device = comm.device] {
+  EnqueueMeeting(*stream, [this, group, device = comm.device, held = comm.held] {
     return
         [this, exchange = std::make_shared<SimulatedExchange>(SimulatedExchange{
                    .comm = group.comm, .device = device, .parts = group.parts})] { return Meets(*exchange); };

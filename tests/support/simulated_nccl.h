@@ -23,6 +23,8 @@ struct SimulatedComm {
   int rank = 0, device = 0;
   bool is_finalized = false;
   int looks = 0;  // at a call that has not ended, until it has
+  // What is captured holds it, and so do the graphs made of that.
+  std::shared_ptr<const int> held = std::make_shared<const int>(0);
 };
 
 // Bytes that one rank sends to another, or receives from it.

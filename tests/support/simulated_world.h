@@ -344,6 +344,7 @@ class SimulatedWorld {
   NcclResult AddToGroup(NcclComm* comm, CUstream stream, const SimulatedPart& part);
   NcclResult Exchange(const SimulatedGroup& group);
   // Begins the exchange when it is asked first. Whether it has ended.
+  void Leave(NcclComm* handle);
   bool Meets(SimulatedExchange& exchange);
   void Match(SimulatedClique& clique, const SimulatedExchange& exchange);
   std::map<uintptr_t, SimulatedComm> comms_;
