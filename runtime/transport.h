@@ -95,6 +95,10 @@ class Transport {
     return static_cast<int64_t>(std::min(speed_.latency * speed_.bandwidth, kMost));
   }
 
+  // How long a domain waits for the others in one operation, for those that reach them by another way.
+  std::chrono::milliseconds deadline() const { return deadline_; }
+  void set_deadline(std::chrono::milliseconds deadline) { deadline_ = deadline; }
+
   // How long this domain has waited for others, in seconds, since it has this end: what it did not compute meanwhile. 0
   // where nobody counts (runtime/transport/timed.h).
   virtual double seconds_waited() const { return 0; }
@@ -118,6 +122,7 @@ class Transport {
 
  private:
   Link speed_;
+  std::chrono::milliseconds deadline_ = std::chrono::minutes(10);
 };
 
 // Whether all domains can go on and agree on `what`; all domains must call it. `mine`: this domain's text, or

@@ -44,8 +44,8 @@ struct CudaBackendOptions {
     kHost,  // by the process and the transport
   };
   Way way = Way::kAuto;
-  // How long a domain waits for the others in a step, by NCCL, before it aborts. The transport has a deadline of its own.
-  std::chrono::milliseconds deadline = std::chrono::minutes(10);
+  // How long a domain waits for the others in a step, by NCCL, before it aborts; 0: the transport's deadline.
+  std::chrono::milliseconds deadline = std::chrono::milliseconds(0);
 };
 
 class CudaBackend : public Backend {

@@ -188,8 +188,9 @@ absl::StatusOr<std::unique_ptr<CudaRemotes>> GpuGroups::Join(
   bool is_there = group != nullptr;
   for (const GpuText& gpu : all) is_there = is_there && gpu.group == group->name();
   if (!is_there) {
+    const auto deadline = options_.deadline.count() > 0 ? options_.deadline : transport.deadline();
     MESHWORK_ASSIGN_OR_RETURN(
-        group, NcclGroup::Join(context, transport, FromHex(all[0].id), {.deadline = options_.deadline}));
+        group, NcclGroup::Join(context, transport, FromHex(all[0].id), {.deadline = deadline}));
     const std::lock_guard lock(mutex_);
     last_ = group;
   }

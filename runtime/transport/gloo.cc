@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeGloo(const Cluster& cluster, cons
                            Count(domains, "domain"), size);
   const std::shared_ptr<GlooLink> link(new GlooLink(cluster, options, domains), DeleteUnlessForked());
   MESHWORK_RETURN_IF_ERROR(link->Join());
-  return MakeMessageTransport(link, {.bandwidth = 1e9, .latency = 256e-6});
+  return MakeMessageTransport(link, {.bandwidth = 1e9, .latency = 256e-6}, options.deadline);
 }
 
 #endif

@@ -271,7 +271,10 @@ std::vector<std::unique_ptr<Transport>> MakeLoopback(int64_t num_domains, const 
   MESHWORK_CHECK(num_domains >= 1);
   const std::shared_ptr<Hub> hub(new Hub(num_domains, options), DeleteUnlessForked());
   std::vector<std::unique_ptr<Transport>> ends;
-  for (int64_t d = 0; d < num_domains; ++d) ends.push_back(std::make_unique<Loopback>(hub, d));
+  for (int64_t d = 0; d < num_domains; ++d) {
+    ends.push_back(std::make_unique<Loopback>(hub, d));
+    ends.back()->set_deadline(options.deadline);
+  }
   return ends;
 }
 

@@ -109,9 +109,10 @@ int64_t RestOf(int64_t bytes) { return std::max<int64_t>(bytes - kShortBytes, 0)
 
 class MessageTransport : public Transport {
  public:
-  MessageTransport(std::shared_ptr<MessageLink> link, const Link& speed)
+  MessageTransport(std::shared_ptr<MessageLink> link, const Link& speed, std::chrono::milliseconds deadline)
       : link_(std::move(link)), texts_(static_cast<size_t>(link_->num_domains())) {
     set_speed(speed);
+    set_deadline(deadline);
   }
 
   int64_t domain() const override { return link_->domain(); }
@@ -189,8 +190,9 @@ class MessageTransport : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> MakeMessageTransport(std::shared_ptr<MessageLink> link, const Link& speed) {
-  return std::make_unique<MessageTransport>(std::move(link), speed);
+std::unique_ptr<Transport> MakeMessageTransport(std::shared_ptr<MessageLink> link, const Link& speed,
+                                                std::chrono::milliseconds deadline) {
+  return std::make_unique<MessageTransport>(std::move(link), speed, deadline);
 }
 
 }  // namespace meshwork

@@ -2,12 +2,13 @@
 // header is for their implementations.
 //
 //   class MpiLink : public MessageLink { … };                       // how messages move
-//   return MakeMessageTransport(std::make_shared<MpiLink>(…), {.bandwidth = 2e9, .latency = 16e-6});
+//   return MakeMessageTransport(std::make_shared<MpiLink>(…), {.bandwidth = 2e9, .latency = 16e-6}, deadline);
 //
 // Thread safety: one thread at a time calls MakeExchange and the exchanges; Abort may be called by any thread at any
 // time.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -66,6 +67,7 @@ class MessageLink {
 
 // In the child of a fork its calls fail, and neither the link nor its exchanges are touched; the child must not delete
 // the link either (DeleteUnlessForked, base/fork.h). `speed`: until it is measured.
-std::unique_ptr<Transport> MakeMessageTransport(std::shared_ptr<MessageLink> link, const Link& speed);
+std::unique_ptr<Transport> MakeMessageTransport(std::shared_ptr<MessageLink> link, const Link& speed,
+                                                std::chrono::milliseconds deadline);
 
 }  // namespace meshwork

@@ -530,7 +530,7 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeMpi(const MpiOptions& options) {
         fmt::format("MPI: process {} has no domain; the transport has {}.", rank, Count(domains, "domain")));
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   const std::shared_ptr<MpiLink> link(new MpiLink(comm, options.deadline), DeleteUnlessForked());
-  return MakeMessageTransport(link, {.bandwidth = 2e9, .latency = 16e-6});
+  return MakeMessageTransport(link, {.bandwidth = 2e9, .latency = 16e-6}, options.deadline);
 }
 
 #endif

@@ -43,6 +43,7 @@ class TimedTransport : public Transport {
  public:
   explicit TimedTransport(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {
     set_speed(transport_->speed());
+    set_deadline(transport_->deadline());
   }
 
   int64_t domain() const override { return transport_->domain(); }

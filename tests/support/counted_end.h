@@ -17,7 +17,10 @@ namespace meshwork {
 // A transport's end, and the bytes that its operations have sent.
 class CountedEnd : public Transport {
  public:
-  explicit CountedEnd(Transport& end) : end_(end) { set_speed(end.speed()); }
+  explicit CountedEnd(Transport& end) : end_(end) {
+    set_speed(end.speed());
+    set_deadline(end.deadline());
+  }
   int64_t bytes() const { return bytes_; }
 
   int64_t domain() const override { return end_.domain(); }

@@ -17,7 +17,10 @@ namespace meshwork {
 // Each Start and each Wait of an operation is a moment; they are counted from 0.
 class FailingEnd : public Transport {
  public:
-  explicit FailingEnd(Transport& end) : end_(end) { set_speed(end.speed()); }
+  explicit FailingEnd(Transport& end) : end_(end) {
+    set_speed(end.speed());
+    set_deadline(end.deadline());
+  }
 
   // Fails at the `moment`th moment from now on: instead of the call, or, with `late`, after the call, and after late().
   void FailAt(int64_t moment, std::function<void()> late = nullptr) {
