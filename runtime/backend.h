@@ -51,9 +51,12 @@ class PreparedStep {
   // which Prepare got no DTensor is fed, too, and written. `outputs`: per output, the place for its elements;
   // null if the output is not wanted and is no DTensor. New values of variables that are kept
   // (StepPlanOptions::atomic) are written to their spares; the caller swaps them. Allocates nothing unless it fails.
+  // `staged`: per argument, where the elements of a fed host tensor lie in the backend's memory, too; null where they do
+  // not, and empty if none do.
   // Errors, which leave the variables that are not kept undefined and abort the transport: replicas that differ; no
   // memory for a kernel or for a library that it calls; an error of the transport.
-  virtual absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) = 0;
+  virtual absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs,
+                           std::span<const std::byte* const> staged) = 0;
 
   // Whether the last Run may have written to spares. If it has not, they hold what they held before. If it has, every
   // domain of the program has begun that step.

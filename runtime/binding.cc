@@ -213,6 +213,22 @@ absl::Status CheckDTensors(const Graph& local, const Domain& domain, const Memor
   return absl::OkStatus();
 }
 
+absl::Status CheckStaged(const Memory& lies, const StepMemory& memory) {
+  for (const auto& [name, staged] : memory.staged) {
+    const auto fed = memory.feeds.find(name);
+    if (fed == memory.feeds.end() || !staged.host().valid() || staged.host().raw() != fed->second.raw() ||
+        staged.host().type() != fed->second.type())
+      return InvalidArgument(
+          "Run: what is staged for feed \"{}\" is not the tensor that is fed; stage that one, or leave it out of "
+          "StepMemory::staged.",
+          name);
+    if (&staged.memory() != &lies)
+      return InvalidArgument("Run: feed \"{}\" is staged in {}; the step's backend works in {}.", name,
+                             staged.memory().name(), lies.name());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckApart(const Graph& local, const InPlace& in_place,
                         const std::map<std::string, DTensor>& state, const StepMemory& memory) {
   std::set<std::string> written_feeds, updated;

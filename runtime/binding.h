@@ -33,6 +33,9 @@ absl::Status CheckOutputs(const Graph& local, const std::set<std::string>& distr
 absl::Status CheckDTensors(const Graph& local, const Domain& domain, const Memory& lies,
                            const StepMemory& memory);
 
+// Errors: a staged tensor that is not the one which is fed, or lies in another memory than `lies`.
+absl::Status CheckStaged(const Memory& lies, const StepMemory& memory);
+
 // Error: memory that is written – an output, a variable, a feed that an output replaces – overlaps other
 // bound memory. `state`: the variables of the program.
 absl::Status CheckApart(const Graph& local, const InPlace& in_place,

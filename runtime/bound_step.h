@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "meshwork/base/one_caller.h"
 #include "meshwork/runtime/dtensor.h"
+#include "meshwork/runtime/staged_tensor.h"
 #include "meshwork/runtime/tensor.h"
 
 namespace meshwork {
@@ -23,6 +24,8 @@ class StepRecord;
 struct StepMemory {
   std::map<std::string, Tensor> feeds = {}, outputs = {};
   std::map<std::string, DTensor> distributed_feeds = {}, distributed_outputs = {};
+  // Host tensors among `feeds` whose elements lie in the memory of the step's backend already, and are read there.
+  std::map<std::string, StagedTensor> staged = {};
 };
 
 // Keeps its tensors and the prepared step alive. Made by Executor::Bind; the backend must outlive it. Only
@@ -59,6 +62,7 @@ class BoundStep {
   StepMemory memory_;
   std::vector<const std::byte*> feed_addresses_;  // per argument; null for variables
   std::vector<std::byte*> output_addresses_;      // per output; null where it is not asked for
+  std::vector<const std::byte*> staged_;  // per argument; null where nothing is staged; empty: nowhere
 };
 
 }  // namespace meshwork

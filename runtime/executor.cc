@@ -424,6 +424,7 @@ absl::StatusOr<BoundStep> Executor::Bind(StepMemory memory) {
           output, input);
   }
   MESHWORK_RETURN_IF_ERROR(CheckDTensors(*graph_, domain_, *backend_.memory(), memory));
+  MESHWORK_RETURN_IF_ERROR(CheckStaged(*backend_.memory(), memory));
   for (size_t o = 0; o < graph_->outputs().size(); ++o) {
     const std::string name = OutputName(*graph_, static_cast<int>(o));
     if (!distributed_.contains(name) || memory.distributed_outputs.contains(name)) continue;
@@ -446,6 +447,10 @@ absl::StatusOr<BoundStep> Executor::Bind(StepMemory memory) {
     if (distributed_.contains(name))
       bound.feed_addresses_[a] = bound.memory_.distributed_feeds.at(name).instance(0);
     else bound.feed_addresses_[a] = static_cast<const std::byte*>(bound.memory_.feeds.at(name).raw());
+    const auto staged = bound.memory_.staged.find(name);
+    if (staged == bound.memory_.staged.end()) continue;
+    bound.staged_.resize(graph_->arguments().size(), nullptr);
+    bound.staged_[a] = staged->second.elements();
   }
   for (size_t o = 0; o < bound.output_addresses_.size(); ++o) {
     const std::string name = OutputName(*graph_, static_cast<int>(o));
@@ -504,7 +509,7 @@ absl::Status BoundStep::Run() {
 }
 
 absl::Status BoundStep::RunAlone() {
-  absl::Status status = step_->Run(feed_addresses_, output_addresses_);
+  absl::Status status = step_->Run(feed_addresses_, output_addresses_, staged_);
   if (record_ != nullptr && step_->wrote_spares()) record_->Forget();
   if (names_step_ && record_ != nullptr)
     status = Annotate(status, fmt::format("Step {}: ", record_->done() + 1));

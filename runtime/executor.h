@@ -91,7 +91,8 @@ class Executor {
   // The same if some inputs and outputs are distributed: DTensors as NewFeed and NewOutput make them. A
   // distributed output that is missing gets new memory, or the memory of the feed that it replaces
   // (ExecutorOptions::in_place), which is then written. Errors, besides: a DTensor of another type, layout or
-  // domain, or in another memory; a DTensor for an input or output that is not distributed.
+  // domain, or in another memory; a DTensor for an input or output that is not distributed; a staged tensor that
+  // is not the one which is fed, or lies in another memory.
   absl::StatusOr<BoundStep> Bind(StepMemory memory);
   // A fresh tensor per output that is not distributed.
   std::map<std::string, Tensor> NewOutputs() const;

@@ -55,6 +55,11 @@ struct FitOptions {
   int64_t initial_epoch = 0;  // those before it are taken as done
   FeedFunction feeds = {};    // null: the columns of the batch
   Feeds fed = {};             // inputs that are the same in each step, such as a rate
+  // Whether a thread makes the next batch, calls `feeds` for it, and copies it to the device, while a step runs
+  // (train/prefetch_to_device.h); nothing: where the session computes on a GPU. The numbers, and positions in checkpoints, are
+  // the same. `feeds` and the data may then use nothing that callbacks change; `fed`, and what callbacks feed, is read when
+  // the step begins. Up to two batches are made that no step takes, if the training ends before the data do.
+  std::optional<bool> prefetch_to_device = {};
   // Whether to stop after this step. After CatchStopSignals (train/stop_signals.h), Ctrl-C and SIGTERM ask for it. Null: never.
   std::function<bool()> stop = IsStopAsked;
   std::function<void(std::string_view line)> log = {};  // null: a line to standard error

@@ -109,6 +109,10 @@ absl::Status FitLoop::Call(absl::Status (Callback::*when)(FitState& state)) {
 }
 
 absl::StatusOr<History> FitLoop::Run() {
+  absl::StatusOr<std::unique_ptr<PrefetchToDevice>> ahead =
+      PrefetchToDevice::Create(session_, options_.prefetch_to_device);
+  MESHWORK_RETURN_IF_ERROR(Mine(ahead.status()));
+  ahead_ = *std::move(ahead);
   MESHWORK_RETURN_IF_ERROR(Begin());
   while (state_.epoch_ < state_.epochs_ && !state_.stops()) MESHWORK_RETURN_IF_ERROR(TrainEpoch());
   if (state_.is_interrupted_)
@@ -137,9 +141,9 @@ absl::Status FitLoop::TrainEpoch() {
   MESHWORK_RETURN_IF_ERROR(Call(&Callback::OnEpochBegin));
   while (!IsCut()) {
     const double began = seconds_();
-    absl::StatusOr<std::optional<Example>> batch = Next();
+    const absl::StatusOr<const PrefetchedFeeds*> batch = Next();
     MESHWORK_RETURN_IF_ERROR(Mine(batch.status()));
-    if (!batch->has_value()) return EndEpoch();
+    if (*batch == nullptr) return EndEpoch();
     MESHWORK_RETURN_IF_ERROR(Step(**batch));
     epoch_seconds_ += seconds_() - began;
     MESHWORK_RETURN_IF_ERROR(Call(&Callback::OnStepEnd));
@@ -153,33 +157,56 @@ bool FitLoop::IsCut() const {
   return state_.stops() && (state_.is_interrupted_ || !is_done);
 }
 
-absl::StatusOr<std::optional<Example>> FitLoop::Next() {
-  if (options_.steps_per_epoch > 0 && state_.in_epoch_ >= options_.steps_per_epoch) return std::nullopt;
+void FitLoop::Walk(PipelineIterator batches) {
+  batches_ = std::move(batches);
+  is_empty_ = position_.empty();
+  ahead_->Start([this, walk = *batches_]() mutable { return Fetch(walk); });
+}
+
+absl::StatusOr<std::optional<NextFeeds>> FitLoop::Fetch(PipelineIterator& batches) {
+  reads_data_ = true;
+  NextFeeds next;
+  MESHWORK_ASSIGN_OR_RETURN(const std::optional<Example> batch, batches.Next());
+  if (!batch.has_value()) return std::nullopt;
+  if (ahead_->prefetches()) {
+    MESHWORK_ASSIGN_OR_RETURN(next.position, batches.Save());
+  }
+  reads_data_ = false;
+  MESHWORK_ASSIGN_OR_RETURN(next.feeds, internal::FeedsOf(*batch, options_.feeds, {}));
+  return next;
+}
+
+absl::StatusOr<const PrefetchedFeeds*> FitLoop::Next() {
+  if (options_.steps_per_epoch > 0 && state_.in_epoch_ >= options_.steps_per_epoch) return nullptr;
   for (;;) {
     if (!batches_.has_value()) {
-      MESHWORK_ASSIGN_OR_RETURN(batches_, data_.Begin(position_, walk_));
-      is_empty_ = position_.empty();
+      MESHWORK_ASSIGN_OR_RETURN(PipelineIterator batches, data_.Begin(position_, walk_));
+      Walk(std::move(batches));
     }
-    MESHWORK_ASSIGN_OR_RETURN(std::optional<Example> batch, batches_->Next());
-    if (batch.has_value()) {
+    const absl::StatusOr<const PrefetchedFeeds*> batch = ahead_->Next();
+    if (!batch.ok()) return reads_data_ ? batch.status() : Annotate(batch.status(), WhereNow());
+    if (*batch != nullptr) {
       is_empty_ = false;
+      if (ahead_->prefetches()) position_ = (*batch)->position;
       return batch;
     }
     if (is_empty_) return internal::NoBatchOf(data_);
-    if (options_.steps_per_epoch == 0) return std::nullopt;
+    if (options_.steps_per_epoch == 0) return nullptr;
     ++walk_;
     position_.clear();
     batches_.reset();
   }
 }
 
-absl::Status FitLoop::Step(const Example& batch) {
-  const std::string where = fmt::format("Fit: epoch {}, step {}: ", state_.epoch_ + 1, state_.in_epoch_ + 1);
-  absl::StatusOr<Feeds> feeds = internal::FeedsOf(batch, options_.feeds, state_.fed_);
-  if (!feeds.ok()) return Mine(Annotate(feeds.status(), where));
-  state_.feeds_ = *std::move(feeds);
-  const absl::StatusOr<StepResult> result = session_.Run(state_.feeds_);
-  if (!result.ok()) return Annotate(result.status(), where);
+std::string FitLoop::WhereNow() const {
+  return fmt::format("Fit: epoch {}, step {}: ", state_.epoch_ + 1, state_.in_epoch_ + 1);
+}
+
+absl::Status FitLoop::Step(const PrefetchedFeeds& batch) {
+  state_.feeds_ = batch.feeds;
+  for (const auto& [name, tensor] : state_.fed_) state_.feeds_[name] = tensor;
+  const absl::StatusOr<StepResult> result = session_.Run(state_.feeds_, batch.staged);
+  if (!result.ok()) return Annotate(result.status(), WhereNow());
   means_.Add(*result, ExamplesIn(session_.graph(), state_.feeds_));
   state_.last_ = ScalarsOf(*result);
   state_.logs_ = means_.Values();
@@ -226,7 +253,7 @@ absl::StatusOr<CheckpointNote> FitLoop::Note() const {
   const bool is_next = is_between_ && state_.in_epoch_ > 0,
              walks_next = is_next && options_.steps_per_epoch == 0;
   std::string position = walks_next ? "" : position_;
-  if (!walks_next && batches_.has_value()) {
+  if (!walks_next && batches_.has_value() && !ahead_->prefetches()) {
     MESHWORK_ASSIGN_OR_RETURN(position, batches_->Save());
   }
   History history = state_.history_;
@@ -271,8 +298,7 @@ absl::Status FitLoop::GoOnFrom(const CheckpointNote& note) {
   absl::StatusOr<PipelineIterator> batches = data_.Begin(position_, walk_);
   if (!batches.ok())
     return Annotate(batches.status(), fmt::format("Fit: the checkpoint of step {}: ", note.step));
-  batches_ = *std::move(batches);
-  is_empty_ = position_.empty();
+  Walk(*std::move(batches));
   return absl::OkStatus();
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "meshwork/train/fit.h"
 #include "meshwork/train/output_means.h"
+#include "meshwork/train/prefetch_to_device.h"
 
 namespace meshwork {
 
@@ -44,9 +46,14 @@ class FitLoop {
   absl::Status Begin();
   // What is left of the epoch; up to its end, or until something stops it.
   absl::Status TrainEpoch();
-  // The next batch; nothing at the end of the epoch.
-  absl::StatusOr<std::optional<Example>> Next();
-  absl::Status Step(const Example& batch);
+  // Goes on with this walk over the data.
+  void Walk(PipelineIterator batches);
+  // In the thread that fetches ahead, if there is one.
+  absl::StatusOr<std::optional<NextFeeds>> Fetch(PipelineIterator& batches);
+  // The next batch; null at the end of the epoch.
+  absl::StatusOr<const PrefetchedFeeds*> Next();
+  std::string WhereNow() const;
+  absl::Status Step(const PrefetchedFeeds& batch);
   absl::Status EndEpoch();
   // Whether the epoch is to be left before its end.
   bool IsCut() const;
@@ -67,11 +74,13 @@ class FitLoop {
   OutputMeans means_;
 
   int64_t walk_;          // over the data, counted from 0
-  std::string position_;  // in it, where there is no iterator yet
+  std::string position_;  // in it, where there is no iterator yet, or a thread fetches ahead
   std::optional<PipelineIterator> batches_;
-  bool is_empty_ = true;      // the walk, so far
-  bool is_between_ = false;   // the epoch has ended, the next one has not begun
-  double epoch_seconds_ = 0;  // of the steps of this epoch that are done
+  bool is_empty_ = true;                     // the walk, so far
+  bool is_between_ = false;                  // the epoch has ended, the next one has not begun
+  double epoch_seconds_ = 0;                 // of the steps of this epoch that are done
+  bool reads_data_ = false;                  // of Fetch; when it has failed: whether the data failed
+  std::unique_ptr<PrefetchToDevice> ahead_;  // the last: its thread calls Fetch
 };
 
 }  // namespace meshwork

@@ -13,6 +13,7 @@
 #include "meshwork/train/session_backend.h"
 #include "meshwork/train/session_graphs.h"
 #include "meshwork/train/session_impl.h"
+#include "meshwork/train/staged_feeds.h"
 
 namespace meshwork {
 
@@ -179,7 +180,17 @@ absl::StatusOr<RemeshReport> Session::TryRemesh(const absl::StatusOr<Graph>& gra
 absl::StatusOr<StepResult> Session::Run(const Feeds& feeds) {
   MESHWORK_ASSIGN_OR_RETURN(const OneCaller::Call call, Begin("Run"));
   MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
-  return WithoutExceptions(impl_->transport, [&] { return impl_->Run(feeds); });
+  return WithoutExceptions(impl_->transport, [&] { return impl_->Run({.feeds = feeds}); });
+}
+absl::StatusOr<StepResult> Session::Run(const Feeds& feeds, const StagedFeeds& staged) {
+  MESHWORK_ASSIGN_OR_RETURN(const OneCaller::Call call, Begin("Run"));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
+  return WithoutExceptions(impl_->transport,
+                           [&] { return impl_->Run({.feeds = feeds, .staged = staged.AmongThem(feeds)}); });
+}
+absl::StatusOr<StagedFeeds> Session::NewStagedFeeds() const {
+  MESHWORK_ASSIGN_OR_RETURN(const OneCaller::Call call, Begin("NewStagedFeeds"));
+  return StagedFeeds(impl_->backend->memory());
 }
 absl::StatusOr<StepResult> Session::Evaluate(const Feeds& feeds, const std::vector<std::string>& outputs) {
   MESHWORK_ASSIGN_OR_RETURN(const OneCaller::Call call, Begin("Evaluate"));

@@ -54,6 +54,7 @@
 namespace meshwork {
 
 class Backend;
+class StagedFeeds;
 struct DomainState;
 
 struct SessionOptions {
@@ -118,6 +119,11 @@ class Session {
   // runs out (ResourceExhausted), or another domain is lost. With options.executor.atomic the variables are as they
   // were after these, too; without, they hold no usable values.
   absl::StatusOr<StepResult> Run(const Feeds& feeds);
+  // The same step, and the same numbers. Tensors of `feeds` that `staged` holds (train/staged_feeds.h) are not copied to the
+  // device again. Errors, besides: `staged` is of a session on another device.
+  absl::StatusOr<StepResult> Run(const Feeds& feeds, const StagedFeeds& staged);
+  // Stages feeds of this session, also after Remesh. Nothing is staged in it as yet.
+  absl::StatusOr<StagedFeeds> NewStagedFeeds() const;
   // The outputs as they are outside of training: nothing is updated, and WhenTraining (ops/cast.h) is its second operand.
   // `outputs`: which ones; all if there are none. Only what they need is computed, and only the inputs that they need
   // have to be fed: predictions need no labels. Other inputs of the program may be fed, too, and are not looked at.

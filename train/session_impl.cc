@@ -239,9 +239,9 @@ absl::StatusOr<BoundStep> Session::Impl::Bind(StepMemory memory, Kind kind) {
   return bound;
 }
 
-absl::StatusOr<StepResult> Session::Impl::Run(const Feeds& feeds) {
+absl::StatusOr<StepResult> Session::Impl::Run(StepMemory memory) {
   const double waited = TakeInputWait();
-  MESHWORK_ASSIGN_OR_RETURN(BoundStep step, Bind({.feeds = feeds}, {}));
+  MESHWORK_ASSIGN_OR_RETURN(BoundStep step, Bind(std::move(memory), {}));
   MESHWORK_RETURN_IF_ERROR(step.Run());
   input.Add(waited);
   return StepResult(step.outputs(), step.distributed_outputs());

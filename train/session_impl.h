@@ -99,7 +99,7 @@ struct Session::Impl {
   // A step on this memory, for the rows that are fed, with all outputs. Its program is compiled when it first comes. In
   // all domains or in none.
   absl::StatusOr<BoundStep> Bind(StepMemory memory, Kind kind);
-  absl::StatusOr<StepResult> Run(const Feeds& feeds);
+  absl::StatusOr<StepResult> Run(StepMemory memory);
   absl::StatusOr<StepResult> Evaluate(const Feeds& feeds, std::vector<std::string> outputs,
                                       Mode mode = Mode::kEvaluate);
   absl::StatusOr<StepResult> Predict(const Feeds& feeds, std::vector<std::string> outputs);

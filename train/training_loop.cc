@@ -9,6 +9,7 @@
 #include "meshwork/runtime/transport.h"
 #include "meshwork/train/checkpoints.h"
 #include "meshwork/train/data_position.h"
+#include "meshwork/train/prefetch_to_device.h"
 #include "meshwork/train/pulse.h"
 #include "meshwork/train/step_log.h"
 
@@ -32,6 +33,7 @@ class Trainer {
   // Takes the folder, and what is there.
   absl::Status Start(const ModelFn& model, const Graph& trained, const TrainingPlace& place) {
     began_ = config_.seconds();
+    MESHWORK_ASSIGN_OR_RETURN(ahead_, PrefetchToDevice::Create(session_));
     if (eval_ != nullptr) {
       MESHWORK_ASSIGN_OR_RETURN(evaluation_,
                                 EvaluationHere::Create(model, trained, session_, config_.session));
@@ -78,15 +80,17 @@ class Trainer {
     options.epoch = position_.epoch;
     options.first_batch = position_.batch;
     options.rows = [this](int64_t rows) { return session_.RowsHere(rows); };
-    for (const Batch& batch : train_.input.dataset.Batches(options)) {
-      MESHWORK_RETURN_IF_ERROR(Step(batch));
-      if (IsOver()) break;
+    ahead_->Start(FeedsOfBatches(train_.input.dataset.Batches(options), train_.input.feeds));
+    while (!IsOver()) {
+      MESHWORK_ASSIGN_OR_RETURN(const PrefetchedFeeds* const batch, ahead_->Next());
+      if (batch == nullptr) break;
+      MESHWORK_RETURN_IF_ERROR(Step(*batch));
     }
     return absl::OkStatus();
   }
 
-  absl::Status Step(const Batch& batch) {
-    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session_.Run(train_.input.feeds(batch)));
+  absl::Status Step(const PrefetchedFeeds& batch) {
+    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session_.Run(batch.feeds, batch.staged));
     ++step_;
     position_.Advance(train_.input);
     last_.metrics = ScalarsOf(result);
@@ -153,6 +157,7 @@ class Trainer {
   Evaluation evaluated_{.global_step = -1, .metrics = {}};
   double began_ = 0;
   std::optional<double> evaluation_began_;
+  std::unique_ptr<PrefetchToDevice> ahead_;
 };
 
 }  // namespace

@@ -31,13 +31,15 @@ absl::StatusOr<GpuOptions> ParseOptions(int argc, const char* const* argv) {
       "Times on a GPU: a product of matrices in bf16 beside cuBLASLt's; a chain of elementwise ops beside the\n"
       "driver's copy; a training step of the MNIST MLP (784-700-500-10, Adam) on meshes of logical devices, and of a\n"
       "transformer of the size of GPT-2 (bf16, Adam). A training step is fed from the host's memory, and ends when its\n"
-      "loss is there. All take turns, a round of steps each.");
+      "loss is there. All take turns, a round of steps each. A name that ends in /prefetch is the MLP in a training loop\n"
+      "whose next batch is copied while a step runs (train/prefetch_to_device.h).");
   flags.Text("works", "a list with spaces", &works);
   flags.Text("devices", "cuda, or cuda:N", &o.devices);
   flags.Text("meshes", "of the MLP, a list with spaces; the first is what the others are compared with",
              &meshes);
   flags.Text("batches", "of the MLP, a list with spaces", &batches);
   flags.Choice("precision", "of the MLP's products", &o.precision, {"f32", "tf32"});
+  flags.Choice("prefetch", "times the MLP with prefetched batches, too", &o.prefetch, {"on", "off"});
   flags.Int("size", "of the matrices", &o.size, 1, kMost);
   flags.Int("elements", "of the chain", &o.elements, 1024, kMost);
   flags.Int("gpt-batch", "sequences per step", &o.gpt_batch, 1, kMost);
@@ -111,9 +113,9 @@ struct Timed {
   std::vector<double> rounds = {};  // seconds of a step
 };
 
-// The floor of a work, or what its mesh is compared with.
+// What a work is compared with.
 std::string BesideOf(const GpuWork& work, const std::vector<GpuWork>& works) {
-  if (!work.floor.empty()) return work.floor;
+  if (!work.beside.empty()) return work.beside;
   const std::string model = work.name.substr(0, work.name.rfind('/'));
   for (const GpuWork& other : works)
     if (other.name.substr(0, other.name.rfind('/')) == model) return other.name;
@@ -132,7 +134,7 @@ absl::Status Main(const GpuOptions& o) {
       MESHWORK_ASSIGN_OR_RETURN(timed[work.name].rounds.emplace_back(), Round(work, o.seconds, loss));
     }
   nlohmann::ordered_json json = {{"devices", o.devices}, {"works", nlohmann::json::array()}};
-  fmt::print("{:<28} {:>10} {:>10} {:>10} {:>9}  {}\n", "", "ms", "TFLOP/s", "GB/s", "ratio", "to");
+  fmt::print("{:<34} {:>10} {:>10} {:>10} {:>9}  {}\n", "", "ms", "TFLOP/s", "GB/s", "ratio", "to");
   for (const GpuWork& work : works) {
     const std::string beside = BesideOf(work, works);
     std::vector<double> ratios;

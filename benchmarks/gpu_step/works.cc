@@ -35,15 +35,22 @@ absl::StatusOr<Mesh> MeshOf(const std::string& text) {
   return mesh;
 }
 
-// A training that is fed host tensors, and gives its loss to the host.
+// A training that is fed host tensors, and gives its loss to the host. With `prefetches` its feeds are copied to the GPU while
+// the step before runs. Both cycle over the data.
 absl::StatusOr<GpuWork> Training(const GpuOptions& o, std::string name, const Graph& graph,
-                                 std::vector<Feeds> data) {
+                                 std::shared_ptr<const std::vector<Feeds>> data, bool prefetches = false) {
   GpuWork work{.name = std::move(name), .flops = FlopsOfAll(graph)};
   MESHWORK_ASSIGN_OR_RETURN(Session made, Session::Create(graph, OptionsOf(o)));
   const auto session = std::make_shared<Session>(std::move(made));
-  work.step = [session, data = std::move(data), steps = int64_t{0}]() mutable -> absl::StatusOr<double> {
-    MESHWORK_ASSIGN_OR_RETURN(const StepResult result,
-                              session->Run(data[static_cast<size_t>(steps++ % kBatches)]));
+  MESHWORK_ASSIGN_OR_RETURN(std::shared_ptr<PrefetchToDevice> ahead,
+                            PrefetchToDevice::Create(*session, prefetches));
+  ahead->Start(
+      [data = std::move(data), next = size_t{0}]() mutable -> absl::StatusOr<std::optional<NextFeeds>> {
+        return NextFeeds{(*data)[next++ % data->size()]};
+      });
+  work.step = [session, ahead = std::move(ahead)]() -> absl::StatusOr<double> {
+    MESHWORK_ASSIGN_OR_RETURN(const PrefetchedFeeds* const batch, ahead->Next());
+    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session->Run(batch->feeds, batch->staged));
     return result.scalar("loss");
   };
   work.profile = [session] { return session->Profile(); };
@@ -74,7 +81,7 @@ absl::StatusOr<GpuWork> Matmul(const GpuOptions& o) {
   };
   graph.Output("y", MatMul(random("a"), random("b")));
   MESHWORK_ASSIGN_OR_RETURN(GpuWork work, OnDevice(o, fmt::format("matmul/{}", o.size), graph));
-  work.floor = "cublaslt";
+  work.beside = "cublaslt";
   return work;
 }
 
@@ -87,34 +94,42 @@ absl::StatusOr<GpuWork> Chain(const GpuOptions& o) {
   graph.Output("y", Relu(a * b + 0.5) * Sigmoid(a) - b * b);
   MESHWORK_ASSIGN_OR_RETURN(GpuWork work, OnDevice(o, fmt::format("chain/{}", o.elements), graph));
   work.bytes = 3.0 * 4 * static_cast<double>(o.elements);
-  work.floor = "copy";
+  work.beside = "copy";
   return work;
 }
 
-absl::StatusOr<GpuWork> Mlp(const GpuOptions& o, int64_t batch, const std::string& on) {
+// Without, and with prefetching.
+absl::StatusOr<std::vector<GpuWork>> Mlp(const GpuOptions& o, int64_t batch, const std::string& on) {
   MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(on));
   Graph graph(mesh);
   BuildMlp(graph, batch, {}, Adam({.learning_rate = 1e-3}));
-  std::vector<Feeds> data;
+  const auto data = std::make_shared<std::vector<Feeds>>();
   for (int64_t b = 0; b < kBatches; ++b) {
     Random random(/*seed=*/2, static_cast<uint64_t>(b));
     std::vector<float> images(static_cast<size_t>(batch * 784));
     std::vector<int32_t> labels(static_cast<size_t>(batch));
     for (float& pixel : images) pixel = static_cast<float>(random.Uniform());
     for (int32_t& label : labels) label = static_cast<int32_t>(random.Below(10));
-    data.push_back({{"images", Tensor::From<float>({batch, 784}, images)},
-                    {"labels", Tensor::From<int32_t>({batch}, labels)}});
+    data->push_back({{"images", Tensor::From<float>({batch, 784}, images)},
+                     {"labels", Tensor::From<int32_t>({batch}, labels)}});
   }
-  return Training(o, fmt::format("mlp/{}/{}", batch, on), graph, std::move(data));
+  std::vector<GpuWork> works;
+  const std::string name = fmt::format("mlp/{}/{}", batch, on);
+  MESHWORK_ASSIGN_OR_RETURN(works.emplace_back(), Training(o, name, graph, data));
+  if (o.prefetch == "off") return works;
+  MESHWORK_ASSIGN_OR_RETURN(works.emplace_back(),
+                            Training(o, name + "/prefetch", graph, data, /*prefetches=*/true));
+  works.back().beside = name;
+  return works;
 }
 
 absl::StatusOr<GpuWork> GptStep(const GpuOptions& o) {
   Graph graph(Mesh::VirtualCpus("batch=1").value());
   BuildGpt(graph, o.gpt, o.gpt_batch, Adam({.learning_rate = 1e-3}));
-  std::vector<Feeds> data;
+  const auto data = std::make_shared<std::vector<Feeds>>();
   for (int64_t b = 0; b < kBatches; ++b)
-    data.push_back({{"tokens", RandomTokens(o.gpt, o.gpt_batch, static_cast<uint64_t>(2 * b))},
-                    {"targets", RandomTokens(o.gpt, o.gpt_batch, static_cast<uint64_t>(2 * b + 1))}});
+    data->push_back({{"tokens", RandomTokens(o.gpt, o.gpt_batch, static_cast<uint64_t>(2 * b))},
+                     {"targets", RandomTokens(o.gpt, o.gpt_batch, static_cast<uint64_t>(2 * b + 1))}});
   return Training(o, fmt::format("gpt/{}", o.gpt_batch), graph, std::move(data));
 }
 
@@ -136,7 +151,10 @@ absl::StatusOr<std::vector<GpuWork>> MakeWorks(const GpuOptions& o) {
       MESHWORK_RETURN_IF_ERROR(add(CopyFloor(o)));
     } else if (which == "mlp") {
       for (const int64_t batch : o.batches)
-        for (const std::string& mesh : o.meshes) MESHWORK_RETURN_IF_ERROR(add(Mlp(o, batch, mesh)));
+        for (const std::string& mesh : o.meshes) {
+          MESHWORK_ASSIGN_OR_RETURN(const std::vector<GpuWork> both, Mlp(o, batch, mesh));
+          works.insert(works.end(), both.begin(), both.end());
+        }
     } else if (which == "gpt") {
       MESHWORK_RETURN_IF_ERROR(add(GptStep(o)));
     } else {

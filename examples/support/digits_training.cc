@@ -1,6 +1,7 @@
 #include "examples/support/digits_training.h"
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -85,6 +86,7 @@ class Trainer {
   }
 
   absl::StatusOr<TrainLog> Run(bool test_before) {
+    MESHWORK_ASSIGN_OR_RETURN(ahead_, PrefetchToDevice::Create(session_));
     training_.PrintFrom();
     log_.steps_before = position_.step;
     if (test_before && position_.step == 0) {
@@ -136,26 +138,30 @@ class Trainer {
     const Averages& before = position_.train;
     if (position_.batch > 0)
       progress.Resume(position_.batch, before.examples(), before.mean().loss, before.mean().accuracy);
-    for (const Batch& batch : data_.digits.train.Batches(batches_)) {
-      MESHWORK_RETURN_IF_ERROR(Step(batch, progress));
+    ahead_->Start(FeedsOfBatches(data_.digits.train.Batches(batches_),
+                                 [this](const Batch& batch) { return FeedsOf(model_, batch); }));
+    while (true) {
+      MESHWORK_ASSIGN_OR_RETURN(const PrefetchedFeeds* const batch, ahead_->Next());
+      if (batch == nullptr) break;
+      MESHWORK_RETURN_IF_ERROR(Step(*batch, progress));
       if (IsDone() || !training_.goes_on()) break;
     }
     return absl::OkStatus();
   }
 
-  absl::Status Step(const Batch& batch, ProgressReporter& progress) {
+  absl::Status Step(const PrefetchedFeeds& batch, ProgressReporter& progress) {
     if (log_.steps.empty()) log_.startup_seconds = SecondsSinceProcessStart();
-    const Feeds feeds = FeedsOf(model_, batch);
+    const int64_t rows = batch.feeds.at("labels").shape()[0];
     const Clock::time_point start = Clock::now();
-    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session_.Run(feeds));
-    if (batch.rows() == options_.batch_size) log_.step_seconds.push_back(SecondsSince(start));
+    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session_.Run(batch.feeds, batch.staged));
+    if (rows == options_.batch_size) log_.step_seconds.push_back(SecondsSince(start));
     MESHWORK_ASSIGN_OR_RETURN(const Measures measures, MeasuresOf(result));
     ++position_.step;
     ++position_.batch;
-    MESHWORK_RETURN_IF_ERROR(CheckLoss(session_, feeds, position_.step, measures.loss, options_.run));
-    position_.train.Add(measures, batch.rows());
+    MESHWORK_RETURN_IF_ERROR(CheckLoss(session_, batch.feeds, position_.step, measures.loss, options_.run));
+    position_.train.Add(measures, rows);
     log_.steps.push_back(measures);
-    progress.Step(batch.rows(), measures.loss, measures.accuracy);
+    progress.Step(rows, measures.loss, measures.accuracy);
     summaries_.Step(position_.step, measures.loss, measures.accuracy);
     return training_.AfterStep(position_.step, [&] { return Facts(); });
   }
@@ -169,6 +175,7 @@ class Trainer {
   Position position_;
   BatchOptions batches_;
   TrainLog log_;
+  std::unique_ptr<PrefetchToDevice> ahead_;
 };
 
 }  // namespace

@@ -158,14 +158,19 @@ absl::StatusOr<TrainLog> Train(Session& session, const std::string& text, const 
             {"learning_rate", fmt::format("{}", o.learning_rate)}};
   };
   const RowRange rows = session.RowsHere(o.batch);
+  MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<PrefetchToDevice> ahead, PrefetchToDevice::Create(session));
+  ahead->Start([&, next = step]() mutable -> absl::StatusOr<std::optional<NextFeeds>> {
+    if (next == o.steps) return std::nullopt;
+    return NextFeeds{.feeds = DrawExamples(text, o, next++, rows)};
+  });
   while (step < o.steps && training.goes_on()) {
-    const Feeds feeds = DrawExamples(text, o, step, rows);
+    MESHWORK_ASSIGN_OR_RETURN(const PrefetchedFeeds* const batch, ahead->Next());
     if (log.losses.empty()) log.startup_seconds = SecondsSinceProcessStart();
     const Clock::time_point start = Clock::now();
-    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Run(feeds));
+    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Run(batch->feeds, batch->staged));
     log.step_seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
     MESHWORK_ASSIGN_OR_RETURN(log.losses.emplace_back(), result.scalar("loss"));
-    MESHWORK_RETURN_IF_ERROR(CheckLoss(session, feeds, step + 1, log.losses.back(), o.run));
+    MESHWORK_RETURN_IF_ERROR(CheckLoss(session, batch->feeds, step + 1, log.losses.back(), o.run));
     mean.Add(log.losses.back(), o.batch);
     progress.Step(o.batch, log.losses.back());
     MESHWORK_RETURN_IF_ERROR(training.AfterStep(++step, facts));

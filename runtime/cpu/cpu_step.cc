@@ -177,7 +177,9 @@ void CpuStep::RunOnce(const Level& level) {
     for (const std::unique_ptr<Level>& body : bodies) RunOnce(*body);
 }
 
-absl::Status CpuStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
+// Host tensors are read where they are, so nothing is staged.
+absl::Status CpuStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs,
+                          std::span<const std::byte* const> /*staged*/) {
   if (options_.transport != nullptr) MESHWORK_RETURN_IF_ERROR(made_.Check("Run"));
   // No instruction has a feed as its target, unless an output replaces it.
   for (size_t a = 0; a < feed_buffers_.size(); ++a)

@@ -35,7 +35,8 @@ class CpuStep : public PreparedStep {
   CpuStep(const CpuStep&) = delete;
   CpuStep& operator=(const CpuStep&) = delete;
 
-  absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) override;
+  absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs,
+                   std::span<const std::byte* const> staged) override;
   bool wrote_spares() const override { return wrote_spares_; }
   ExecutorMemory memory() const override { return MemoryOf(schedule_); }
   meshwork::Profile Profile() const override;

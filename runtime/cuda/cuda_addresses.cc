@@ -15,7 +15,8 @@ CUdeviceptr AddressAt(const CudaBases& bases, const DeviceAddress& address) {
 }
 
 CudaBases BasesOfStep(const CudaLevel& root, const CudaOwnMemory& own, std::vector<DTensor>& variables,
-                      std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
+                      std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs,
+                      std::span<const std::byte* const> staged) {
   CudaBases bases(root.plan->storages.size(), 0);
   for (size_t s = 0; s < bases.size(); ++s) {
     const Storage& storage = root.plan->storages[s];
@@ -40,6 +41,8 @@ CudaBases BasesOfStep(const CudaLevel& root, const CudaOwnMemory& own, std::vect
         if (index < outputs.size()) bases[s] = AddressOf(outputs[index]);
         break;
     }
+    if (storage.kind == Storage::Kind::kHostFeed && index < staged.size() && staged[index] != nullptr)
+      bases[s] = AddressOf(staged[index]);
     // Nobody has asked for it.
     if (storage.kind == Storage::Kind::kHostOutput && (index >= outputs.size() || outputs[index] == nullptr))
       bases[s] = 0;

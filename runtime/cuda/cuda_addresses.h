@@ -24,10 +24,11 @@ struct CudaOwnMemory {
   CUdeviceptr arena = 0, constants = 0;
 };
 
-// Of a step's plan. `feeds` and `outputs` as for PreparedStep::Run; those that they have not are nowhere, and so are host
-// outputs that nobody wants.
+// Of a step's plan. `feeds`, `outputs` and `staged` as for PreparedStep::Run; those that they have not are nowhere, and so
+// are host outputs that nobody wants.
 CudaBases BasesOfStep(const CudaLevel& root, const CudaOwnMemory& own, std::vector<DTensor>& variables,
-                      std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs);
+                      std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs,
+                      std::span<const std::byte* const> staged);
 // Of a loop's body. `outside`: of the level that has the loop.
 CudaBases BasesOfBody(const CudaLevel& body, const CudaOwnMemory& own, const LoopLaunch& loop,
                       const CudaBases& outside);

@@ -2,6 +2,7 @@
 #include "meshwork/runtime/cuda/cuda_memory.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cuda/cuda_buffer.h"
+#include "meshwork/runtime/cuda/host_copier.h"
 
 namespace meshwork {
 namespace {
@@ -41,39 +43,44 @@ class CudaMemory : public Memory {
   bool is_host() const override { return false; }
 
   absl::Status Upload(const BoxCopy& box, int64_t size, const std::byte* host, std::byte* to) override {
-    const std::lock_guard lock(mutex_);
-    return InPieces(box, size, [&](int64_t begin, int64_t end) -> absl::Status {
-      std::vector<DeviceRun> runs;
-      std::byte* staged = staging_.data();
-      box.ForRuns(begin, end, [&](int64_t from, int64_t offset, int64_t count) {
-        std::memcpy(staged, host + from * size, static_cast<size_t>(count * size));
-        staged += count * size;
-        Append(runs, offset, count);
-      });
-      return CopyRuns(runs, size, [&](const DeviceRun& run, std::byte* at) {
-        return CopyToDevice(*stream_, AddressOf(to + run.offset * size), at, run.count * size);
-      });
+    return Copy(box, size, [&](int64_t piece) -> absl::Status {
+      for (int64_t begin = 0, number = 0; begin < box.elements(); begin += piece, ++number) {
+        const Half& half = halves_[number % 2];
+        if (number >= 2) MESHWORK_RETURN_IF_ERROR(half.copied->Synchronize());
+        MESHWORK_RETURN_IF_ERROR(
+            UploadPiece(box, size, host, to, begin, std::min(begin + piece, box.elements()), half.data));
+        if (begin + 2 * piece < box.elements()) MESHWORK_RETURN_IF_ERROR(half.copied->Record(*stream_));
+      }
+      return absl::OkStatus();
     });
   }
 
+  // Each piece is on its way while the one before it is copied out of the staging memory.
   absl::Status Download(const BoxCopy& box, int64_t size, const std::byte* from, std::byte* host) override {
-    const std::lock_guard lock(mutex_);
-    return InPieces(box, size, [&](int64_t begin, int64_t end) -> absl::Status {
-      std::vector<DeviceRun> runs;
-      box.ForRuns(begin, end, [&](int64_t offset, int64_t, int64_t count) { Append(runs, offset, count); });
-      MESHWORK_RETURN_IF_ERROR(CopyRuns(runs, size, [&](const DeviceRun& run, std::byte* at) {
-        return CopyToHost(*stream_, at, AddressOf(from + run.offset * size), run.count * size);
-      }));
-      const std::byte* staged = staging_.data();
-      box.ForRuns(begin, end, [&](int64_t, int64_t to, int64_t count) {
-        std::memcpy(host + to * size, staged, static_cast<size_t>(count * size));
-        staged += count * size;
-      });
+    return Copy(box, size, [&](int64_t piece) -> absl::Status {
+      for (int64_t begin = 0, number = 0; begin < box.elements() + piece; begin += piece, ++number) {
+        if (begin < box.elements()) {
+          const Half& half = halves_[number % 2];
+          MESHWORK_RETURN_IF_ERROR(
+              DownloadPiece(box, size, from, begin, std::min(begin + piece, box.elements()), half.data));
+          MESHWORK_RETURN_IF_ERROR(half.copied->Record(*stream_));
+        }
+        if (number == 0) continue;
+        const Half& before = halves_[(number - 1) % 2];
+        MESHWORK_RETURN_IF_ERROR(before.copied->Synchronize());
+        CopyOut(box, size, before.data, begin - piece, std::min(begin, box.elements()), host);
+      }
       return absl::OkStatus();
     });
   }
 
  private:
+  // Half of the staging memory.
+  struct Half {
+    std::byte* data = nullptr;
+    std::unique_ptr<const CudaEvent> copied;
+  };
+
   static CUdeviceptr AddressOf(const std::byte* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
   static void Append(std::vector<DeviceRun>& runs, int64_t offset, int64_t count) {
@@ -81,39 +88,90 @@ class CudaMemory : public Memory {
     else runs.push_back({offset, count});
   }
 
-  // Calls move(begin, end) for ranges of the box's elements that fit into the staging memory.
+  // Calls move(piece), where so many elements fit into a half, and waits for all copies, also if it fails: they use the
+  // staging memory.
   template <typename F>
-  absl::Status InPieces(const BoxCopy& box, int64_t size, F&& move) {
+  absl::Status Copy(const BoxCopy& box, int64_t size, F&& move) {
+    // In a child of a fork somebody may hold the mutex for ever.
+    MESHWORK_RETURN_IF_ERROR(CudaContext::Scope(stream_->context()).status());
     if (box.elements() == 0) return absl::OkStatus();
-    const int64_t piece = std::max<int64_t>(options_.staging_bytes / size, 1);
-    if (staging_.bytes() < piece * size) {
-      MESHWORK_ASSIGN_OR_RETURN(staging_, PinnedBuffer::Allocate(stream_->shared_context(), piece * size));
+    const std::lock_guard lock(mutex_);
+    const int64_t piece = std::max<int64_t>(options_.staging_bytes / 2 / size, 1);
+    MESHWORK_RETURN_IF_ERROR(Reserve(piece * size));
+    const absl::Status status = move(piece);
+    const absl::Status waited = stream_->Drain();
+    return status.ok() ? waited : status;
+  }
+
+  // `bytes`: of a half.
+  absl::Status Reserve(int64_t bytes) {
+    for (Half& half : halves_) {
+      if (half.copied != nullptr) continue;
+      MESHWORK_ASSIGN_OR_RETURN(half.copied, CudaEvent::Create(stream_->shared_context()));
     }
-    for (int64_t begin = 0; begin < box.elements(); begin += piece)
-      MESHWORK_RETURN_IF_ERROR(move(begin, std::min(begin + piece, box.elements())));
+    if (staging_.bytes() < 2 * bytes) {
+      MESHWORK_ASSIGN_OR_RETURN(staging_, PinnedBuffer::Allocate(stream_->shared_context(), 2 * bytes));
+    }
+    halves_[0].data = staging_.data();
+    halves_[1].data = staging_.data() + bytes;
     return absl::OkStatus();
   }
 
-  // Calls copy(run, its place in the staging memory) for each run, and waits for the copies, also if one fails: they
-  // use the staging memory.
-  template <typename F>
-  absl::Status CopyRuns(const std::vector<DeviceRun>& runs, int64_t size, F&& copy) {
-    absl::Status status;
-    std::byte* at = staging_.data();
-    for (const DeviceRun& run : runs) {
-      status = copy(run, at);
-      if (!status.ok()) break;
-      at += run.count * size;
+  absl::Status UploadPiece(const BoxCopy& box, int64_t size, const std::byte* host, std::byte* to,
+                           int64_t begin, int64_t end, std::byte* staged) {
+    if (box.contiguous()) {
+      const CUdeviceptr device = AddressOf(to + (box.to_offset() + begin) * size);
+      const HostCopy copy{staged, host + (box.from_offset() + begin) * size, (end - begin) * size};
+      return copier_.Stage({&copy, 1}, [&](size_t, int64_t first, int64_t bytes) {
+        return CopyToDevice(*stream_, device + static_cast<CUdeviceptr>(first), staged + first, bytes);
+      });
     }
-    const absl::Status waited = stream_->Drain();
-    return status.ok() ? waited : status;
+    std::vector<DeviceRun> runs;
+    std::byte* at = staged;
+    box.ForRuns(begin, end, [&](int64_t from, int64_t offset, int64_t count) {
+      std::memcpy(at, host + from * size, static_cast<size_t>(count * size));
+      at += count * size;
+      Append(runs, offset, count);
+    });
+    for (const DeviceRun& run : runs) {
+      MESHWORK_RETURN_IF_ERROR(
+          CopyToDevice(*stream_, AddressOf(to + run.offset * size), staged, run.count * size));
+      staged += run.count * size;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status DownloadPiece(const BoxCopy& box, int64_t size, const std::byte* from, int64_t begin,
+                             int64_t end, std::byte* staged) {
+    std::vector<DeviceRun> runs;
+    box.ForRuns(begin, end, [&](int64_t offset, int64_t, int64_t count) { Append(runs, offset, count); });
+    for (const DeviceRun& run : runs) {
+      MESHWORK_RETURN_IF_ERROR(
+          CopyToHost(*stream_, staged, AddressOf(from + run.offset * size), run.count * size));
+      staged += run.count * size;
+    }
+    return absl::OkStatus();
+  }
+
+  void CopyOut(const BoxCopy& box, int64_t size, const std::byte* staged, int64_t begin, int64_t end,
+               std::byte* host) {
+    if (box.contiguous()) {
+      const HostCopy copy{host + (box.to_offset() + begin) * size, staged, (end - begin) * size};
+      return copier_.Copy({&copy, 1});
+    }
+    box.ForRuns(begin, end, [&](int64_t, int64_t to, int64_t count) {
+      std::memcpy(host + to * size, staged, static_cast<size_t>(count * size));
+      staged += count * size;
+    });
   }
 
   const std::shared_ptr<const CudaStream> stream_;
   const CudaMemoryOptions options_;
   const std::string name_;
-  std::mutex mutex_;  // of the staging memory
+  std::mutex mutex_;  // of what follows
   PinnedBuffer staging_;
+  std::array<Half, 2> halves_;
+  HostCopier copier_;
 };
 
 }  // namespace

@@ -3,7 +3,10 @@
 //   MESHWORK_ASSIGN_OR_RETURN(const std::shared_ptr<Memory> memory, MakeCudaMemory(context));
 //   const DTensor x = Pack(tensor, layout, memory);
 //
-// Uploads and downloads go through pinned memory, in pieces: elements that lie side by side on the GPU are one copy.
+// Uploads and downloads go through pinned memory, in pieces: elements that lie side by side on the GPU are one copy. There is
+// room for two pieces, so that one is transferred while the process copies the other one; large pieces whose elements lie side
+// by side in the process, too, are copied by several threads (runtime/cuda/host_copier.h). They have a stream of their own,
+// which waits for no step.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +23,8 @@
 namespace meshwork {
 
 struct CudaMemoryOptions {
-  // Pinned memory, which is allocated by the first copy. At least one element.
-  int64_t staging_bytes = int64_t{8} << 20;
+  // Pinned memory, for two pieces, which is allocated by the first copy. At least two elements.
+  int64_t staging_bytes = int64_t{16} << 20;
 };
 
 // Its allocations are 256-byte aligned and complete on return, so that all streams may use them; the last reference to

@@ -173,7 +173,7 @@ absl::Status CudaStep::RunOnce() {
                                         .profiler = profiler_.get(),
                                         .blocking = is_blocking_,
                                         .remotes = remotes_.get()});
-  MESHWORK_RETURN_IF_ERROR(launcher_->EnqueueOnce(root_, BasesOfStep(root_, own(), variables_, {}, {})));
+  MESHWORK_RETURN_IF_ERROR(launcher_->EnqueueOnce(root_, BasesOfStep(root_, own(), variables_, {}, {}, {})));
   return stream_->Synchronize();
 }
 
@@ -215,9 +215,10 @@ int64_t CudaStep::BytesOf(const std::vector<HostTensor>& tensors) {
   return bytes;
 }
 
-absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
+absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs,
+                           std::span<const std::byte* const> staged) {
   MESHWORK_RETURN_IF_ERROR(made_.Check("CudaBackend"));
-  absl::Status status = TryRun(feeds, outputs);
+  absl::Status status = TryRun(feeds, outputs, staged);
   // Nobody shall go on with what this step leaves.
   if (!status.ok() && remotes_ != nullptr) remotes_->Abort(status);
   return status;
@@ -231,13 +232,14 @@ absl::Status CudaStep::PassFence() {
   return absl::OkStatus();
 }
 
-absl::Status CudaStep::TryRun(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
+absl::Status CudaStep::TryRun(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs,
+                              std::span<const std::byte* const> staged) {
   launcher_->ForgetDifference();
   MESHWORK_RETURN_IF_ERROR(PassFence());
   if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->Start());
   MESHWORK_ASSIGN_OR_RETURN(Binding* const binding,
-                            FindBinding(BasesOfStep(root_, own(), variables_, feeds, outputs)));
-  absl::Status ran = Enqueue(*binding, feeds);
+                            FindBinding(BasesOfStep(root_, own(), variables_, feeds, outputs, staged)));
+  absl::Status ran = Enqueue(*binding, feeds, staged);
   if (ran.ok()) ran = NamingFault(launcher_->Await(), "Run");
   if (!ran.ok() && remotes_ != nullptr) remotes_->Abort(ran);
   // What was enqueued uses memory that the caller may free, or write, from here on; and pinned memory, which the next step
@@ -253,12 +255,11 @@ absl::Status CudaStep::TryRun(std::span<const std::byte* const> feeds, std::span
   return launcher_->difference();
 }
 
-absl::Status CudaStep::Enqueue(const Binding& binding, std::span<const std::byte* const> feeds) {
+absl::Status CudaStep::Enqueue(const Binding& binding, std::span<const std::byte* const> feeds,
+                               std::span<const std::byte* const> staged) {
   // Feeds lie in the arena, too.
   if (options_.poison_padding) MESHWORK_RETURN_IF_ERROR(Poison(binding.bases));
-  MESHWORK_RETURN_IF_ERROR(EnqueueFeeds(binding.bases, feeds));
-  if (profiler_ != nullptr)
-    MESHWORK_RETURN_IF_ERROR(profiler_->Copied(/*is_input=*/true, BytesOf(host_feeds_)));
+  MESHWORK_RETURN_IF_ERROR(EnqueueFeeds(binding.bases, feeds, staged));
   if (is_blocking_) MESHWORK_RETURN_IF_ERROR(stream_->Synchronize());
   for (size_t s = 0; s < sections_.size(); ++s) {
     const absl::Status launched = binding.graphs[s].has_value() ? binding.graphs[s]->Launch(*stream_)
@@ -280,14 +281,21 @@ absl::Status CudaStep::Poison(const CudaBases& bases) {
   return absl::OkStatus();
 }
 
-absl::Status CudaStep::EnqueueFeeds(const CudaBases& bases, std::span<const std::byte* const> feeds) {
+absl::Status CudaStep::EnqueueFeeds(const CudaBases& bases, std::span<const std::byte* const> feeds,
+                                    std::span<const std::byte* const> staged) {
+  std::vector<HostTensor> copied;
   std::vector<HostCopy> copies;
-  for (const HostTensor& feed : host_feeds_)
-    copies.push_back({pinned_.data() + feed.offset, feeds[static_cast<size_t>(feed.index)], feed.bytes});
-  return copier_.Stage(copies, [&](size_t i, int64_t first, int64_t bytes) {
-    return CopyToDevice(*stream_, bases[host_feeds_[i].storage] + static_cast<CUdeviceptr>(first),
+  for (const HostTensor& feed : host_feeds_) {
+    const auto index = static_cast<size_t>(feed.index);
+    if (index < staged.size() && staged[index] != nullptr) continue;
+    copied.push_back(feed);
+    copies.push_back({pinned_.data() + feed.offset, feeds[index], feed.bytes});
+  }
+  MESHWORK_RETURN_IF_ERROR(copier_.Stage(copies, [&](size_t i, int64_t first, int64_t bytes) {
+    return CopyToDevice(*stream_, bases[copied[i].storage] + static_cast<CUdeviceptr>(first),
                         copies[i].to + first, bytes);
-  });
+  }));
+  return profiler_ == nullptr ? absl::OkStatus() : profiler_->Copied(/*is_input=*/true, BytesOf(copied));
 }
 
 absl::Status CudaStep::EnqueueSection(const Binding& binding, const CudaSection& section) {

@@ -45,7 +45,8 @@ class CudaStep : public PreparedStep {
                                                               std::unique_ptr<CudaRemotes> remotes);
   ~CudaStep() override;
 
-  absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) override;
+  absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs,
+                   std::span<const std::byte* const> staged) override;
   bool wrote_spares() const override { return wrote_spares_; }
   ExecutorMemory memory() const override;
   meshwork::Profile Profile() const override {
@@ -97,12 +98,16 @@ class CudaStep : public PreparedStep {
   absl::Status NamingFault(const absl::Status& status, std::string_view phase) const;
   absl::StatusOr<Binding*> FindBinding(CudaBases bases);
 
-  absl::Status TryRun(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs);
+  absl::Status TryRun(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs,
+                      std::span<const std::byte* const> staged);
   absl::Status PassFence();
-  // Puts the whole step on the stream: feeds, launches, outputs. `feeds` are read before it returns.
-  absl::Status Enqueue(const Binding& binding, std::span<const std::byte* const> feeds);
+  // Puts the whole step on the stream: feeds, launches, outputs. `feeds` are read before it returns; those that are
+  // staged are where the binding has them.
+  absl::Status Enqueue(const Binding& binding, std::span<const std::byte* const> feeds,
+                       std::span<const std::byte* const> staged);
   absl::Status Poison(const CudaBases& bases);
-  absl::Status EnqueueFeeds(const CudaBases& bases, std::span<const std::byte* const> feeds);
+  absl::Status EnqueueFeeds(const CudaBases& bases, std::span<const std::byte* const> feeds,
+                            std::span<const std::byte* const> staged);
   // A section, with the outputs behind the last one: what a graph may hold.
   absl::Status EnqueueSection(const Binding& binding, const CudaSection& section);
 

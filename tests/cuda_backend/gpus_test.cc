@@ -164,6 +164,31 @@ TEST(GpusTest, ExchangesAreInTheGraph) {
   ExpectClean(gpus);
 }
 
+// Each GPU prefetches its own batches, while the exchanges of a step are under way.
+TEST(GpusTest, EachPrefetchesItsBatches) {
+  const Pipeline data = BatchesOf(MlpRows(21), {.batch_size = kMlpRows, .shuffle_seed = 5}).value();
+  for (const Way way : {Way::kNccl, Way::kHost}) {
+    PlayedGpu gpus(5, {}, 2);  // takes all products: which ones it declines is open between threads
+    OnGpus(gpus, 2, {.way = way}, [&](Transport& end, const std::shared_ptr<Backend>& backend) {
+      std::vector<double> losses[2];
+      for (const bool prefetches : {false, true}) {
+        SessionOptions options = OptionsFor(end, backend);
+        options.gather_outputs = true;
+        Session session = Session::Create(SmallMlp("batch=2,model=2"), options).value();
+        const absl::StatusOr<History> history = Fit(
+            session, data,
+            {.epochs = 2, .outputs = {"loss"}, .prefetch_to_device = prefetches, .log = [](std::string_view) {
+             }});
+        ASSERT_TRUE(history.ok()) << history.status();
+        losses[prefetches] = history->Of("loss");
+      }
+      EXPECT_EQ(losses[0].size(), 2u);
+      EXPECT_EQ(losses[0], losses[1]);
+    });
+    ExpectClean(gpus);
+  }
+}
+
 // NCCL says that another rank is lost, or it does not come in time: a status that names the collective, and the GPUs can be used.
 TEST(GpusTest, APeerThatIsLostIsAStatus) {
   for (const bool is_told : {true, false}) {

@@ -145,6 +145,11 @@ TEST(DomainErrors, DTensors) {
   auto bind_outputs = [&](const Wholes& outputs) {
     return given->Bind({.outputs = outputs, .distributed_feeds = {{"a", feed}}});
   };
+  StagedTensor nothing(CpuMemory()), elsewhere(std::make_shared<OtherMemory>());
+  ASSERT_TRUE(elsewhere.Stage(host).ok());
+  auto bind_staged = [&](const StagedTensor& staged, const std::string& name = "a") {
+    return whole->Bind({.feeds = {{"a", host}}, .staged = {{name, staged}}});
+  };
   ExpectErrors("domains_dtensors", {
                                        MISTAKE(bind({})),
                                        MISTAKE(bind({}, {}, {{"a", host}})),
@@ -159,6 +164,10 @@ TEST(DomainErrors, DTensors) {
                                        MISTAKE(given->NewOutput("c")),
                                        MISTAKE(whole->NewFeed("a")),
                                        MISTAKE(Unpack(half)),
+                                       MISTAKE(bind_staged(nothing)),
+                                       MISTAKE(bind_staged(elsewhere, "aa")),
+                                       MISTAKE(bind_staged(elsewhere)),
+                                       MISTAKE(nothing.Stage(Tensor())),
                                    });
 }
 

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/train/find_nan.h"
+#include "meshwork/train/prefetch_to_device.h"
 #include "support/temp_dir.h"
 #include "train/fit_programs.h"
 
@@ -260,6 +261,20 @@ TEST_F(FitErrors, FindingNan) {
                                MISTAKE(in_domains()),
                                MISTAKE(found()),
                            });
+}
+
+TEST_F(FitErrors, Prefetch) {
+  const Session session = Session::Create(Echo()).value();
+  const auto ahead = PrefetchToDevice::Create(session, /*prefetches=*/true).value();
+  const auto next = [&](PrefetchToDevice::Source source) {
+    ahead->Start(std::move(source));
+    return ahead->Next().status();
+  };
+  ExpectErrors("prefetch",
+               {
+                   MISTAKE(ahead->Next()),
+                   MISTAKE(next([]() -> absl::StatusOr<std::optional<NextFeeds>> { throw std::bad_alloc(); })),
+               });
 }
 
 }  // namespace
