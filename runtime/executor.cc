@@ -56,10 +56,20 @@ absl::StatusOr<const DTensor*> FindVariable(const Graph& graph, int a, const Dom
       state.layout().ToString(), state.layout().mesh().ToString());
 }
 
-std::optional<CrossDevicePlan> CrossDeviceOf(const ExecutorOptions& options) {
+std::optional<CrossDevicePlan> CrossDeviceOf(const ExecutorOptions& options, const Memory& memory) {
   if (options.cross_device_ops == nullptr) return std::nullopt;
   return CrossDevicePlan{.bytes_per_pack = options.bytes_per_pack,
-                         .in_parts = options.cross_device_ops->is_thread_safe()};
+                         .in_parts = options.cross_device_ops->is_thread_safe(),
+                         .algorithm = memory.is_host() ? nullptr : options.cross_device_ops->algorithm()};
+}
+
+absl::Status CheckCrossDevice(const CrossDeviceOps* ops, const Backend& backend) {
+  if (ops == nullptr || backend.memory()->is_host() || ops->algorithm() != nullptr) return absl::OkStatus();
+  return absl::UnimplementedError(fmt::format(
+      "Executor: the cross-device op \"{}\" is code for the memory of the host, and the devices are on {}; describe it "
+      "as a CrossDeviceAlgorithm, which MakeCrossDeviceOps makes an op of, or take ReductionToOneDevice(), "
+      "HierarchicalCopyAllReduce() or RingAllReduce(), or leave cross_device_ops out.",
+      ops->name(), backend.name()));
 }
 
 absl::Status CheckPacks(int64_t bytes_per_pack) {
@@ -83,7 +93,7 @@ StepPlanOptions PlanOptions(const ExecutorOptions& options, const Domain& domain
           .coalesce = options.coalesce,
           .check_replicas = options.check_replicas,
           .atomic = options.atomic,
-          .cross_device = CrossDeviceOf(options)};
+          .cross_device = CrossDeviceOf(options, memory)};
 }
 
 // A bucket of gradients crosses in so many times the time that its first byte needs: the next starts meanwhile, and
@@ -228,6 +238,7 @@ absl::StatusOr<Planned> Plan(const Program& program, const Backend& backend, con
                              const std::map<std::string, DTensor>& variables) {
   Planned planned;
   MESHWORK_RETURN_IF_ERROR(CheckPacks(options.bytes_per_pack));
+  MESHWORK_RETURN_IF_ERROR(CheckCrossDevice(options.cross_device_ops.get(), backend));
   MESHWORK_ASSIGN_OR_RETURN(planned.domain, DomainOf(program, options.transport));
   MESHWORK_RETURN_IF_ERROR(CheckLocalProgram(program.body, program.num_domains));
   const Domain& domain = planned.domain;

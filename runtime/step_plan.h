@@ -39,6 +39,7 @@
 #include "meshwork/ir/graph.h"
 #include "meshwork/ir/kernel.h"
 #include "meshwork/runtime/buffers.h"
+#include "meshwork/runtime/cross_device_algorithm.h"
 #include "meshwork/runtime/transfer.h"
 
 namespace meshwork {
@@ -73,6 +74,8 @@ struct CrossDeviceCall {
 struct CrossDevicePlan {
   int64_t bytes_per_pack = 0;  // see ExecutorOptions
   bool in_parts = false;       // CrossDeviceOps::is_thread_safe
+  // The op as data, which the plan makes by copies and sums, a CopyStep for each round; null: it is called.
+  const CrossDeviceAlgorithm* algorithm = nullptr;
 };
 
 // Data moves within the domain.

@@ -176,11 +176,16 @@ std::shared_ptr<NcclGroup> GpuGroups::Last() {
 }
 
 absl::StatusOr<std::unique_ptr<CudaRemotes>> GpuGroups::Join(
-    const std::shared_ptr<const CudaContext>& context, Transport& transport, const absl::Status& mine) {
+    const std::shared_ptr<const CudaContext>& context, Transport& transport, bool needs_nccl) {
   std::shared_ptr<NcclGroup> group = Last();
   if (group != nullptr && !group->Serves(transport)) group = nullptr;
+  const bool is_excluded = needs_nccl && options_.way == Way::kHost;
   const absl::StatusOr<GpuText> text =
-      mine.ok() ? Describe(*context, transport.domain() == 0, options_.way, group) : mine;
+      is_excluded
+          ? InvalidArgument(
+                "CudaBackend: NcclAllReduce() adds up by NCCL, and CudaBackendOptions::way=kHost takes the process "
+                "instead; leave one of them out.")
+          : Describe(*context, transport.domain() == 0, needs_nccl ? Way::kNccl : options_.way, group);
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<GpuText> all, AskAll(transport, text));
   MESHWORK_RETURN_IF_ERROR(CheckArchitectures(all));
   MESHWORK_ASSIGN_OR_RETURN(const bool takes_nccl, TakesNccl(all));

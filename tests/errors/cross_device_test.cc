@@ -75,6 +75,23 @@ TEST(CrossDeviceErrors, CrossDeviceOps) {
                });
 }
 
+absl::Status CheckedMoves(MistakenMoves::How how) {
+  return CheckCrossDeviceOps(*MakeCrossDeviceOps(std::make_shared<MistakenMoves>(how))).status();
+}
+
+TEST(CrossDeviceErrors, Moves) {
+  using Moves = MistakenMoves::How;
+  ExpectErrors("cross_device_moves", {
+                                         MISTAKE(CheckedMoves(Moves::kBeyond)),
+                                         MISTAKE(CheckedMoves(Moves::kNoSource)),
+                                         MISTAKE(CheckedMoves(Moves::kWritesTerm)),
+                                         MISTAKE(CheckedMoves(Moves::kAddsItself)),
+                                         MISTAKE(CheckedMoves(Moves::kRoom)),
+                                         MISTAKE(CheckedMoves(Moves::kNoDevice)),
+                                         MISTAKE(CheckedMoves(Moves::kSameRound)),
+                                     });
+}
+
 TEST(CrossDeviceErrors, Checks) {
   ExpectErrors("cross_device_check", {
                                          MISTAKE(Checked<LeavesOneOut>()),

@@ -16,12 +16,12 @@
 #include "cuda/gpu_fixture.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/cpu/cross_device_ops.h"
 #include "meshwork/runtime/cuda/nccl_group.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/spmd/compile.h"
 #include "support/counted_end.h"
+#include "support/cross_device_ops.h"
 #endif
 
 namespace meshwork {
@@ -293,13 +293,8 @@ TEST(CudaErrors, Products) {
 
 // What a backend says before it needs a kernel.
 TEST(CudaErrors, Backend) {
-  auto prepare = [](const PrepareOptions& options) {
-    SimulatedCuda cuda;
-    const auto backend = CudaBackend::Create(CudaContext::Create(cuda.api(), 0).value()).value();
-    return backend->Prepare(StepPlan(), {}, options).status();
-  };
   // Of a program with values of 8 MB.
-  auto run = [](const SimulatedGpu& gpu) {
+  auto run = [](const SimulatedGpu& gpu, const ExecutorOptions& options = {}) {
     SimulatedCuda cuda({.gpus = {gpu}});
     const auto backend = CudaBackend::Create(CudaContext::Create(cuda.api(), 0).value()).value();
     const Graph graph =
@@ -308,7 +303,7 @@ TEST(CudaErrors, Backend) {
             "  return %z\n}")
             .value();
     std::map<std::string, DTensor> state;
-    return Executor::Create(Compile(graph).value(), *backend, {}, &state).status();
+    return Executor::Create(Compile(graph).value(), *backend, options, &state).status();
   };
   // One block for each product of one number by another, in bf16, of which cuBLASLt has no such batch.
   auto run_many = [] {
@@ -323,7 +318,7 @@ TEST(CudaErrors, Backend) {
     return Executor::Create(Compile(graph).value(), *backend, {}, &state).status();
   };
   ExpectErrors("cuda_backend", {
-                                   MISTAKE(prepare({.cross_device_ops = RingAllReduce()})),
+                                   MISTAKE(run({}, {.cross_device_ops = std::make_shared<BackwardsOps>()})),
                                    MISTAKE(run({.bytes = 4000000})),
                                    MISTAKE(run_many()),
                                });
