@@ -86,6 +86,9 @@ class CrossDeviceOps {
   // The op as data, if it is: a backend may then make the copies and sums itself, and call nothing. Null: it is code.
   virtual const CrossDeviceAlgorithm* algorithm() const { return nullptr; }
 
+  // NcclAllReduce: sums of all domains are made by NCCL within the step (runtime/domain_sums.h), and nothing calls the op.
+  virtual bool is_nccl() const { return false; }
+
   // Whether several threads may call it at once. Then the workers share the packs, which are cut into pieces of
   // kPieceBytes, at the same places whatever the number of workers. Otherwise one thread calls it, with whole packs, one at
   // a time.

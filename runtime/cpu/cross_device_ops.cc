@@ -224,6 +224,21 @@ class AlgorithmOps : public CrossDeviceOps {
   const std::shared_ptr<const CrossDeviceAlgorithm> algorithm_;
 };
 
+// Its name: what it does is in the step of a GPU.
+class NcclOps : public CrossDeviceOps {
+ public:
+  std::string_view name() const override { return "NcclAllReduce"; }
+  bool is_nccl() const override { return true; }
+  absl::Status Reduce(const ReducePack&) override { return OnlyInSteps(); }
+  absl::Status Broadcast(const BroadcastPack&) override { return OnlyInSteps(); }
+
+ private:
+  static absl::Status OnlyInSteps() {
+    return absl::FailedPreconditionError(
+        "NCCL adds up in the steps of GPUs, and not in the memory of the host.");
+  }
+};
+
 }  // namespace
 
 std::shared_ptr<CrossDeviceOps> MakeCrossDeviceOps(std::shared_ptr<const CrossDeviceAlgorithm> algorithm) {
@@ -245,10 +260,6 @@ std::shared_ptr<CrossDeviceOps> RingAllReduce() {
   return MakeCrossDeviceOps(std::make_shared<RingAlgorithm>());
 }
 
-absl::StatusOr<std::shared_ptr<CrossDeviceOps>> NcclAllReduce() {
-  return absl::FailedPreconditionError(
-      "NcclAllReduce: NCCL reduces between GPUs, and this build computes on CPUs; use RingAllReduce() or "
-      "HierarchicalCopyAllReduce(), or leave cross_device_ops out.");
-}
+std::shared_ptr<CrossDeviceOps> NcclAllReduce() { return std::make_shared<NcclOps>(); }
 
 }  // namespace meshwork

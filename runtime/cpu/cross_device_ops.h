@@ -35,7 +35,12 @@ std::shared_ptr<CrossDeviceOps> RingAllReduce();
 // An algorithm of your own as an op, which runs on CPUs and on GPUs.
 std::shared_ptr<CrossDeviceOps> MakeCrossDeviceOps(std::shared_ptr<const CrossDeviceAlgorithm> algorithm);
 
-// NVIDIA's library, between GPUs. Error: FailedPrecondition, always, because this build computes on CPUs.
-absl::StatusOr<std::shared_ptr<CrossDeviceOps>> NcclAllReduce();
+// NVIDIA's library: where each of several domains is a GPU (OnEachGpu, processes), ncclAllReduce adds up what all domains have,
+// after kernels have added up within each. It does sums and products of f32, f64, bf16, i32 and i64, and the largest and
+// smallest of i32 and i64; other reductions and collectives go as without it. On one GPU nothing is left for it.
+// The order of the terms is NCCL's: sums of reals may differ in their last bits with the number of GPUs, the version of NCCL and
+// how the GPUs are connected. All GPUs get the same bits. So CompileOptions::deterministic refuses it, as do sessions on CPUs
+// (FailedPrecondition), and GPUs where NCCL cannot be used.
+std::shared_ptr<CrossDeviceOps> NcclAllReduce();
 
 }  // namespace meshwork

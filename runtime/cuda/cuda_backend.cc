@@ -4,6 +4,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/kernels/cuda/cuda_kernel.h"
+#include "meshwork/runtime/cross_device.h"
 #include "meshwork/runtime/cuda/cuda_fusion.h"
 #include "meshwork/runtime/cuda/gpus.h"
 #include "meshwork/runtime/cuda/storage_map.h"
@@ -53,7 +54,8 @@ absl::StatusOr<std::unique_ptr<PreparedStep>> CudaBackend::Prepare(StepPlan plan
                                                                    const PrepareOptions& options) {
   std::unique_ptr<CudaRemotes> remotes;
   if (options.transport != nullptr && options.transport->num_domains() > 1) {
-    MESHWORK_ASSIGN_OR_RETURN(remotes, groups_->Join(context_, *options.transport, /*needs_nccl=*/false));
+    const bool needs_nccl = options.cross_device_ops != nullptr && options.cross_device_ops->is_nccl();
+    MESHWORK_ASSIGN_OR_RETURN(remotes, groups_->Join(context_, *options.transport, needs_nccl));
   }
   return CudaStep::Create(context_, std::move(plan), std::move(variables), options, std::move(remotes));
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cuda_backend/played_gpu.h"
+#include "cuda_backend/played_session.h"
 #include "cuda_backend/small_session.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/tensor_compare.h"
