@@ -71,7 +71,11 @@ void TryAllOnGpus(const std::function<RandomProgram(uint64_t seed)>& draw) {
     if (counts.empty()) continue;
     const Expected expected = ExpectedOf(random);
     if (!std::isfinite(expected.scale)) continue;
-    const ExecutorOptions options{.share = tried % 4 != 3, .fuse = tried % 5 != 2, .atomic = tried % 2 == 1};
+    const bool sums = tried % 3 == 2;
+    const ExecutorOptions options{.share = tried % 4 != 3,
+                                  .fuse = tried % 5 != 2,
+                                  .atomic = tried % 2 == 1,
+                                  .cross_device_ops = sums ? NcclAllReduce() : nullptr};
     const Way way = tried % 3 == 0 ? Way::kHost : Way::kNccl;
     ASSERT_EQ(TryOnGpus(random, expected, counts[tried % counts.size()], seed, way, options), "")
         << "seed " << seed << " way " << static_cast<int>(way);

@@ -62,7 +62,8 @@ TEST(CrossDeviceErrors, CrossDeviceOps) {
   const auto ring = RingAllReduce();
   ExpectErrors("cross_device",
                {
-                   MISTAKE(NcclAllReduce()),
+                   MISTAKE(SessionWith(NcclAllReduce())),
+                   MISTAKE(NcclAllReduce()->Reduce({})),
                    MISTAKE(HierarchicalCopyAllReduce(0)),
                    MISTAKE(MirroredStrategy({.cross_device_ops = ring, .bytes_per_pack = -1})),
                    MISTAKE(MirroredStrategy({.bytes_per_pack = 4096})),
