@@ -124,6 +124,9 @@ class CrossDeviceTrials {
     report_.op = ops_.name();
     if (report_.op.empty())
       findings_.emplace_back("CheckCrossDeviceOps: name() is empty; messages name the op by it.");
+    // Wrong moves may be of memory that is not there.
+    if (ops_.algorithm() != nullptr && !MovesAreRight(*ops_.algorithm()))
+      return InvalidArgument("{}", fmt::join(findings_, "\n"));
     for (size_t devices = 1; devices <= 8 && findings_.size() < kMostFindings; ++devices) {
       for (const DType dtype : kDTypes)
         for (const int64_t count : kCounts) {
@@ -193,6 +196,28 @@ class CrossDeviceTrials {
       unimplemented_.insert(fmt::format("{} of {}", ReduceOpName(trial.op), DTypeName(trial.dtype)));
     else Find(what, MessageOf(status));
     return false;
+  }
+
+  // What an algorithm says that it does, for backends that do it by themselves: up to the first mistake.
+  bool MovesAreRight(const CrossDeviceAlgorithm& algorithm) {
+    const auto is_right = [&](const CrossDeviceSize& size, size_t root, std::string_view what,
+                              auto function) {
+      MoveChecks checks(size, algorithm.UsesRoom(size.devices));
+      (algorithm.*function)(size, root, checks);
+      if (!checks.status().ok())
+        Find(fmt::format("{} of {} over {}, from or to number {}", what, Count(size.elements, "element"),
+                         Count(static_cast<int64_t>(size.devices), "device"), root),
+             MessageOf(checks.status()));
+      return checks.status().ok();
+    };
+    for (size_t devices = 1; devices <= 8; ++devices)
+      for (const int64_t count : kCounts)
+        for (const size_t root : {size_t{0}, devices / 2, devices - 1})
+          if (!is_right({devices, count}, root, "Reduce", &CrossDeviceAlgorithm::Reduce) ||
+              !is_right({devices, count}, root, "Broadcast", &CrossDeviceAlgorithm::Broadcast) ||
+              !is_right({devices, count}, root, "AllReduce", &CrossDeviceAlgorithm::AllReduce))
+            return false;
+    return true;
   }
 
   void TryReductions(const Trial& trial) {

@@ -36,7 +36,7 @@ struct PrepareOptions {
   int trace_steps = 0;
   // Carries data to and from other domains; null if there are no others. It must outlive the step.
   Transport* transport = nullptr;
-  // Makes the calls that the plan has (CrossDeviceCall); null if there are none.
+  // Makes the calls that the plan has (CrossDeviceCall). For memory that is not the host's the plan has none.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
   bool check_replicas = false;
 };

@@ -3,7 +3,8 @@
 //   const auto ring = RingAllReduce();                                       // runtime/cpu/cross_device_ops.h
 //   MirroredStrategy({.devices = 8, .cross_device_ops = ring})               // sums gradients so
 //
-// An op of your own has two functions:
+// An op of your own is an algorithm as data, which CPUs and GPUs run (runtime/cross_device_algorithm.h), or code for the memory
+// of the host, which only CPUs run. That has two functions:
 //
 //   class Mine : public CrossDeviceOps {
 //    public:
@@ -35,6 +36,7 @@
 #include "absl/status/status.h"
 #include "meshwork/ir/type.h"
 #include "meshwork/layout/layout.h"
+#include "meshwork/runtime/cross_device_algorithm.h"
 
 namespace meshwork {
 
@@ -80,6 +82,12 @@ class CrossDeviceOps {
   // Reduce to the root, then Broadcast; for ops that reduce and distribute in one. `to`: of devices[k];
   // to[pack.root] is pack.to.
   virtual absl::Status AllReduce(const ReducePack& pack, std::span<std::byte* const> to);
+
+  // The op as data, if it is: a backend may then make the copies and sums itself, and call nothing. Null: it is code.
+  virtual const CrossDeviceAlgorithm* algorithm() const { return nullptr; }
+
+  // NcclAllReduce: sums of all domains are made by NCCL within the step (runtime/domain_sums.h), and nothing calls the op.
+  virtual bool is_nccl() const { return false; }
 
   // Whether several threads may call it at once. Then the workers share the packs, which are cut into pieces of
   // kPieceBytes, at the same places whatever the number of workers. Otherwise one thread calls it, with whole packs, one at

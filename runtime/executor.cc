@@ -56,10 +56,45 @@ absl::StatusOr<const DTensor*> FindVariable(const Graph& graph, int a, const Dom
       state.layout().ToString(), state.layout().mesh().ToString());
 }
 
-std::optional<CrossDevicePlan> CrossDeviceOf(const ExecutorOptions& options) {
-  if (options.cross_device_ops == nullptr) return std::nullopt;
+// Whether sums are made by NCCL.
+bool TakesNccl(const ExecutorOptions& options) {
+  return options.cross_device_ops != nullptr && options.cross_device_ops->is_nccl();
+}
+// Whether a cross-device op makes the sums within the domain.
+bool HasSumsOfOps(const ExecutorOptions& options) {
+  return options.cross_device_ops != nullptr && !TakesNccl(options);
+}
+
+std::optional<CrossDevicePlan> CrossDeviceOf(const ExecutorOptions& options, const Memory& memory) {
+  if (!HasSumsOfOps(options)) return std::nullopt;
   return CrossDevicePlan{.bytes_per_pack = options.bytes_per_pack,
-                         .in_parts = options.cross_device_ops->is_thread_safe()};
+                         .in_parts = options.cross_device_ops->is_thread_safe(),
+                         .algorithm = memory.is_host() ? nullptr : options.cross_device_ops->algorithm()};
+}
+
+absl::Status CheckNccl(const ExecutorOptions& options, const Domain& domain, const Backend& backend) {
+  if (backend.memory()->is_host())
+    return absl::FailedPreconditionError(fmt::format(
+        "Executor: {}: NCCL adds up between GPUs, and the devices are on {}; use RingAllReduce() or "
+        "HierarchicalCopyAllReduce(), or leave cross_device_ops out.",
+        options.cross_device_ops->name(), backend.name()));
+  if (!options.coalesce && !domain.is_only())
+    return InvalidArgument(
+        "Executor: {}: NCCL adds up in an order of its own, and coalesce=false, as CompileOptions::deterministic has it, "
+        "asks for one order whatever the number of GPUs; leave one of them out.",
+        options.cross_device_ops->name());
+  return absl::OkStatus();
+}
+
+absl::Status CheckCrossDevice(const ExecutorOptions& options, const Domain& domain, const Backend& backend) {
+  if (TakesNccl(options)) return CheckNccl(options, domain, backend);
+  const CrossDeviceOps* const ops = options.cross_device_ops.get();
+  if (ops == nullptr || backend.memory()->is_host() || ops->algorithm() != nullptr) return absl::OkStatus();
+  return absl::UnimplementedError(fmt::format(
+      "Executor: the cross-device op \"{}\" is code for the memory of the host, and the devices are on {}; describe it "
+      "as a CrossDeviceAlgorithm, which MakeCrossDeviceOps makes an op of, or take ReductionToOneDevice(), "
+      "HierarchicalCopyAllReduce() or RingAllReduce(), or leave cross_device_ops out.",
+      ops->name(), backend.name()));
 }
 
 absl::Status CheckPacks(int64_t bytes_per_pack) {
@@ -83,7 +118,8 @@ StepPlanOptions PlanOptions(const ExecutorOptions& options, const Domain& domain
           .coalesce = options.coalesce,
           .check_replicas = options.check_replicas,
           .atomic = options.atomic,
-          .cross_device = CrossDeviceOf(options)};
+          .cross_device = CrossDeviceOf(options, memory),
+          .sums_domains = TakesNccl(options)};
 }
 
 // A bucket of gradients crosses in so many times the time that its first byte needs: the next starts meanwhile, and
@@ -109,7 +145,7 @@ Graph OrderOf(const Graph& local, const ExecutorOptions& options, AxisSet across
     const Graph program =
         Overlaps(options) ? Overlap(lowered, across, BucketBytes(*options.transport)) : lowered;
     // A cross-device op gets what the compiler has put together.
-    if ((!coalesces && !options.fuse) || options.cross_device_ops != nullptr) return program;
+    if ((!coalesces && !options.fuse) || HasSumsOfOps(options)) return program;
     Graph arranged = Arrange(program, across);
     return coalesces ? ReduceEarly(arranged, across) : arranged;
   });
@@ -229,6 +265,7 @@ absl::StatusOr<Planned> Plan(const Program& program, const Backend& backend, con
   Planned planned;
   MESHWORK_RETURN_IF_ERROR(CheckPacks(options.bytes_per_pack));
   MESHWORK_ASSIGN_OR_RETURN(planned.domain, DomainOf(program, options.transport));
+  MESHWORK_RETURN_IF_ERROR(CheckCrossDevice(options, planned.domain, backend));
   MESHWORK_RETURN_IF_ERROR(CheckLocalProgram(program.body, program.num_domains));
   const Domain& domain = planned.domain;
   MESHWORK_RETURN_IF_ERROR(CheckDistributed(program.body, domain, options.distributed));

@@ -75,7 +75,8 @@ struct ExecutorOptions {
   InPlace in_place = {};
   // Makes the all_reduces between devices of this process (runtime/cross_device.h), each device getting a result of its own;
   // null: the backend's own way, which stores equal results once. Other collectives, and sums between processes, are not
-  // its. All domains have an op of the same name.
+  // its. NcclAllReduce() makes the sums of all domains instead, between GPUs, and those within a domain are the backend's. All
+  // domains have an op of the same name.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
   // The op gets tensors that are reduced at the same point of a step as one pack, as long as they have no more bytes than
   // this together; they are copied into it and out of it. 0: each tensor is a pack.

@@ -1,14 +1,68 @@
 #include "meshwork/runtime/plan_cross_device.h"
 
 #include <algorithm>
+#include <iterator>
+#include <span>
+#include <tuple>
 #include <utility>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/collective_spec.h"
 #include "meshwork/runtime/collective.h"
+#include "meshwork/runtime/cross_device.h"
 
 namespace meshwork {
 namespace {
+
+// The moves of one algorithm for one pack, as transfers of the step of their round.
+class PlannedMoves : public CrossDeviceMoves {
+ public:
+  // `transfers`: those of the call, one for each result. `rounds`: of all packs.
+  PlannedMoves(int node, const CrossDeviceCall& call, std::span<const Transfer> transfers, StepPlan& plan,
+               std::vector<CopyStep>& rounds)
+      : node_(node), call_(call), transfers_(transfers), plan_(plan), rounds_(rounds) {}
+
+  // What follows is of `count` pieces of `elements` each, the first one from element `first` of the pack on.
+  void BeginPieces(int64_t first, int64_t elements, int64_t count) {
+    first_ = first, piece_ = elements, pieces_ = count;
+    round_ = 0;
+  }
+
+  void Move(int64_t begin, int64_t end, CrossDevicePlace to,
+            std::span<const CrossDevicePlace> from) override {
+    if (begin == end) return;
+    Transfer transfer;
+    transfer.box = BoxCopy::Runs(pieces_, end - begin, first_ + begin, piece_, first_ + begin, piece_);
+    transfer.dtype = transfers_[0].dtype;
+    transfer.op = transfers_[0].op;
+    transfer.to = At(to);
+    for (const CrossDevicePlace& place : from) transfer.from.push_back(At(place));
+    while (rounds_.size() <= round_) rounds_.push_back({.kind = CopyStep::Kind::kCollective, .node = node_});
+    rounds_[round_].Add(std::move(transfer), call_.devices[to.device]);
+  }
+  void NextRound() override { ++round_; }
+
+ private:
+  BufferId At(CrossDevicePlace place) {
+    switch (place.kind) {
+      case CrossDevicePlace::Kind::kTerm: return transfers_[0].from[place.device];
+      case CrossDevicePlace::Kind::kResult: return transfers_[place.device].to;
+      case CrossDevicePlace::Kind::kRoom: break;
+    }
+    const int64_t bytes = transfers_[0].box.elements() * DTypeSize(transfers_[0].dtype);
+    if (room_ < 0) room_ = plan_.AddBuffers(1, bytes, plan_.AddStorage({bytes}));
+    return room_;
+  }
+
+  const int node_;
+  const CrossDeviceCall& call_;
+  const std::span<const Transfer> transfers_;
+  StepPlan& plan_;
+  std::vector<CopyStep>& rounds_;
+  int64_t first_ = 0, piece_ = 0, pieces_ = 0;
+  size_t round_ = 0;
+  BufferId room_ = -1;
+};
 
 class CrossDevicePlanner {
  public:
@@ -36,12 +90,54 @@ class CrossDevicePlanner {
       MESHWORK_RETURN_IF_ERROR(end == first + 1 ? AddTensor(first) : AddPack(first, end, bytes));
       first = end;
     }
-    for (CopyStep* step : {&before_, &calls_, &after_})
-      if (!step->transfers.empty()) plan_.steps.emplace_back(std::move(*step));
+    std::vector<CopyStep> rounds;
+    if (options_.algorithm == nullptr) rounds.push_back(std::move(calls_));
+    else MESHWORK_RETURN_IF_ERROR(AddRounds(rounds));
+    AddStep(std::move(before_));
+    for (CopyStep& round : rounds) AddStep(std::move(round));
+    AddStep(std::move(after_));
     return absl::OkStatus();
   }
 
  private:
+  void AddStep(CopyStep step) {
+    if (!step.transfers.empty()) plan_.steps.emplace_back(std::move(step));
+  }
+
+  // The calls, made by the algorithm. Error: its moves are wrong.
+  absl::Status AddRounds(std::vector<CopyStep>& rounds) {
+    for (const CrossDeviceCall& call : calls_.calls) {
+      const auto transfers = std::span<const Transfer>(calls_.transfers)
+                                 .subspan(static_cast<size_t>(call.first), static_cast<size_t>(call.results));
+      const int64_t elements = transfers[0].box.elements();
+      const int64_t piece =
+          options_.in_parts ? CrossDeviceOps::kPieceBytes / DTypeSize(transfers[0].dtype) : elements;
+      PlannedMoves moves(n_, call, transfers, plan_, rounds);
+      for (const auto& [first, of_piece, count] :
+           {std::tuple(int64_t{0}, piece, elements / piece),
+            std::tuple(elements / piece * piece, elements % piece, int64_t{1})}) {
+        if (of_piece == 0 || count == 0) continue;
+        moves.BeginPieces(first, of_piece, count);
+        MESHWORK_RETURN_IF_ERROR(Describe(call, of_piece, moves));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Describe(const CrossDeviceCall& call, int64_t elements, CrossDeviceMoves& moves) const {
+    const CrossDeviceAlgorithm& algorithm = *options_.algorithm;
+    const CrossDeviceSize size{call.devices.size(), elements};
+    MoveChecks checks(size, algorithm.UsesRoom(size.devices));
+    for (CrossDeviceMoves* to : {static_cast<CrossDeviceMoves*>(&checks), &moves}) {
+      if (static_cast<size_t>(call.results) == size.devices) algorithm.AllReduce(size, /*root=*/0, *to);
+      else algorithm.Reduce(size, /*root=*/0, *to);
+      MESHWORK_RETURN_IF_ERROR(Annotate(
+          checks.status(), fmt::format("{}: the cross-device op \"{}\", over {}: ", plan_.graph->Describe(n_),
+                                       algorithm.name(), Count(std::ssize(call.devices), "device"))));
+    }
+    return absl::OkStatus();
+  }
+
   const Type& TypeOf(size_t r) const { return plan_.graph->value(node_.results[r]).type; }
   int64_t BytesOf(size_t r) const { return TypeOf(r).bytes(); }
   const ValueBuffers& OperandOf(size_t r) const { return values_[static_cast<size_t>(node_.operands[r])]; }

@@ -14,6 +14,7 @@
 #include "meshwork/runtime/coalesce.h"
 #include "meshwork/runtime/collective.h"
 #include "meshwork/runtime/crossing.h"
+#include "meshwork/runtime/domain_sums.h"
 #include "meshwork/runtime/fence.h"
 #include "meshwork/runtime/local_program.h"
 #include "meshwork/runtime/loop.h"
@@ -253,18 +254,27 @@ class Planner {
 
   // Begins those whose operands are there, and which the program has not come to.
   absl::Status BeginReady() {
-    while (!ready_.empty() && under_way_bytes_ + BytesUnderWay(*ready_.begin()) <= options_.bytes_under_way)
+    while (!ready_.empty() && MayBeginEarly(*ready_.begin()) &&
+           under_way_bytes_ + BytesUnderWay(*ready_.begin()) <= options_.bytes_under_way)
       MESHWORK_RETURN_IF_ERROR(Begin(*ready_.begin()));
     return absl::OkStatus();
   }
+
+  bool IsSumOfDomains(int n) const {
+    return options_.sums_domains && IsDomainSum(local_, n, domain_.placement(), values_);
+  }
+  // A sum of domains writes its results as soon as it begins.
+  bool MayBeginEarly(int n) const { return !IsSumOfDomains(n) || HasMemoryOfItsOwn(n); }
 
   absl::Status Begin(int n) {
     ready_.erase(n);
     for (ValueId result : local_.nodes()[n].results) PlaceResult(result);
     MESHWORK_ASSIGN_OR_RETURN(Crossing crossing, crossings_->Plan(n, values_));
     UnderWay& begun = under_way_[n];
-    begun.has_two_rounds = crossing.takes_two_rounds;
-    begun.steps = PlanMessages(n, std::move(crossing), values_, plan_);
+    const bool is_sum = IsSumOfDomains(n);
+    begun.has_two_rounds = !is_sum && crossing.takes_two_rounds;
+    begun.steps =
+        is_sum ? PlanDomainSum(n, values_, plan_) : PlanMessages(n, std::move(crossing), values_, plan_);
     under_way_bytes_ += BytesUnderWay(n);
     AddRemote(begun.steps.begin);
     return absl::OkStatus();

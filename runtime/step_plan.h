@@ -39,6 +39,7 @@
 #include "meshwork/ir/graph.h"
 #include "meshwork/ir/kernel.h"
 #include "meshwork/runtime/buffers.h"
+#include "meshwork/runtime/cross_device_algorithm.h"
 #include "meshwork/runtime/transfer.h"
 
 namespace meshwork {
@@ -73,6 +74,8 @@ struct CrossDeviceCall {
 struct CrossDevicePlan {
   int64_t bytes_per_pack = 0;  // see ExecutorOptions
   bool in_parts = false;       // CrossDeviceOps::is_thread_safe
+  // The op as data, which the plan makes by copies and sums, a CopyStep for each round; null: it is called.
+  const CrossDeviceAlgorithm* algorithm = nullptr;
 };
 
 // Data moves within the domain.
@@ -103,15 +106,24 @@ struct CopyStep {
 // as often as the body runs. Between kStart and kWait of an operation, no step writes what it sends, or touches what
 // it receives.
 struct RemoteStep {
+  static constexpr int64_t kAllDomains = -1;
+  // Of what all domains have at a place (runtime/domain_sums.h).
+  struct Sum {
+    DType dtype = F32;
+    ReduceOp op = ReduceOp::kSum;
+    int64_t elements = 0;
+  };
   enum class Kind : uint8_t { kRun, kStart, kWait };  // kRun: both
   struct Part {
-    int64_t domain = 0;    // the other domain
+    int64_t domain = 0;    // the other domain; with sums kAllDomains
     BufferId buffer = -1;  // is sent or received as a whole
   };
   Kind kind = Kind::kRun;
   int node = -1;                                // -1: the fence
   int operation = -1;                           // of StepPlan::num_operations; kStart and kWait have the same
   std::vector<Part> sends = {}, receives = {};  // each ascending by domain
+  // Sums instead of messages: sums[i] of what sends[i] is in each domain goes to receives[i] in all.
+  std::vector<Sum> sums = {};
   std::vector<int> guarded = {};  // of the fence: storages that are not touched until it has ended
 
   bool is_fence() const { return node < 0; }
@@ -179,6 +191,8 @@ struct StepPlanOptions {
   bool arguments_are_bound = false;
   // A cross-device op makes the all_reduces within the domain; nothing: transfers do, or the kernels of their terms.
   std::optional<CrossDevicePlan> cross_device = {};
+  // The backend makes sums of all domains itself, where it can (RemoteStep::sums), in an order of its own.
+  bool sums_domains = false;
 
   bool coalesces() const { return coalesce && share; }  // without sharing, ops run device by device
 };

@@ -117,7 +117,8 @@ class Printer {
     Line(text);
   }
 
-  // "all_reduce across domains: 16 bytes of s4 to 1, 16 bytes of s5 from 1"; "start 0 of all_reduce …", "wait for 0"
+  // "all_reduce across domains: 16 bytes of s4 to 1, 16 bytes of s5 from 1"; "start 0 of all_reduce …", "wait for 0"; with sums
+  // "all_reduce across domains: sum of 4 elements f32 s4 -> s5"
   void Add(const RemoteStep& step) {
     if (step.kind == RemoteStep::Kind::kWait) return Line(fmt::format("wait for {}", step.operation));
     std::vector<std::string> parts;
@@ -128,8 +129,15 @@ class Printer {
             fmt::format("{} of s{} {} {}", Count(buffer.bytes, "byte"), buffer.storage, way, part.domain));
       }
     };
-    add("to", step.sends);
-    add("from", step.receives);
+    if (step.sums.empty()) {
+      add("to", step.sends);
+      add("from", step.receives);
+    }
+    for (size_t i = 0; i < step.sums.size(); ++i)
+      parts.push_back(fmt::format("{} of {} {} s{} -> s{}", ReduceOpName(step.sums[i].op),
+                                  Count(step.sums[i].elements, "element"), DTypeName(step.sums[i].dtype),
+                                  plan_.buffers[step.sends[i].buffer].storage,
+                                  plan_.buffers[step.receives[i].buffer].storage));
     const std::string start =
         step.kind == RemoteStep::Kind::kStart ? fmt::format("start {} of ", step.operation) : "";
     Line(fmt::format("{}{} across domains: {}", start,

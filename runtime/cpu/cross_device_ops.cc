@@ -11,157 +11,255 @@
 namespace meshwork {
 namespace {
 
-using TermList = absl::InlinedVector<const std::byte*, 64>;
+using PlaceList = absl::InlinedVector<CrossDevicePlace, 64>;
 
 // Elements [begin, end) of `count` that part `i` of `parts` has.
 struct ChunkOf {
   ChunkOf(int64_t count, size_t parts, size_t i)
       : begin(count * static_cast<int64_t>(i) / static_cast<int64_t>(parts)),
         end(count * static_cast<int64_t>(i + 1) / static_cast<int64_t>(parts)) {}
-  int64_t size() const { return end - begin; }
   int64_t begin, end;
 };
 
-void CopyBytesTo(std::byte* to, const std::byte* from, int64_t bytes) {
-  if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
-}
+// ---- The algorithms.
 
-class ToOneDeviceOps : public CrossDeviceOps {
+class ToOneDeviceAlgorithm : public CrossDeviceAlgorithm {
  public:
   std::string_view name() const override { return "ReductionToOneDevice"; }
-  bool is_thread_safe() const override { return true; }
 
-  absl::Status Reduce(const ReducePack& pack) override {
-    meshwork::Reduce(pack.op, pack.dtype, pack.to, pack.terms, 0, pack.count);
-    return absl::OkStatus();
+  void Reduce(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const override {
+    PlaceList terms;
+    for (size_t k = 0; k < size.devices; ++k) terms.push_back(TermOf(k));
+    moves.Move(0, size.elements, ResultOf(root), terms);
   }
-  absl::Status Broadcast(const BroadcastPack& pack) override {
-    for (size_t k = 0; k < pack.to.size(); ++k)
-      if (k != pack.root) CopyBytesTo(pack.to[k], pack.from, pack.bytes());
-    return absl::OkStatus();
+  void Broadcast(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const override {
+    const CrossDevicePlace from = ResultOf(root);
+    for (size_t k = 0; k < size.devices; ++k)
+      if (k != root) moves.Move(0, size.elements, ResultOf(k), {&from, 1});
   }
 };
 
-class HierarchicalOps : public CrossDeviceOps {
+class HierarchicalAlgorithm : public CrossDeviceAlgorithm {
  public:
-  explicit HierarchicalOps(int64_t groups) : groups_(static_cast<size_t>(groups)) {}
+  explicit HierarchicalAlgorithm(int64_t groups) : groups_(static_cast<size_t>(groups)) {}
 
   std::string_view name() const override { return "HierarchicalCopyAllReduce"; }
-  bool is_thread_safe() const override { return true; }
+  bool UsesRoom(size_t devices) const override { return GroupsOf(devices) > 1; }
 
-  absl::Status Reduce(const ReducePack& pack) override {
-    const size_t groups = GroupsOf(pack.devices.size());
-    const int64_t size = DTypeSize(pack.dtype);
-    // What a group has come to, where no device has room for it.
-    alignas(64) std::byte sum[kTileBytes];
-    for (int64_t at = 0; at < pack.count; at += kTileBytes / size) {
-      const int64_t count = std::min(kTileBytes / size, pack.count - at);
-      std::byte* const to = pack.to + at * size;
-      ReduceGroup(pack, groups, 0, to, at, count);
-      for (size_t g = 1; g < groups; ++g) {
-        ReduceGroup(pack, groups, g, sum, at, count);
-        const std::byte* const both[] = {to, sum};
-        meshwork::Reduce(pack.op, pack.dtype, to, both, 0, count);
-      }
+  void Reduce(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const override {
+    const size_t groups = GroupsOf(size.devices);
+    ReduceGroup(size, 0, ResultOf(root), moves);
+    const CrossDevicePlace both[] = {ResultOf(root), RoomBetween()};
+    for (size_t g = 1; g < groups; ++g) {
+      if (g > 1) moves.NextRound();
+      ReduceGroup(size, g, RoomBetween(), moves);
+      moves.NextRound();
+      moves.Move(0, size.elements, ResultOf(root), both);
     }
-    return absl::OkStatus();
   }
 
   // To the first device of each group, then to all of the group.
-  absl::Status Broadcast(const BroadcastPack& pack) override {
-    const size_t devices = pack.devices.size(), groups = GroupsOf(devices);
+  void Broadcast(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const override {
+    const size_t devices = size.devices, groups = GroupsOf(devices);
     const auto copy = [&](size_t to, size_t from) {
-      if (to != pack.root) CopyBytesTo(pack.to[to], pack.to[from], pack.bytes());
+      const CrossDevicePlace source = ResultOf(from);
+      if (to != root && to != from) moves.Move(0, size.elements, ResultOf(to), {&source, 1});
     };
-    for (size_t g = 0; g < groups; ++g) copy(First(devices, groups, g), pack.root);
+    for (size_t g = 0; g < groups; ++g) copy(First(devices, groups, g), root);
+    moves.NextRound();
     for (size_t g = 0; g < groups; ++g)
       for (size_t k = First(devices, groups, g) + 1; k < First(devices, groups, g + 1); ++k)
         copy(k, First(devices, groups, g));
-    return absl::OkStatus();
   }
 
  private:
-  static constexpr int64_t kTileBytes = 4096;
-
   size_t GroupsOf(size_t devices) const { return std::min(groups_, devices); }
   static size_t First(size_t devices, size_t groups, size_t group) {
     return static_cast<size_t>(ChunkOf(static_cast<int64_t>(devices), groups, group).begin);
   }
-  static void ReduceGroup(const ReducePack& pack, size_t groups, size_t g, std::byte* to, int64_t at,
-                          int64_t count) {
-    const size_t first = First(pack.terms.size(), groups, g), end = First(pack.terms.size(), groups, g + 1);
-    meshwork::Reduce(pack.op, pack.dtype, to, pack.terms.subspan(first, end - first), at, count);
+  void ReduceGroup(const CrossDeviceSize& size, size_t g, CrossDevicePlace to,
+                   CrossDeviceMoves& moves) const {
+    const size_t groups = GroupsOf(size.devices);
+    PlaceList terms;
+    for (size_t k = First(size.devices, groups, g); k < First(size.devices, groups, g + 1); ++k)
+      terms.push_back(TermOf(k));
+    moves.Move(0, size.elements, to, terms);
   }
 
   const size_t groups_;
 };
 
 // Chunk c starts at device c. Each device adds its own term to what it gets, and hands the sum on.
-class RingOps : public CrossDeviceOps {
+class RingAlgorithm : public CrossDeviceAlgorithm {
  public:
   std::string_view name() const override { return "RingAllReduce"; }
-  bool is_thread_safe() const override { return true; }
 
-  absl::Status Reduce(const ReducePack& pack) override {
-    const size_t devices = pack.terms.size();
-    TermList around(pack.terms.begin(), pack.terms.end());
-    for (size_t c = 0; c < devices; ++c) {
-      const ChunkOf chunk(pack.count, devices, c);
-      meshwork::Reduce(pack.op, pack.dtype, pack.to + chunk.begin * DTypeSize(pack.dtype), around,
-                       chunk.begin, chunk.size());
+  void Reduce(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const override {
+    PlaceList around;
+    for (size_t k = 0; k < size.devices; ++k) around.push_back(TermOf(k));
+    for (size_t c = 0; c < size.devices; ++c) {
+      const ChunkOf chunk(size.elements, size.devices, c);
+      moves.Move(chunk.begin, chunk.end, ResultOf(root), around);
       std::rotate(around.begin(), around.begin() + 1, around.end());
     }
-    return absl::OkStatus();
   }
 
-  absl::Status Broadcast(const BroadcastPack& pack) override {
-    const size_t devices = pack.to.size();
-    for (size_t k = 1; k < devices; ++k)
-      CopyBytesTo(pack.to[(pack.root + k) % devices], pack.to[(pack.root + k - 1) % devices], pack.bytes());
-    return absl::OkStatus();
+  void Broadcast(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const override {
+    for (size_t k = 1; k < size.devices; ++k) {
+      const CrossDevicePlace before = ResultOf((root + k - 1) % size.devices);
+      moves.Move(0, size.elements, ResultOf((root + k) % size.devices), {&before, 1});
+      moves.NextRound();
+    }
   }
 
-  absl::Status AllReduce(const ReducePack& pack, std::span<std::byte* const> to) override {
-    const size_t devices = pack.terms.size();
-    if (devices == 1) return Reduce(pack);
-    const int64_t size = DTypeSize(pack.dtype);
+  void AllReduce(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const override {
+    const size_t devices = size.devices;
+    if (devices == 1) return Reduce(size, root, moves);
     for (size_t turn = 1; turn < devices; ++turn) {
       for (size_t c = 0; c < devices; ++c) {
-        const ChunkOf chunk(pack.count, devices, c);
+        const ChunkOf chunk(size.elements, devices, c);
         const size_t before = (c + turn - 1) % devices, here = (c + turn) % devices;
-        const std::byte* const both[] = {(turn == 1 ? pack.terms[before] : to[before]) + chunk.begin * size,
-                                         pack.terms[here] + chunk.begin * size};
-        meshwork::Reduce(pack.op, pack.dtype, to[here] + chunk.begin * size, both, 0, chunk.size());
+        const CrossDevicePlace both[] = {turn == 1 ? TermOf(before) : ResultOf(before), TermOf(here)};
+        moves.Move(chunk.begin, chunk.end, ResultOf(here), both);
       }
+      moves.NextRound();
     }
     for (size_t turn = 0; turn + 1 < devices; ++turn) {
       for (size_t c = 0; c < devices; ++c) {
-        const ChunkOf chunk(pack.count, devices, c);
-        const size_t before = (c + turn + devices - 1) % devices, here = (c + turn) % devices;
-        CopyBytesTo(to[here] + chunk.begin * size, to[before] + chunk.begin * size, chunk.size() * size);
+        const ChunkOf chunk(size.elements, devices, c);
+        const CrossDevicePlace before = ResultOf((c + turn + devices - 1) % devices);
+        moves.Move(chunk.begin, chunk.end, ResultOf((c + turn) % devices), {&before, 1});
       }
+      moves.NextRound();
+    }
+  }
+};
+
+// ---- Algorithms in the memory of the host.
+
+// Runs the moves as they come, as far as they are of elements [first, last) of the pack.
+class HostMoves : public CrossDeviceMoves {
+ public:
+  // `results`: of each device, or only that of `root`. `room`: for `last - first` elements.
+  HostMoves(const ReducePack& pack, std::span<std::byte* const> results, int64_t first, int64_t last,
+            std::byte* room)
+      : pack_(pack),
+        results_(results),
+        size_(DTypeSize(pack.dtype)),
+        first_(first),
+        last_(last),
+        room_(room) {}
+
+  void Move(int64_t begin, int64_t end, CrossDevicePlace to,
+            std::span<const CrossDevicePlace> from) override {
+    begin = std::max(begin, first_), end = std::min(end, last_);
+    if (begin >= end) return;
+    absl::InlinedVector<const std::byte*, 64> sources;
+    for (const CrossDevicePlace& place : from) sources.push_back(At(place, begin));
+    std::byte* const target = const_cast<std::byte*>(At(to, begin));
+    if (from.size() > 1) meshwork::Reduce(pack_.op, pack_.dtype, target, sources, 0, end - begin);
+    else std::memcpy(target, sources[0], static_cast<size_t>((end - begin) * size_));
+  }
+  void NextRound() override {}
+
+ private:
+  const std::byte* At(CrossDevicePlace place, int64_t element) const {
+    switch (place.kind) {
+      case CrossDevicePlace::Kind::kTerm: return pack_.terms[place.device] + element * size_;
+      case CrossDevicePlace::Kind::kResult:
+        return (results_.empty() ? pack_.to : results_[place.device]) + element * size_;
+      case CrossDevicePlace::Kind::kRoom: break;
+    }
+    return room_ + (element - first_) * size_;
+  }
+
+  const ReducePack& pack_;
+  const std::span<std::byte* const> results_;
+  const int64_t size_, first_, last_;
+  std::byte* const room_;
+};
+
+class AlgorithmOps : public CrossDeviceOps {
+ public:
+  explicit AlgorithmOps(std::shared_ptr<const CrossDeviceAlgorithm> algorithm)
+      : algorithm_(std::move(algorithm)) {}
+
+  std::string_view name() const override { return algorithm_->name(); }
+  bool is_thread_safe() const override { return true; }
+  const CrossDeviceAlgorithm* algorithm() const override { return algorithm_.get(); }
+
+  absl::Status Reduce(const ReducePack& pack) override {
+    return Run(pack, {}, [&](const CrossDeviceSize& size, CrossDeviceMoves& moves) {
+      algorithm_->Reduce(size, pack.root, moves);
+    });
+  }
+  absl::Status AllReduce(const ReducePack& pack, std::span<std::byte* const> to) override {
+    return Run(pack, to, [&](const CrossDeviceSize& size, CrossDeviceMoves& moves) {
+      algorithm_->AllReduce(size, pack.root, moves);
+    });
+  }
+  absl::Status Broadcast(const BroadcastPack& pack) override {
+    const ReducePack copied{.dtype = pack.dtype, .count = pack.count, .devices = pack.devices};
+    return Run(copied, pack.to, [&](const CrossDeviceSize& size, CrossDeviceMoves& moves) {
+      algorithm_->Broadcast(size, pack.root, moves);
+    });
+  }
+
+ private:
+  static constexpr int64_t kTileBytes = 4096;
+
+  // Where no device has room for what comes between, tile by tile.
+  template <typename F>
+  absl::Status Run(const ReducePack& pack, std::span<std::byte* const> results, F&& describe) const {
+    const CrossDeviceSize size{pack.devices.size(), pack.count};
+    alignas(64) std::byte room[kTileBytes];
+    const int64_t tile = algorithm_->UsesRoom(size.devices) ? kTileBytes / DTypeSize(pack.dtype) : pack.count;
+    for (int64_t at = 0; at < pack.count; at += tile) {
+      HostMoves moves(pack, results, at, std::min(at + tile, pack.count), room);
+      describe(size, moves);
     }
     return absl::OkStatus();
+  }
+
+  const std::shared_ptr<const CrossDeviceAlgorithm> algorithm_;
+};
+
+// Its name: what it does is in the step of a GPU.
+class NcclOps : public CrossDeviceOps {
+ public:
+  std::string_view name() const override { return "NcclAllReduce"; }
+  bool is_nccl() const override { return true; }
+  absl::Status Reduce(const ReducePack&) override { return OnlyInSteps(); }
+  absl::Status Broadcast(const BroadcastPack&) override { return OnlyInSteps(); }
+
+ private:
+  static absl::Status OnlyInSteps() {
+    return absl::FailedPreconditionError(
+        "NCCL adds up in the steps of GPUs, and not in the memory of the host.");
   }
 };
 
 }  // namespace
 
-std::shared_ptr<CrossDeviceOps> ReductionToOneDevice() { return std::make_shared<ToOneDeviceOps>(); }
+std::shared_ptr<CrossDeviceOps> MakeCrossDeviceOps(std::shared_ptr<const CrossDeviceAlgorithm> algorithm) {
+  return std::make_shared<AlgorithmOps>(std::move(algorithm));
+}
+
+std::shared_ptr<CrossDeviceOps> ReductionToOneDevice() {
+  return MakeCrossDeviceOps(std::make_shared<ToOneDeviceAlgorithm>());
+}
 
 absl::StatusOr<std::shared_ptr<CrossDeviceOps>> HierarchicalCopyAllReduce(int64_t num_groups) {
   if (num_groups < 1)
     return InvalidArgument("HierarchicalCopyAllReduce: num_groups={}; give at least 1 group of devices.",
                            num_groups);
-  return std::make_shared<HierarchicalOps>(num_groups);
+  return MakeCrossDeviceOps(std::make_shared<HierarchicalAlgorithm>(num_groups));
 }
 
-std::shared_ptr<CrossDeviceOps> RingAllReduce() { return std::make_shared<RingOps>(); }
-
-absl::StatusOr<std::shared_ptr<CrossDeviceOps>> NcclAllReduce() {
-  return absl::FailedPreconditionError(
-      "NcclAllReduce: NCCL reduces between GPUs, and this build computes on CPUs; use RingAllReduce() or "
-      "HierarchicalCopyAllReduce(), or leave cross_device_ops out.");
+std::shared_ptr<CrossDeviceOps> RingAllReduce() {
+  return MakeCrossDeviceOps(std::make_shared<RingAlgorithm>());
 }
+
+std::shared_ptr<CrossDeviceOps> NcclAllReduce() { return std::make_shared<NcclOps>(); }
 
 }  // namespace meshwork

@@ -1,13 +1,15 @@
-// The cross-device ops (runtime/cross_device.h) that the library has for devices of the CPU.
+// The cross-device ops (runtime/cross_device.h) that the library has.
 //
 //                                how terms are added up                       how the result is distributed
 //   ReductionToOneDevice()       all at one device, in order                  from there to each
 //   HierarchicalCopyAllReduce()  within groups, then over the groups          to the groups, then within them
 //   RingAllReduce()              a chunk per device goes round, and is added  the sums go round once more
+//   NcclAllReduce()              between GPUs by NVIDIA's library
 //
-// They are thread-safe, take every dtype and every reduction, and keep nothing. Their sums of floats differ in the order of
-// the terms alone. Devices of the CPU share a memory, where ReductionToOneDevice touches the fewest bytes; the others say
-// what the numbers are, and cost, by the algorithms that devices with links between them use.
+// The first three are algorithms (runtime/cross_device_algorithm.h): on a GPU its kernels make their copies and sums, and the
+// bits are those of the CPU. They are thread-safe, take every dtype and every reduction, and keep nothing. Their sums of
+// floats differ in the order of the terms alone. Devices of one process share a memory, where ReductionToOneDevice touches the
+// fewest bytes; the others say what the numbers are, and cost, by the algorithms that devices with links between them use.
 //
 // Sources: tf.distribute.ReductionToOneDevice, HierarchicalCopyAllReduce, NcclAllReduce; the ring: Patarasuk and Yuan,
 // "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 2009, section 4.
@@ -18,6 +20,7 @@
 
 #include "absl/status/statusor.h"
 #include "meshwork/runtime/cross_device.h"
+#include "meshwork/runtime/cross_device_algorithm.h"
 
 namespace meshwork {
 
@@ -29,7 +32,15 @@ absl::StatusOr<std::shared_ptr<CrossDeviceOps>> HierarchicalCopyAllReduce(int64_
 
 std::shared_ptr<CrossDeviceOps> RingAllReduce();
 
-// NVIDIA's library, between GPUs. Error: FailedPrecondition, always, because this build computes on CPUs.
-absl::StatusOr<std::shared_ptr<CrossDeviceOps>> NcclAllReduce();
+// An algorithm of your own as an op, which runs on CPUs and on GPUs.
+std::shared_ptr<CrossDeviceOps> MakeCrossDeviceOps(std::shared_ptr<const CrossDeviceAlgorithm> algorithm);
+
+// NVIDIA's library: where each of several domains is a GPU (OnEachGpu, processes), ncclAllReduce adds up what all domains have,
+// after kernels have added up within each. It does sums and products of f32, f64, bf16, i32 and i64, and the largest and
+// smallest of i32 and i64; other reductions and collectives go as without it. On one GPU nothing is left for it.
+// The order of the terms is NCCL's: sums of reals may differ in their last bits with the number of GPUs, the version of NCCL and
+// how the GPUs are connected. All GPUs get the same bits. So CompileOptions::deterministic refuses it, as do sessions on CPUs
+// (FailedPrecondition), and GPUs where NCCL cannot be used.
+std::shared_ptr<CrossDeviceOps> NcclAllReduce();
 
 }  // namespace meshwork

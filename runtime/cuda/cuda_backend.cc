@@ -4,6 +4,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/kernels/cuda/cuda_kernel.h"
+#include "meshwork/runtime/cross_device.h"
 #include "meshwork/runtime/cuda/cuda_fusion.h"
 #include "meshwork/runtime/cuda/gpus.h"
 #include "meshwork/runtime/cuda/storage_map.h"
@@ -48,26 +49,14 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(std::shared_ptr
   return std::unique_ptr<CudaBackend>(new CudaBackend(std::move(context), std::move(memory), options));
 }
 
-namespace {
-
-absl::Status CheckIsServed(const PrepareOptions& options) {
-  if (options.cross_device_ops != nullptr)
-    return absl::UnimplementedError(
-        "CudaBackend: a cross-device op is given, and only CPUs run those as yet; leave it out.");
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<PreparedStep>> CudaBackend::Prepare(StepPlan plan,
                                                                    std::vector<DTensor> variables,
                                                                    const PrepareOptions& options) {
   std::unique_ptr<CudaRemotes> remotes;
-  const absl::Status served = CheckIsServed(options);
   if (options.transport != nullptr && options.transport->num_domains() > 1) {
-    MESHWORK_ASSIGN_OR_RETURN(remotes, groups_->Join(context_, *options.transport, served));
+    const bool needs_nccl = options.cross_device_ops != nullptr && options.cross_device_ops->is_nccl();
+    MESHWORK_ASSIGN_OR_RETURN(remotes, groups_->Join(context_, *options.transport, needs_nccl));
   }
-  MESHWORK_RETURN_IF_ERROR(served);
   return CudaStep::Create(context_, std::move(plan), std::move(variables), options, std::move(remotes));
 }
 

@@ -19,7 +19,7 @@
 // domains share a GPU, they go through the memory of the process and the transport, and a step is a graph for each part between
 // two of them. The numbers are the same.
 //
-// Not there yet: cross-device ops.
+// Cross-device ops that are algorithms (runtime/cross_device_algorithm.h) are copies and sums of the plan, which kernels make.
 #pragma once
 
 #include <chrono>
@@ -62,7 +62,7 @@ class CudaBackend : public Backend {
   bool Has(const OpRow& row) const override;
   std::shared_ptr<Memory> memory() const override { return memory_; }
   ExecutorMemory PlanMemory(StepPlan plan, const PrepareOptions& options) const override;
-  // All domains call it at the same time. Errors, besides: there is a cross-device op; the GPUs of other
+  // All domains call it at the same time. Errors, besides: the GPUs of other
   // domains do not fit this one (docs/gpu.md); NVRTC does not compile a kernel; the GPU has not enough memory
   // (RESOURCE_EXHAUSTED), which says what the plan needs.
   absl::StatusOr<std::unique_ptr<PreparedStep>> Prepare(StepPlan plan, std::vector<DTensor> variables,

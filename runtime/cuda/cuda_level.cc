@@ -218,7 +218,6 @@ class LevelMaker {
       level_.reads_host = true;
       return;
     }
-    MESHWORK_CHECK(copies.calls.empty(), "a cross-device op");
     // Transfers of one step write different places, so their order does not matter.
     std::map<size_t, TransferLaunch> launches;
     for (const Transfer& transfer : copies.transfers) {

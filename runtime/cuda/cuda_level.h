@@ -140,8 +140,8 @@ struct LevelOptions {
   bool remotes_read_host = true;       // the process carries data to other domains (CudaRemotes::is_captured)
 };
 
-// Kernels are added to `kernels`. Keeps pointers into the plan. REQUIRES: every row has a CUDA kernel; no cross-device
-// op makes the sums of the plan.
+// Kernels are added to `kernels`. Keeps pointers into the plan. REQUIRES: every row has a CUDA kernel; the plan calls
+// no cross-device op.
 CudaLevel MakeLevel(const StepPlan& plan, CudaKernels& kernels, const LevelOptions& options = {});
 
 }  // namespace meshwork

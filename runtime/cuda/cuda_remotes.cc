@@ -38,6 +38,11 @@ class HostRemotes : public CudaRemotes {
     return operations_.size() - 1;
   }
 
+  absl::StatusOr<size_t> PrepareSums(const std::string& where, const std::vector<RemoteStep::Sum>&) override {
+    MESHWORK_CHECK(false, "{}: a sum of all domains is not made by the process", where);
+    return 0;
+  }
+
   absl::Status Allocate() override {
     MESHWORK_ASSIGN_OR_RETURN(pinned_, PinnedBuffer::Allocate(context_, bytes_));
     for (Operation& operation : operations_) {

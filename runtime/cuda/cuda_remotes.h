@@ -11,11 +11,14 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/runtime/cuda/cuda_context.h"
 #include "meshwork/runtime/cuda/cuda_stream.h"
+#include "meshwork/runtime/step_plan.h"
 #include "meshwork/runtime/transport.h"
 
 namespace meshwork {
@@ -30,6 +33,9 @@ class CudaRemotes {
   // Returns the operation's number, from 0 on. All domains prepare the same operations in the same order. Errors: those of
   // Transport::Prepare.
   virtual absl::StatusOr<size_t> Prepare(RemoteSpec spec) = 0;
+  // The same for sums of all domains. Start and Wait get an address for each. REQUIRES: is_captured.
+  virtual absl::StatusOr<size_t> PrepareSums(const std::string& where,
+                                             const std::vector<RemoteStep::Sum>& sums) = 0;
   // What all of them need, once they are prepared. Errors: there is not enough memory.
   virtual absl::Status Allocate() = 0;
 

@@ -113,8 +113,11 @@ absl::Status CudaStep::PrepareRemotes(CudaLevel& level) {
     auto* const remote = std::get_if<RemoteLaunch>(&action);
     if (remote == nullptr) continue;
     const RemoteStep& step = *remote->step;
-    if (step.kind != RemoteStep::Kind::kWait) {
-      RemoteSpec spec{.where = level.plan->graph->Describe(step.node)};
+    const std::string where = level.plan->graph->Describe(step.node);
+    if (step.kind != RemoteStep::Kind::kWait && !step.sums.empty()) {
+      MESHWORK_ASSIGN_OR_RETURN(numbers[step.operation], remotes_->PrepareSums(where, step.sums));
+    } else if (step.kind != RemoteStep::Kind::kWait) {
+      RemoteSpec spec{.where = where};
       const auto part_of = [&](const RemoteStep::Part& part) {
         return RemotePart{part.domain, level.plan->buffers[static_cast<size_t>(part.buffer)].bytes};
       };

@@ -37,8 +37,7 @@ namespace meshwork {
 
 class CudaStep : public PreparedStep {
  public:
-  // As Backend::Prepare. `remotes`: for the operations across domains; null if there is one domain. REQUIRES: no
-  // cross-device op in `options`.
+  // As Backend::Prepare. `remotes`: for the operations across domains; null if there is one domain.
   static absl::StatusOr<std::unique_ptr<PreparedStep>> Create(std::shared_ptr<const CudaContext> context,
                                                               StepPlan plan, std::vector<DTensor> variables,
                                                               const PrepareOptions& options,

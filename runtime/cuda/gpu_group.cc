@@ -153,7 +153,7 @@ absl::Status WhyNoNccl(const std::vector<GpuText>& all) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> TakesNccl(const std::vector<GpuText>& all) {
+absl::StatusOr<bool> CanTakeNccl(const std::vector<GpuText>& all) {
   bool must = false, must_not = false;
   for (const GpuText& gpu : all) {
     must |= gpu.way == Way::kNccl;
@@ -176,15 +176,21 @@ std::shared_ptr<NcclGroup> GpuGroups::Last() {
 }
 
 absl::StatusOr<std::unique_ptr<CudaRemotes>> GpuGroups::Join(
-    const std::shared_ptr<const CudaContext>& context, Transport& transport, const absl::Status& mine) {
+    const std::shared_ptr<const CudaContext>& context, Transport& transport, bool needs_nccl) {
   std::shared_ptr<NcclGroup> group = Last();
   if (group != nullptr && !group->Serves(transport)) group = nullptr;
+  const bool is_excluded = needs_nccl && options_.way == Way::kHost;
   const absl::StatusOr<GpuText> text =
-      mine.ok() ? Describe(*context, transport.domain() == 0, options_.way, group) : mine;
+      is_excluded
+          ? InvalidArgument(
+                "CudaBackend: NcclAllReduce adds up by NCCL, and CudaBackendOptions::way=kHost takes the process "
+                "instead; leave one of them out.")
+          : Describe(*context, transport.domain() == 0, needs_nccl ? Way::kNccl : options_.way, group);
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<GpuText> all, AskAll(transport, text));
   MESHWORK_RETURN_IF_ERROR(CheckArchitectures(all));
-  MESHWORK_ASSIGN_OR_RETURN(const bool takes_nccl, TakesNccl(all));
-  if (!takes_nccl) return MakeHostRemotes(context, transport);
+  const absl::StatusOr<bool> takes_nccl = CanTakeNccl(all);
+  if (!takes_nccl.ok()) return Annotate(takes_nccl.status(), needs_nccl ? "NcclAllReduce: " : "");
+  if (!*takes_nccl) return MakeHostRemotes(context, transport);
   bool is_there = group != nullptr;
   for (const GpuText& gpu : all) is_there = is_there && gpu.group == group->name();
   if (!is_there) {

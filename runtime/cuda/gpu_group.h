@@ -20,11 +20,11 @@ class GpuGroups {
  public:
   explicit GpuGroups(const CudaBackendOptions& options) : options_(options) {}
 
-  // For a step of this domain on the GPU of `context`. All domains call it. `mine`: why this domain cannot go on. Errors, in all
-  // domains: the error in `mine`; GPUs of several architectures; NCCL is asked for and cannot be used. Besides, those of
-  // Transport::AllGather, and of NcclGroup::Join.
+  // For a step of this domain on the GPU of `context`. All domains call it. `needs_nccl`: the step has what NCCL
+  // alone does, in all domains. Errors, in all domains: GPUs of several architectures; NCCL is needed or asked for and cannot be
+  // used. Besides, those of Transport::AllGather, and of NcclGroup::Join.
   absl::StatusOr<std::unique_ptr<CudaRemotes>> Join(const std::shared_ptr<const CudaContext>& context,
-                                                    Transport& transport, const absl::Status& mine);
+                                                    Transport& transport, bool needs_nccl);
 
  private:
   std::shared_ptr<NcclGroup> Last();

@@ -28,7 +28,8 @@
   F(NcclResult, ncclGroupStart, ())                                                        \
   F(NcclResult, ncclGroupEnd, ())                                                          \
   F(NcclResult, ncclSend, (const void*, size_t, NcclType, int, NcclComm*, CUstream))       \
-  F(NcclResult, ncclRecv, (void*, size_t, NcclType, int, NcclComm*, CUstream))
+  F(NcclResult, ncclRecv, (void*, size_t, NcclType, int, NcclComm*, CUstream))             \
+  F(NcclResult, ncclAllReduce, (const void*, void*, size_t, NcclType, NcclOp, NcclComm*, CUstream))
 
 namespace meshwork {
 
@@ -45,7 +46,10 @@ enum class NcclResult : int {
   kInProgress = 7,
 };
 
-enum class NcclType : int { kBytes = 1 };  // ncclUint8: receivers add up, so NCCL need not know dtypes
+// kBytes: what is sent and received; the others: what is added up.
+enum class NcclType : int { kBytes = 1, kInt32 = 2, kInt64 = 4, kFloat32 = 7, kFloat64 = 8, kBfloat16 = 9 };
+
+enum class NcclOp : int { kSum = 0, kProd = 1, kMax = 2, kMin = 3 };
 
 struct NcclUniqueId {
   char bytes[128] = {};

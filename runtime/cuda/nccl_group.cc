@@ -26,6 +26,29 @@ std::string OthersOf(std::span<const NcclGroup::Part> sends, std::span<const Ncc
   return NamesOf(domains);
 }
 
+NcclType NcclTypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF32: return NcclType::kFloat32;
+    case DType::kF64: return NcclType::kFloat64;
+    case DType::kBF16: return NcclType::kBfloat16;
+    case DType::kI32: return NcclType::kInt32;
+    case DType::kI64: return NcclType::kInt64;
+    default: MESHWORK_CHECK(false, "NCCL adds up no {}", DTypeName(dtype));
+  }
+  return NcclType::kBytes;
+}
+
+NcclOp NcclOpOf(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum: return NcclOp::kSum;
+    case ReduceOp::kProd: return NcclOp::kProd;
+    case ReduceOp::kMax: return NcclOp::kMax;
+    case ReduceOp::kMin: return NcclOp::kMin;
+    default: MESHWORK_CHECK(false, "NCCL makes no {}", ReduceOpName(op));
+  }
+  return NcclOp::kSum;
+}
+
 }  // namespace
 
 bool Patience::Pause() {
@@ -120,8 +143,8 @@ absl::Status NcclGroup::Settle(NcclResult result, std::string_view where, std::s
   return ToStatus(result, where, what);
 }
 
-absl::Status NcclGroup::Exchange(std::string_view where, std::span<const Part> sends,
-                                 std::span<const Part> receives, const CudaStream& stream) const {
+absl::Status NcclGroup::InGroup(std::string_view where, const std::string& what,
+                                const std::function<NcclResult()>& calls) const {
   if (comm_ == nullptr) {
     const absl::Status reason = transport_.aborted();
     if (!reason.ok()) return reason;
@@ -130,20 +153,40 @@ absl::Status NcclGroup::Exchange(std::string_view where, std::span<const Part> s
   }
   const CudaContext::Scope scope(*context_);
   MESHWORK_RETURN_IF_ERROR(scope.status());
-  NcclResult result = api().ncclGroupStart();
-  const std::string what = fmt::format("exchanging data with {}", OthersOf(sends, receives));
-  MESHWORK_RETURN_IF_ERROR(ToStatus(result, where, what));
-  for (const Part& part : sends)
-    if (result == NcclResult::kSuccess && part.bytes > 0)
-      result = api().ncclSend(reinterpret_cast<const void*>(part.address), static_cast<size_t>(part.bytes),
-                              NcclType::kBytes, static_cast<int>(part.domain), comm_, stream.handle());
-  for (const Part& part : receives)
-    if (result == NcclResult::kSuccess && part.bytes > 0)
-      result = api().ncclRecv(reinterpret_cast<void*>(part.address), static_cast<size_t>(part.bytes),
-                              NcclType::kBytes, static_cast<int>(part.domain), comm_, stream.handle());
+  MESHWORK_RETURN_IF_ERROR(ToStatus(api().ncclGroupStart(), where, what));
+  const NcclResult result = calls();
   const NcclResult ended = api().ncclGroupEnd();
   MESHWORK_RETURN_IF_ERROR(ToStatus(result, where, what));
   return Settle(ended, where, what, options_.deadline);
+}
+
+absl::Status NcclGroup::Exchange(std::string_view where, std::span<const Part> sends,
+                                 std::span<const Part> receives, const CudaStream& stream) const {
+  return InGroup(where, fmt::format("exchanging data with {}", OthersOf(sends, receives)), [&] {
+    NcclResult result = NcclResult::kSuccess;
+    for (const Part& part : sends)
+      if (result == NcclResult::kSuccess && part.bytes > 0)
+        result = api().ncclSend(reinterpret_cast<const void*>(part.address), static_cast<size_t>(part.bytes),
+                                NcclType::kBytes, static_cast<int>(part.domain), comm_, stream.handle());
+    for (const Part& part : receives)
+      if (result == NcclResult::kSuccess && part.bytes > 0)
+        result = api().ncclRecv(reinterpret_cast<void*>(part.address), static_cast<size_t>(part.bytes),
+                                NcclType::kBytes, static_cast<int>(part.domain), comm_, stream.handle());
+    return result;
+  });
+}
+
+absl::Status NcclGroup::AllReduce(std::string_view where, std::span<const Sum> sums,
+                                  const CudaStream& stream) const {
+  return InGroup(where, "adding up what all domains have", [&] {
+    NcclResult result = NcclResult::kSuccess;
+    for (const Sum& sum : sums)
+      if (result == NcclResult::kSuccess)
+        result = api().ncclAllReduce(reinterpret_cast<const void*>(sum.from), reinterpret_cast<void*>(sum.to),
+                                     static_cast<size_t>(sum.of.elements), NcclTypeOf(sum.of.dtype),
+                                     NcclOpOf(sum.of.op), comm_, stream.handle());
+    return result;
+  });
 }
 
 absl::Status NcclGroup::Check(std::string_view where) const {

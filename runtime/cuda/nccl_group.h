@@ -5,7 +5,7 @@
 //
 // Data goes from GPU to GPU; the transport between the domains stays for all else: their agreement on what they run, the
 // fence of a step, aborts. An exchange only moves bytes: receivers add up, in the order of the devices, so that the numbers
-// are those of any other transport, bit by bit.
+// are those of any other transport, bit by bit. AllReduce is NCCL's own sum.
 //
 // A GPU that waits for one that is lost waits for ever. So whoever waits for a stream calls Check in between, and Abort lets
 // the stream go. Not thread-safe.
@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <span>
@@ -23,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "meshwork/runtime/cuda/cuda_context.h"
 #include "meshwork/runtime/cuda/cuda_stream.h"
+#include "meshwork/runtime/step_plan.h"
 #include "meshwork/runtime/transport.h"
 
 namespace meshwork {
@@ -69,6 +71,15 @@ class NcclGroup {
   absl::Status Exchange(std::string_view where, std::span<const Part> sends, std::span<const Part> receives,
                         const CudaStream& stream) const;
 
+  // Puts sums of what all domains have on the stream, captured or not, in an order of NCCL's own; all domains get the same
+  // bits. All domains call it in the same order, with as many elements. Errors: as those of Exchange. REQUIRES: NcclReduces of
+  // each.
+  struct Sum {
+    CUdeviceptr from = 0, to = 0;  // the same, or apart
+    RemoteStep::Sum of;
+  };
+  absl::Status AllReduce(std::string_view where, std::span<const Sum> sums, const CudaStream& stream) const;
+
   // Whether the group can go on. Errors: what NCCL says of other ranks; the reason of the transport's abort.
   absl::Status Check(std::string_view where) const;
 
@@ -81,6 +92,9 @@ class NcclGroup {
 
   const CudaApi& api() const { return context_->api(); }
   absl::Status Open(const NcclUniqueId& id);
+  // `calls` as one group, up to the first error.
+  absl::Status InGroup(std::string_view where, const std::string& what,
+                       const std::function<NcclResult()>& calls) const;
   absl::Status ToStatus(NcclResult result, std::string_view where, std::string_view what) const;
   // Waits until a call has ended that does not block.
   absl::Status Settle(NcclResult result, std::string_view where, std::string_view what,

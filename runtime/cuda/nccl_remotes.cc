@@ -29,10 +29,15 @@ class NcclRemotes : public CudaRemotes {
     for (const RemotePart& part : spec.sends) made.sends.push_back({part.domain, 0, part.bytes});
     for (const RemotePart& part : spec.receives) made.receives.push_back({part.domain, 0, part.bytes});
     made.spec = std::move(spec);
-    MESHWORK_ASSIGN_OR_RETURN(made.begun, CudaEvent::Create(stream_->shared_context()));
-    MESHWORK_ASSIGN_OR_RETURN(made.ended, CudaEvent::Create(stream_->shared_context()));
-    operations_.push_back(std::move(made));
-    return operations_.size() - 1;
+    return Add(std::move(made));
+  }
+
+  absl::StatusOr<size_t> PrepareSums(const std::string& where,
+                                     const std::vector<RemoteStep::Sum>& sums) override {
+    MESHWORK_RETURN_IF_ERROR(transport_.aborted());
+    Operation made{.spec = {.where = where}};
+    for (const RemoteStep::Sum& sum : sums) made.sums.push_back({.of = sum});
+    return Add(std::move(made));
   }
 
   absl::Status Allocate() override {
@@ -51,14 +56,10 @@ class NcclRemotes : public CudaRemotes {
     MESHWORK_RETURN_IF_ERROR(transport_.aborted());
     Operation& operation = operations_[number];
     if (!operation.is_here()) return absl::OkStatus();
-    for (size_t i = 0; i < sends.size(); ++i) operation.sends[i].address = sends[i];
-    for (size_t i = 0; i < receives.size(); ++i) operation.receives[i].address = receives[i];
     MESHWORK_RETURN_IF_ERROR(Named(operation, Begin(operation, number, compute)));
-    MESHWORK_RETURN_IF_ERROR(
-        group_->Exchange(operation.spec.where, operation.sends, operation.receives, *stream_));
+    MESHWORK_RETURN_IF_ERROR(Put(operation, sends, receives));
     return Named(operation, operation.ended->Record(*stream_));
   }
-
   absl::Status Wait(size_t number, const CudaStream& compute,
                     std::span<const CUdeviceptr> /*receives*/) override {
     const Operation& operation = operations_[number];
@@ -87,11 +88,34 @@ class NcclRemotes : public CudaRemotes {
   struct Operation {
     RemoteSpec spec;
     std::vector<NcclGroup::Part> sends, receives;
+    std::vector<NcclGroup::Sum> sums;  // instead of these
     std::unique_ptr<const CudaEvent> begun, ended;
 
     // Whether this domain takes part.
-    bool is_here() const { return !sends.empty() || !receives.empty(); }
+    bool is_here() const { return !sends.empty() || !receives.empty() || !sums.empty(); }
   };
+
+  absl::StatusOr<size_t> Add(Operation made) {
+    MESHWORK_ASSIGN_OR_RETURN(made.begun, CudaEvent::Create(stream_->shared_context()));
+    MESHWORK_ASSIGN_OR_RETURN(made.ended, CudaEvent::Create(stream_->shared_context()));
+    operations_.push_back(std::move(made));
+    return operations_.size() - 1;
+  }
+
+  // On the stream of exchanges.
+  absl::Status Put(Operation& operation, std::span<const CUdeviceptr> sends,
+                   std::span<const CUdeviceptr> receives) {
+    if (!operation.sums.empty()) {
+      for (size_t i = 0; i < operation.sums.size(); ++i) {
+        operation.sums[i].from = sends[i];
+        operation.sums[i].to = receives[i];
+      }
+      return group_->AllReduce(operation.spec.where, operation.sums, *stream_);
+    }
+    for (size_t i = 0; i < sends.size(); ++i) operation.sends[i].address = sends[i];
+    for (size_t i = 0; i < receives.size(); ++i) operation.receives[i].address = receives[i];
+    return group_->Exchange(operation.spec.where, operation.sends, operation.receives, *stream_);
+  }
 
   static absl::Status Named(const Operation& operation, const absl::Status& status) {
     return status.ok() ? status : Annotate(status, fmt::format("Run: {}: ", operation.spec.where));
@@ -125,9 +149,10 @@ class NcclRemotes : public CudaRemotes {
     std::vector<int64_t> others;
     for (int64_t d = 0; d < transport_.num_domains(); ++d) {
       const auto is_of = [d](const RemotePart& part) { return part.domain == d; };
-      if (last == nullptr ? d != transport_.domain()
-                          : std::any_of(last->spec.sends.begin(), last->spec.sends.end(), is_of) ||
-                                std::any_of(last->spec.receives.begin(), last->spec.receives.end(), is_of))
+      if (last == nullptr || !last->sums.empty()
+              ? d != transport_.domain()
+              : std::any_of(last->spec.sends.begin(), last->spec.sends.end(), is_of) ||
+                    std::any_of(last->spec.receives.begin(), last->spec.receives.end(), is_of))
         others.push_back(d);
     }
     return LateError(WhereNow(), others, group_->options().deadline, transport_.domain());

@@ -54,6 +54,17 @@ TEST(CheckCrossDeviceTest, DevicesThatGetNothingAreFound) {
               HasSubstr("keeps to itself: sum of f32[1] over 2 devices: element 0 on device 12 is "));
 }
 
+// Before any of them is made.
+TEST(CheckCrossDeviceTest, WrongMovesAreFound) {
+  EXPECT_EQ(FindingsOf(*MakeCrossDeviceOps(std::make_shared<BackwardsAlgorithm>())), "");
+  using How = MistakenMoves::How;
+  for (const How how : {How::kBeyond, How::kNoSource, How::kWritesTerm, How::kAddsItself, How::kRoom,
+                        How::kNoDevice, How::kSameRound})
+    EXPECT_THAT(FindingsOf(*MakeCrossDeviceOps(std::make_shared<MistakenMoves>(how))),
+                StartsWith("mistaken: AllReduce of 1 element over 3 devices, from or to number 0: "))
+        << static_cast<int>(how);
+}
+
 // check_replicas does not see it: all devices have the same.
 TEST(CheckCrossDeviceTest, ATermThatIsLeftOutIsFound) {
   LeavesOneOut ops;

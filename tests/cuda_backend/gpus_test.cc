@@ -24,6 +24,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/mesh/placement.h"
 #include "meshwork/runtime/transport/loopback.h"
+#include "support/cross_device_programs.h"
 #include "support/long_tests.h"
 #include "support/program_trial.h"
 #include "support/random_program.h"
@@ -70,7 +71,11 @@ void TryAllOnGpus(const std::function<RandomProgram(uint64_t seed)>& draw) {
     if (counts.empty()) continue;
     const Expected expected = ExpectedOf(random);
     if (!std::isfinite(expected.scale)) continue;
-    const ExecutorOptions options{.share = tried % 4 != 3, .fuse = tried % 5 != 2, .atomic = tried % 2 == 1};
+    const bool sums = tried % 3 == 2;
+    const ExecutorOptions options{.share = tried % 4 != 3,
+                                  .fuse = tried % 5 != 2,
+                                  .atomic = tried % 2 == 1,
+                                  .cross_device_ops = sums ? NcclAllReduce() : nullptr};
     const Way way = tried % 3 == 0 ? Way::kHost : Way::kNccl;
     ASSERT_EQ(TryOnGpus(random, expected, counts[tried % counts.size()], seed, way, options), "")
         << "seed " << seed << " way " << static_cast<int>(way);
@@ -109,10 +114,12 @@ void OnGpus(PlayedGpu& gpus, int64_t count, const CudaBackendOptions& options, c
   for (std::thread& thread : threads) thread.join();
 }
 
-SessionOptions OptionsFor(Transport& end, const std::shared_ptr<Backend>& backend) {
+// `sums`: by ncclAllReduce.
+SessionOptions OptionsFor(Transport& end, const std::shared_ptr<Backend>& backend, bool sums = false) {
   SessionOptions options{.backend = backend, .gather_outputs = true};
   options.executor.transport = &end;
   options.executor.poison_padding = true;
+  if (sums) options.executor.cross_device_ops = NcclAllReduce();
   return options;
 }
 
@@ -144,24 +151,113 @@ TEST(GpusTest, AMlpTrainsAsOnTheCpu) {
   }
 }
 
+// What crosses is added up by NCCL, in its order. The same
+// training with other seeds of the simulation has what is under way done at other times.
+TEST(GpusTest, NcclAddsUpGradients) {
+  const Graph graph = SmallMlp("batch=4,model=2");
+  Session expected = OnCpu(graph);
+  std::vector<absl::StatusOr<StepResult>> steps;
+  for (int64_t step = 0; step < 4; ++step)
+    steps.push_back(expected.Run(MlpRows(step == 2 ? 5 : kMlpRows, 3 * step)));
+  const std::map<std::string, Tensor> state = ValuesOf(expected);
+  for (const int64_t count : {2, 4}) {
+    for (const bool atomic : {false, true}) {
+      SCOPED_TRACE(count);
+      PlayedGpu gpus(static_cast<uint64_t>(2 * count + (atomic ? 1 : 0)), {}, count);
+      OnGpus(gpus, count, {}, [&](Transport& end, const std::shared_ptr<Backend>& backend) {
+        SessionOptions options = OptionsFor(end, backend);
+        options.executor.atomic = atomic;
+        options.executor.cross_device_ops = NcclAllReduce();
+        absl::StatusOr<Session> session = Session::Create(graph, options);
+        ASSERT_TRUE(session.ok()) << session.status();
+        for (int64_t step = 0; step < 4; ++step)
+          ExpectNear(session->Run(MlpRows(step == 2 ? 5 : kMlpRows, 3 * step)),
+                     steps[static_cast<size_t>(step)]);
+        ExpectStateNear(*session, state);
+      });
+      EXPECT_GT(gpus.cuda.num_sums(), 0);
+      ExpectClean(gpus);
+    }
+  }
+}
+
+// Every dtype and reduction, two values of two instances on each GPU: whole numbers are exact whoever adds up, and a largest
+// number that NCCL would not make keeps its NaN.
+TEST(GpusTest, NcclMakesTheReductionsThatItHas) {
+  for (const std::string_view dtype : {"f32", "f64", "bf16", "i32", "i64"}) {
+    for (const std::string_view op : {"sum", "prod", "max", "min"}) {
+      const bool is_real = dtype == "f32" || dtype == "f64" || dtype == "bf16";
+      const bool is_of_nccl = !is_real || op == "sum" || op == "prod";
+      Program program = ParseProgram(fmt::format(R"(mesh [x=4, y=2]
+func step(%a: {0}[1,3] of {0}[4,6] {{x,y}}, %b: {0}[1] of {0}[4] {{x}}) {{
+  %p = reduce_{1} %a dims=[0] : {0}[3] of {0}[6] {{y | {1}:x}}
+  %q = reduce_{1} %b dims=[0] : {0}[] {{ | {1}:x}}
+  %s, %t = all_reduce %p, %q axes=(x) op={1} : {0}[3] of {0}[6] {{y}}, {0}[] {{}}
+  return s=%s, t=%t
+}})",
+                                                 dtype, op));
+      program.num_domains = 4;
+      const DType type = program.body.value(program.body.arguments()[0].value).type.dtype;
+      Tensor a = Ramp({F32, {4, 6}});
+      const bool has_nan = is_real && op == "max";
+      if (has_nan) a.mutable_values<float>()[8] = NAN;
+      const Tensors feeds = {{"a", a.Cast(type)}, {"b", Ramp({F32, {4}}).Cast(type)}};
+      Program alone = program;
+      alone.num_domains = 1;
+      CpuBackend cpu(1);
+      const CrossDeviceRun expected = RunCrossDevice(alone, feeds, {}, cpu);
+      PlayedGpu gpus(7, {}, 4);
+      OnGpus(gpus, 4, {}, [&](Transport& end, const std::shared_ptr<Backend>& backend) {
+        const ExecutorOptions options{
+            .poison_padding = true, .transport = &end, .cross_device_ops = NcclAllReduce()};
+        const CrossDeviceRun run = RunCrossDevice(program, feeds, options, *backend);
+        EXPECT_EQ(run.error, expected.error);
+        ExpectBitwiseEqual(run.outputs, expected.outputs);
+      });
+      EXPECT_EQ(gpus.cuda.num_sums() > 0, is_of_nccl) << dtype << " " << op;
+      ExpectClean(gpus);
+    }
+  }
+}
+
+// With one GPU nothing is left for NCCL: there need be none, and the bits are those without it.
+TEST(GpusTest, OnOneGpuNcclHasNothingToDo) {
+  PlayedGpu gpu(8);
+  const Graph graph = SmallMlp("batch=4,model=2");
+  {
+    Session plain = OnGpu(gpu, graph),
+            by_nccl = OnGpu(gpu, graph, {.executor = {.cross_device_ops = NcclAllReduce()}});
+    for (int64_t step = 0; step < 2; ++step) {
+      ASSERT_TRUE(plain.Run(MlpRows(kMlpRows, step)).ok());
+      ASSERT_TRUE(by_nccl.Run(MlpRows(kMlpRows, step)).ok());
+    }
+    ExpectSameState(by_nccl, ValuesOf(plain));
+  }
+  EXPECT_EQ(gpu.cuda.num_exchanges(), 0);
+  ExpectClean(gpu);
+}
+
 // A step of a session on 2 GPUs is captured with its exchanges, and then only launched.
 TEST(GpusTest, ExchangesAreInTheGraph) {
-  PlayedGpu gpus(5, {}, 2);
-  std::atomic<int64_t> before = 0, behind = 0;
-  OnGpus(gpus, 2, {.way = Way::kNccl}, [&](Transport& end, const std::shared_ptr<Backend>& backend) {
-    Session session = Session::Create(SmallMlp("batch=2,model=2"), OptionsFor(end, backend)).value();
-    const auto meet = [&](std::string_view what) { ASSERT_TRUE(end.AllGather(what, "").ok()); };
-    ASSERT_TRUE(session.Run(MlpRows(kMlpRows)).ok());
-    meet("captured");
-    before = gpus.cuda.num_exchanges();
-    meet("counted");
-    for (int step = 0; step < 3; ++step) ASSERT_TRUE(session.Run(MlpRows(kMlpRows)).ok());
-    meet("launched");
-    behind = gpus.cuda.num_exchanges();
-  });
-  EXPECT_GT(before, 0);
-  EXPECT_EQ(before, behind);
-  ExpectClean(gpus);
+  for (const bool sums : {false, true}) {
+    PlayedGpu gpus(5, {}, 2);
+    std::atomic<int64_t> before = 0, behind = 0;
+    OnGpus(gpus, 2, {.way = Way::kNccl}, [&](Transport& end, const std::shared_ptr<Backend>& backend) {
+      Session session = Session::Create(SmallMlp("batch=2,model=2"), OptionsFor(end, backend, sums)).value();
+      const auto meet = [&](std::string_view what) { ASSERT_TRUE(end.AllGather(what, "").ok()); };
+      ASSERT_TRUE(session.Run(MlpRows(kMlpRows)).ok());
+      meet("captured");
+      before = gpus.cuda.num_exchanges();
+      meet("counted");
+      for (int step = 0; step < 3; ++step) ASSERT_TRUE(session.Run(MlpRows(kMlpRows)).ok());
+      meet("launched");
+      behind = gpus.cuda.num_exchanges();
+    });
+    EXPECT_GT(before, 0);
+    EXPECT_EQ(before, behind);
+    EXPECT_EQ(gpus.cuda.num_sums() > 0, sums);
+    ExpectClean(gpus);
+  }
 }
 
 // Each GPU prefetches its own batches, while the exchanges of a step are under way.
@@ -191,14 +287,15 @@ TEST(GpusTest, EachPrefetchesItsBatches) {
 
 // NCCL says that another rank is lost, or it does not come in time: a status that names the collective, and the GPUs can be used.
 TEST(GpusTest, APeerThatIsLostIsAStatus) {
-  for (const bool is_told : {true, false}) {
+  for (const auto& [is_told, sums] :
+       {std::pair(true, false), std::pair(false, false), std::pair(true, true), std::pair(false, true)}) {
     PlayedGpu gpus(6, {}, 2);
     const CudaBackendOptions way{.way = Way::kNccl,
                                  .deadline = std::chrono::milliseconds(is_told ? 600'000 : 0)};
     OnGpus(gpus, 2, way, [&](Transport& end, const std::shared_ptr<Backend>& backend) {
       end.set_deadline(std::chrono::milliseconds(50));  // what a backend without one of its own takes
       absl::StatusOr<Session> session =
-          Session::Create(SmallMlp("batch=2,model=2"), OptionsFor(end, backend));
+          Session::Create(SmallMlp("batch=2,model=2"), OptionsFor(end, backend, sums));
       ASSERT_TRUE(session.ok()) << session.status();
       // What is bound has been agreed on before, so that nobody asks the transport.
       absl::StatusOr<BoundStep> step = session->Bind(MlpRows(kMlpRows));
@@ -218,7 +315,7 @@ TEST(GpusTest, APeerThatIsLostIsAStatus) {
     });
     gpus.cuda.LoseRank(-1);
     OnGpus(gpus, 2, {.way = Way::kNccl}, [&](Transport& end, const std::shared_ptr<Backend>& backend) {
-      Session session = Session::Create(SmallMlp("batch=2,model=2"), OptionsFor(end, backend)).value();
+      Session session = Session::Create(SmallMlp("batch=2,model=2"), OptionsFor(end, backend, sums)).value();
       EXPECT_TRUE(session.Run(MlpRows(kMlpRows)).ok());
     });
     ExpectClean(gpus);
@@ -226,11 +323,11 @@ TEST(GpusTest, APeerThatIsLostIsAStatus) {
 }
 
 // The loss of the second step, as the domain of `end` sees it.
-absl::StatusOr<double> TrainTwoSteps(PlayedGpu& gpus, Way way, Transport& end) {
+absl::StatusOr<double> TrainTwoSteps(PlayedGpu& gpus, Way way, bool sums, Transport& end) {
   MESHWORK_ASSIGN_OR_RETURN(std::shared_ptr<Backend> backend,
                             gpus.MakeBackend(static_cast<int>(end.domain()), {.way = way}));
   MESHWORK_ASSIGN_OR_RETURN(Session session,
-                            Session::Create(SmallMlp("batch=2,model=2"), OptionsFor(end, backend)));
+                            Session::Create(SmallMlp("batch=2,model=2"), OptionsFor(end, backend, sums)));
   MESHWORK_RETURN_IF_ERROR(session.Run(MlpRows(kMlpRows)).status());
   MESHWORK_ASSIGN_OR_RETURN(const StepResult step, session.Run(MlpRows(kMlpRows)));
   return step.scalar("loss");
@@ -239,7 +336,8 @@ absl::StatusOr<double> TrainTwoSteps(PlayedGpu& gpus, Way way, Transport& end) {
 // Whichever call fails, of the driver or of NCCL: all domains end, with a status or with the right numbers, and nothing is left.
 TEST(GpusTest, AnyCallMayFail) {
   PlayedGpu gpus(1, {}, 2);
-  for (const Way way : kWays) {
+  for (const auto& [way, sums] :
+       {std::pair(Way::kHost, false), std::pair(Way::kNccl, false), std::pair(Way::kNccl, true)}) {
     double expected = 0;
     int failed = 0;
     for (int64_t nth = 0;; nth += nth == 0 ? 1 : EverySo(way == Way::kNccl ? 97 : 211)) {
@@ -248,9 +346,9 @@ TEST(GpusTest, AnyCallMayFail) {
       std::vector<absl::StatusOr<double>> losses(2);
       std::vector<std::thread> threads;
       for (size_t d = 0; d < 2; ++d)
-        threads.emplace_back([&, d] {
+        threads.emplace_back([&, d, way = way, sums = sums] {
           try {
-            losses[d] = TrainTwoSteps(gpus, way, *ends[d]);
+            losses[d] = TrainTwoSteps(gpus, way, sums, *ends[d]);
           } catch (const std::bad_alloc&) {
             losses[d] = absl::ResourceExhaustedError("Memory::Allocate");
           }

@@ -62,7 +62,8 @@ TEST(CrossDeviceErrors, CrossDeviceOps) {
   const auto ring = RingAllReduce();
   ExpectErrors("cross_device",
                {
-                   MISTAKE(NcclAllReduce()),
+                   MISTAKE(SessionWith(NcclAllReduce())),
+                   MISTAKE(NcclAllReduce()->Reduce({})),
                    MISTAKE(HierarchicalCopyAllReduce(0)),
                    MISTAKE(MirroredStrategy({.cross_device_ops = ring, .bytes_per_pack = -1})),
                    MISTAKE(MirroredStrategy({.bytes_per_pack = 4096})),
@@ -73,6 +74,23 @@ TEST(CrossDeviceErrors, CrossDeviceOps) {
                    MISTAKE(Train(std::make_shared<FailsOps>(How::kThrowNumber))),
                    MISTAKE(Train(std::make_shared<TiresInStep3>())),
                });
+}
+
+absl::Status CheckedMoves(MistakenMoves::How how) {
+  return CheckCrossDeviceOps(*MakeCrossDeviceOps(std::make_shared<MistakenMoves>(how))).status();
+}
+
+TEST(CrossDeviceErrors, Moves) {
+  using Moves = MistakenMoves::How;
+  ExpectErrors("cross_device_moves", {
+                                         MISTAKE(CheckedMoves(Moves::kBeyond)),
+                                         MISTAKE(CheckedMoves(Moves::kNoSource)),
+                                         MISTAKE(CheckedMoves(Moves::kWritesTerm)),
+                                         MISTAKE(CheckedMoves(Moves::kAddsItself)),
+                                         MISTAKE(CheckedMoves(Moves::kRoom)),
+                                         MISTAKE(CheckedMoves(Moves::kNoDevice)),
+                                         MISTAKE(CheckedMoves(Moves::kSameRound)),
+                                     });
 }
 
 TEST(CrossDeviceErrors, Checks) {

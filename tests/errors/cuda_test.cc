@@ -22,6 +22,7 @@
 #include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/spmd/compile.h"
 #include "support/counted_end.h"
+#include "support/cross_device_ops.h"
 #endif
 
 namespace meshwork {
@@ -293,13 +294,8 @@ TEST(CudaErrors, Products) {
 
 // What a backend says before it needs a kernel.
 TEST(CudaErrors, Backend) {
-  auto prepare = [](const PrepareOptions& options) {
-    SimulatedCuda cuda;
-    const auto backend = CudaBackend::Create(CudaContext::Create(cuda.api(), 0).value()).value();
-    return backend->Prepare(StepPlan(), {}, options).status();
-  };
   // Of a program with values of 8 MB.
-  auto run = [](const SimulatedGpu& gpu) {
+  auto run = [](const SimulatedGpu& gpu, const ExecutorOptions& options = {}) {
     SimulatedCuda cuda({.gpus = {gpu}});
     const auto backend = CudaBackend::Create(CudaContext::Create(cuda.api(), 0).value()).value();
     const Graph graph =
@@ -308,7 +304,7 @@ TEST(CudaErrors, Backend) {
             "  return %z\n}")
             .value();
     std::map<std::string, DTensor> state;
-    return Executor::Create(Compile(graph).value(), *backend, {}, &state).status();
+    return Executor::Create(Compile(graph).value(), *backend, options, &state).status();
   };
   // One block for each product of one number by another, in bf16, of which cuBLASLt has no such batch.
   auto run_many = [] {
@@ -323,7 +319,7 @@ TEST(CudaErrors, Backend) {
     return Executor::Create(Compile(graph).value(), *backend, {}, &state).status();
   };
   ExpectErrors("cuda_backend", {
-                                   MISTAKE(prepare({.cross_device_ops = RingAllReduce()})),
+                                   MISTAKE(run({}, {.cross_device_ops = std::make_shared<BackwardsOps>()})),
                                    MISTAKE(run({.bytes = 4000000})),
                                    MISTAKE(run_many()),
                                });
@@ -362,11 +358,14 @@ TEST(CudaErrors, Gpus) {
                           "sum.mw")
                           .value();
   const Program program = Compile(graph, {.num_domains = 2}).value();
-  const auto prepare = [&](const CudaApi& api, int gpu, Way way, Transport& end) -> absl::Status {
+  const auto prepare = [&](const CudaApi& api, int gpu, Way way, Transport& end,
+                           ExecutorOptions more = {}) -> absl::Status {
     MESHWORK_ASSIGN_OR_RETURN(const auto context, CudaContext::Create(api, gpu));
     MESHWORK_ASSIGN_OR_RETURN(const auto backend, CudaBackend::Create(context, {.way = way}));
     std::map<std::string, DTensor> state;
-    return Executor::Create(program, *backend, {.check_replicas = false, .transport = &end}, &state).status();
+    more.check_replicas = false;
+    more.transport = &end;
+    return Executor::Create(program, *backend, more, &state).status();
   };
   FunctionCompiler compiler({{"move_4", [](const SimulatedLaunch&) { return absl::OkStatus(); }}});
   const auto on = [&](const SimulatedCudaOptions& options, std::vector<int> gpus,
@@ -382,6 +381,14 @@ TEST(CudaErrors, Gpus) {
     if (const size_t at = message.find("domain 1 on GPU 1"); at != std::string::npos)
       message.replace(at, 17, "domain 0 on GPU 0");
     return absl::Status(status.code(), message);
+  };
+  // By ncclAllReduce.
+  const auto adds_up = [&](const SimulatedCudaOptions& options, Way way = Way::kAuto, bool coalesce = true) {
+    SimulatedCuda cuda(options);
+    return OfDomains(2, [&](size_t d, Transport& end) {
+      return prepare(cuda.api(), static_cast<int>(d), way, end,
+                     {.coalesce = coalesce, .cross_device_ops = NcclAllReduce()});
+    });
   };
   const SimulatedCudaOptions two{.gpus = {{}, {}}};
   const auto beside_cpu = [&] {
@@ -421,6 +428,9 @@ TEST(CudaErrors, Gpus) {
                                 MISTAKE(of_versions({22809, 22703})),
                                 MISTAKE(beside_cpu()),
                                 MISTAKE(beside_another_version()),
+                                MISTAKE(adds_up({.gpus = {{}, {}}, .nccl_version = 0})),
+                                MISTAKE(adds_up(two, Way::kHost)),
+                                MISTAKE(adds_up(two, Way::kAuto, /*coalesce=*/false)),
                             });
 }
 
@@ -462,19 +472,26 @@ TEST(CudaErrors, Nccl) {
   // Domain 0 of so many joins; no other comes.
   const auto alone =
       [](int64_t count,
-         const std::function<absl::Status(NcclGroup&, const CudaStream&)>& use) -> absl::Status {
+         const std::function<absl::Status(NcclGroup&, const std::shared_ptr<const CudaStream>&)>& use,
+         const char* failing = "") -> absl::Status {
     SimulatedCuda cuda;
+    cuda.FailCall(failing, *failing == '\0' ? 0 : 1);
     const auto ends = MakeLoopback(count);
     const auto context = CudaContext::Create(cuda.api(), 0).value();
     const auto stream = CudaStream::Create(context).value();
     MESHWORK_ASSIGN_OR_RETURN(
         const auto group, NcclGroup::Join(context, *ends[0], {},
                                           {.join_deadline = std::chrono::milliseconds(20), .farewell = {}}));
-    return use(*group, *stream);
+    return use(*group, stream);
   };
-  const auto exchange_after_abort = [](NcclGroup& group, const CudaStream& stream) {
+  const auto exchange_after_abort = [](NcclGroup& group, const std::shared_ptr<const CudaStream>& stream) {
     group.Abort();
-    return group.Exchange("all_gather (gather.mw:2)", {}, {}, stream);
+    return group.Exchange("all_gather (gather.mw:2)", {}, {}, *stream);
+  };
+  const auto add_up = [](NcclGroup& group, const std::shared_ptr<const CudaStream>& stream) {
+    const CudaBuffer buffer = CudaBuffer::Allocate(stream, 4).value();
+    const NcclGroup::Sum sum{buffer.address(), buffer.address(), {F32, ReduceOp::kSum, 1}};
+    return group.AllReduce("all_reduce (sum.mw:2)", {{sum}}, *stream);
   };
   ExpectErrors("cuda_nccl", {
                                 MISTAKE(step("ncclGroupStart", false)),
@@ -483,6 +500,7 @@ TEST(CudaErrors, Nccl) {
                                 MISTAKE(step("", false)),
                                 MISTAKE(alone(2, nullptr)),
                                 MISTAKE(alone(1, exchange_after_abort)),
+                                MISTAKE(alone(1, add_up, "ncclAllReduce")),
                             });
 }
 

@@ -17,6 +17,7 @@
 #include "runtime/random_program.h"
 #include "runtime/schedules.h"
 #include "support/cross_device_ops.h"
+#include "support/cross_device_programs.h"
 #include "support/long_tests.h"
 
 namespace meshwork {
@@ -26,79 +27,19 @@ using OpsPtr = std::shared_ptr<CrossDeviceOps>;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-struct Ran {
-  std::string error;
-  Tensors outputs, variables;
-};
-
-Ran RunWith(const Program& program, const Tensors& feeds, const ExecutorOptions& options, int workers = 1,
-            int steps = 2) {
-  Ran ran;
+CrossDeviceRun RunWith(const Program& program, const Tensors& feeds, const ExecutorOptions& options,
+                       int workers = 1, int steps = 2) {
   CpuBackend backend(workers);
-  std::map<std::string, DTensor> state;
-  const auto executor = Executor::Create(program, backend, options, &state);
-  if (!executor.ok()) return {std::string(MessageOf(executor.status()))};
-  for (int step = 0; step < steps && ran.error.empty(); ++step)
-    ran.error = MessageOf((*executor)->Run(feeds, &ran.outputs));
-  for (const auto& [name, variable] : state) ran.variables[name] = Unpack(variable).value();
-  return ran;
-}
-
-// One of each kind: several axes, of which one does not take part; several values at once, of several dtypes; a sum of what
-// is the same everywhere; a loop; other reductions.
-constexpr std::string_view kPrograms[] = {
-    R"(mesh [x=2, y=3]
-func step(%a: f32[2,5] of f32[4,5] {x,_}, %b: i32[1,2] of i32[3,2] {y,_}, var %w: f32[5] {_}) {
-  %p = reduce_sum %a dims=[0] : f32[5] {_ | sum:x}
-  %s = all_reduce %p axes=(x) op=sum : f32[5] {_}
-  %m = reduce_max %b dims=[0] : i32[2] {_ | max:y}
-  %t = all_reduce %m axes=(y) op=max : i32[2] {_}
-  %n = add %w, %s : f32[5] {_}
-  update %w = %n
-  return s=%s, t=%t
-})",
-    R"(mesh [x=3]
-func step(%a: f32[2,5] of f32[5,5] {x,_}, %b: f32[2,2] of f32[5,2] {x,_}, %c: i64[2,3] of i64[5,3] {x,_},
-          var %w: f32[5] {_}) {
-  %am = mask_padding %a dims=[0] op=sum : f32[2,5] of f32[5,5] {x,_}
-  %bm = mask_padding %b dims=[0] op=sum : f32[2,2] of f32[5,2] {x,_}
-  %cm = mask_padding %c dims=[0] op=sum : i64[2,3] of i64[5,3] {x,_}
-  %p = reduce_sum %am dims=[0] : f32[5] {_ | sum:x}
-  %q = reduce_sum %bm dims=[0] : f32[2] {_ | sum:x}
-  %r = reduce_sum %cm dims=[0] : i64[3] {_ | sum:x}
-  %s, %t, %u = all_reduce %p, %q, %r axes=(x) op=sum : f32[5] {_}, f32[2] {_}, i64[3] {_}
-  %n = add %w, %s : f32[5] {_}
-  update %w = %n
-  return s=%s, t=%t, u=%u
-})",
-    R"(mesh [x=2, y=2]
-func step(%a: f32[2,3] of f32[4,6] {x,y}, var %w: f32[3] of f32[6] {y}) {
-  %l = scan %w, %a length=3 (var %c: f32[3] of f32[6] {y}, %b: f32[2,3] of f32[4,6] {x,y}) {
-    %p = reduce_sum %b dims=[0] : f32[3] of f32[6] {y | sum:x}
-    %s = all_reduce %p axes=(x) op=sum : f32[3] of f32[6] {y}
-    %d = add %c, %s : f32[3] of f32[6] {y}
-    update %c = %d
-  } : f32[3] of f32[6] {y}
-  update %w = %l
-  return l=%l
-})"};
-
-Tensors FeedsOf(const Program& program) {
-  Tensors feeds;
-  const Graph& body = program.body;
-  for (const Argument& argument : body.arguments())
-    if (!argument.is_variable)
-      feeds[body.value(argument.value).name] = Ramp(body.value(argument.value).global);
-  return feeds;
+  return RunCrossDevice(program, feeds, options, backend, steps);
 }
 
 TEST(CrossDeviceTest, GivesTheNumbersOfTheBackend) {
   const std::vector<OpsPtr> all = {ReductionToOneDevice(), HierarchicalCopyAllReduce().value(),
                                    RingAllReduce(), std::make_shared<BackwardsOps>()};
-  for (const std::string_view text : kPrograms) {
+  for (const std::string_view text : kCrossDevicePrograms) {
     const Program program = ParseProgram(text);
-    const Tensors feeds = FeedsOf(program);
-    const Ran expected = RunWith(program, feeds, {});
+    const Tensors feeds = CrossDeviceFeeds(program);
+    const CrossDeviceRun expected = RunWith(program, feeds, {});
     ASSERT_EQ(expected.error, "");
     for (const OpsPtr& ops : all)
       for (const int64_t bytes_per_pack : {0, 20, 28, 1 << 20})
@@ -107,14 +48,14 @@ TEST(CrossDeviceTest, GivesTheNumbersOfTheBackend) {
             for (const bool atomic : {true, false}) {
               SCOPED_TRACE(fmt::format("{} packs={} workers={} share={} atomic={}\n{}", ops->name(),
                                        bytes_per_pack, workers, share, atomic, text));
-              const Ran ran = RunWith(program, feeds,
-                                      {.share = share,
-                                       .poison_padding = true,
-                                       .check_replicas = true,
-                                       .atomic = atomic,
-                                       .cross_device_ops = ops,
-                                       .bytes_per_pack = bytes_per_pack},
-                                      workers);
+              const CrossDeviceRun ran = RunWith(program, feeds,
+                                                 {.share = share,
+                                                  .poison_padding = true,
+                                                  .check_replicas = true,
+                                                  .atomic = atomic,
+                                                  .cross_device_ops = ops,
+                                                  .bytes_per_pack = bytes_per_pack},
+                                                 workers);
               ASSERT_EQ(ran.error, "");
               ExpectBitwiseEqual(ran.outputs, expected.outputs);  // whole numbers: exact
               ExpectBitwiseEqual(ran.variables, expected.variables);
@@ -165,7 +106,7 @@ func step(%a: f32[1,200001] of f32[3,200001] {x,_}) {
 })");
   const Tensors feeds = {{"a", Rough({F32, {3, 200001}})}};
   for (const OpsPtr& ops : {ReductionToOneDevice(), HierarchicalCopyAllReduce().value(), RingAllReduce()}) {
-    const Ran one = RunWith(program, feeds, {.cross_device_ops = ops});
+    const CrossDeviceRun one = RunWith(program, feeds, {.cross_device_ops = ops});
     ASSERT_EQ(one.error, "");
     for (const int workers : {2, 3, 5})
       ExpectBitwiseEqual(RunWith(program, feeds, {.cross_device_ops = ops}, workers).outputs, one.outputs);
@@ -173,13 +114,13 @@ func step(%a: f32[1,200001] of f32[3,200001] {x,_}) {
 }
 
 TEST(CrossDeviceTest, PacksAreFilledInOrder) {
-  const Program program = ParseProgram(kPrograms[1]);
+  const Program program = ParseProgram(kCrossDevicePrograms[1]);
   const auto packs = [&](int64_t bytes_per_pack) {
     const auto ops = std::make_shared<BackwardsOps>();
-    EXPECT_EQ(
-        RunWith(program, FeedsOf(program), {.cross_device_ops = ops, .bytes_per_pack = bytes_per_pack}, 2, 1)
-            .error,
-        "");
+    EXPECT_EQ(RunWith(program, CrossDeviceFeeds(program),
+                      {.cross_device_ops = ops, .bytes_per_pack = bytes_per_pack}, 2, 1)
+                  .error,
+              "");
     EXPECT_THAT(ops->devices, ElementsAre(0, 1, 2));
     return ops->packs;
   };
@@ -198,7 +139,7 @@ func step(%a: f32[2,1] of f32[4,3] {x,y}) {
   %s = all_reduce %p axes=(x) op=sum : f32[1] of f32[3] {y}
   return s=%s
 })");
-  const Ran ran =
+  const CrossDeviceRun ran =
       RunWith(program, {{"a", Ramp({F32, {4, 3}})}}, {.check_replicas = true, .cross_device_ops = ops}, 1, 1);
   ASSERT_EQ(ran.error, "");
   EXPECT_THAT(ran.outputs.at("s").values<float>(), ElementsAre(22, 26, 30));
@@ -207,7 +148,7 @@ func step(%a: f32[2,1] of f32[4,3] {x,y}) {
 }
 
 TEST(CrossDeviceTest, ThePlanSaysWhatIsCalled) {
-  auto graph = std::make_shared<const Graph>(LowerLoops(ParseProgram(kPrograms[1]).body));
+  auto graph = std::make_shared<const Graph>(LowerLoops(ParseProgram(kCrossDevicePrograms[1]).body));
   std::vector<InstanceMap> variables;
   for (const Argument& argument : graph->arguments())
     variables.emplace_back(graph->mesh(), graph->value(argument.value).layout->ShardedAxes());
@@ -217,16 +158,46 @@ TEST(CrossDeviceTest, ThePlanSaysWhatIsCalled) {
   EXPECT_THAT(plan, HasSubstr("\nall_reduce, 6 transfers of 21 elements: "));  // into the pack, and out of it
 }
 
+// By a backend that makes an algorithm's copies and sums itself. 70001 elements are a piece of 65536 and a short one.
+TEST(CrossDeviceTest, AnAlgorithmIsPlannedInRounds) {
+  const auto plan_of = [](int64_t elements, const CrossDeviceOps& ops) {
+    const Program program = ParseProgram(fmt::format(R"(mesh [x=3]
+func step(%a: f32[1,{0}] of f32[3,{0}] {{x,_}}) {{
+  %p = reduce_sum %a dims=[0] : f32[{0}] {{_ | sum:x}}
+  %s = all_reduce %p axes=(x) op=sum : f32[{0}] {{_}}
+  return s=%s
+}})",
+                                                     elements));
+    const std::vector<InstanceMap> none(1);
+    const CrossDevicePlan options{.in_parts = true, .algorithm = ops.algorithm()};
+    const StepPlan plan =
+        BuildStepPlan(std::make_shared<const Graph>(program.body), none, {.cross_device = options}).value();
+    std::vector<size_t> rounds;  // the transfers of each
+    for (const Step& step : plan.steps)
+      if (const auto* const copies = std::get_if<CopyStep>(&step);
+          copies != nullptr && copies->kind == CopyStep::Kind::kCollective) {
+        EXPECT_TRUE(copies->calls.empty());
+        rounds.push_back(copies->transfers.size());
+      }
+    return rounds;
+  };
+  EXPECT_THAT(plan_of(7, *ReductionToOneDevice()), ElementsAre(1, 2));
+  EXPECT_THAT(plan_of(7, *HierarchicalCopyAllReduce().value()), ElementsAre(2, 1, 1, 1));
+  EXPECT_THAT(plan_of(7, *RingAllReduce()), ElementsAre(3, 3, 3, 3));
+  EXPECT_THAT(plan_of(70001, *RingAllReduce()), ElementsAre(6, 6, 6, 6));
+  EXPECT_THAT(plan_of(10 * 65536, *RingAllReduce()), ElementsAre(3, 3, 3, 3));
+}
+
 // A wrong op, in every way in which a step may run.
 TEST(CrossDeviceTest, DevicesWithoutAResultAreSeen) {
-  for (const std::string_view text : kPrograms) {
+  for (const std::string_view text : kCrossDevicePrograms) {
     const Program program = ParseProgram(text);
     for (const int workers : {1, 2})
       for (const bool poison : {true, false})
         for (const OpsPtr& ops :
              {OpsPtr(std::make_shared<ForgetsTheLast>()), OpsPtr(std::make_shared<KeepsToItself>())})
           EXPECT_THAT(
-              RunWith(program, FeedsOf(program),
+              RunWith(program, CrossDeviceFeeds(program),
                       {.poison_padding = poison, .check_replicas = true, .cross_device_ops = ops}, workers)
                   .error,
               HasSubstr("but its replicas differ"));

@@ -341,7 +341,7 @@ TEST(StepPlanTest, LawsHoldForRandomPrograms) {
 // In each of several domains.
 TEST(StepPlanTest, LawsHoldInEachDomain) {
   std::mt19937 random(4);
-  int remote = 0, waits = 0;
+  int remote = 0, waits = 0, sums = 0;
   for (int round = 0; round < 100; ++round) {
     const std::string text = ProgramDraw(random).Make().text;
     const Mesh mesh = ParseGraph(text).value().mesh();
@@ -360,10 +360,12 @@ TEST(StepPlanTest, LawsHoldInEachDomain) {
                           .distributed = {"y", "z"},
                           .bytes_under_way = bytes_under_way,
                           .share = share,
-                          .coalesce = coalesce});
+                          .coalesce = coalesce,
+                          .sums_domains = round % 2 == 1});
               for (const Step& step : plan.steps) {
                 const auto* const at = std::get_if<RemoteStep>(&step);
                 remote += at != nullptr;
+                sums += at != nullptr && !at->sums.empty();
                 waits += at != nullptr && at->kind == RemoteStep::Kind::kWait;
                 ASSERT_TRUE(at == nullptr || bytes_under_way > 0 || at->kind == RemoteStep::Kind::kRun);
               }
@@ -376,7 +378,8 @@ TEST(StepPlanTest, LawsHoldInEachDomain) {
                           .bytes_under_way = bytes_under_way,
                           .share = share,
                           .coalesce = coalesce,
-                          .atomic = true});
+                          .atomic = true,
+                          .sums_domains = round % 2 == 1});
               Laws(atomic).Check();
               ExpectKeepsVariables(atomic);
               if (HasFailure()) return;
@@ -384,6 +387,7 @@ TEST(StepPlanTest, LawsHoldInEachDomain) {
   }
   EXPECT_GT(remote, 500);
   EXPECT_GT(waits, 100);
+  EXPECT_GT(sums, 50);
 }
 
 // The first gradient crosses while the second is computed, and the second while the first variable is updated.
@@ -414,6 +418,19 @@ sub f32[3,5] f32[3,5] -> f32[3,5]: s6 s9 -> s6
 wait for 1
 all_reduce, 1 transfer of 21 elements: s13 s11 -> s12
 sub f32[3,7] f32[3,7] -> f32[3,7]: s7 s12 -> s7
+)"));
+  // Sums that the backend makes itself, whose results are written from the start on: not over a variable.
+  EXPECT_THAT(ToString(PlanOf(PrintGraph(ordered),
+                              {.domain = domain, .bytes_under_way = 1000, .sums_domains = true})),
+              HasSubstr(R"(
+matmul f32[2,3] f32[2,5] -> f32[3,5]: s1 s3 -> s8
+start 0 of all_reduce across domains: sum of 15 elements f32 s8 -> s9
+matmul f32[2,3] f32[2,7] -> f32[3,7]: s1 s5 -> s10
+start 1 of all_reduce across domains: sum of 21 elements f32 s10 -> s11
+wait for 0
+sub f32[3,5] f32[3,5] -> f32[3,5]: s6 s9 -> s6
+wait for 1
+sub f32[3,7] f32[3,7] -> f32[3,7]: s7 s11 -> s7
 )"));
   // With room for one at a time, the second starts when the first has ended; without, each where it stands.
   EXPECT_THAT(ToString(PlanOf(PrintGraph(ordered), {.domain = domain, .bytes_under_way = 84})), HasSubstr(R"(

@@ -43,6 +43,50 @@ class BackwardsOps : public CrossDeviceOps {
   virtual bool Reaches(size_t, size_t) const { return true; }
 };
 
+// The same as an algorithm.
+class BackwardsAlgorithm : public CrossDeviceAlgorithm {
+ public:
+  std::string_view name() const override { return "backwards by moves"; }
+  void Reduce(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const override {
+    std::vector<CrossDevicePlace> terms;
+    for (size_t k = size.devices; k-- > 0;) terms.push_back(TermOf(k));
+    moves.Move(0, size.elements, ResultOf(root), terms);
+  }
+  void Broadcast(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const override {
+    const CrossDevicePlace from[] = {ResultOf(root)};
+    for (size_t k = 0; k < size.devices; ++k)
+      if (k != root) moves.Move(0, size.elements, ResultOf(k), from);
+  }
+};
+
+// Its moves are wrong over three devices, in one way.
+class MistakenMoves : public BackwardsAlgorithm {
+ public:
+  enum class How { kBeyond, kNoSource, kWritesTerm, kAddsItself, kRoom, kNoDevice, kSameRound };
+  explicit MistakenMoves(How how) : how_(how) {}
+  std::string_view name() const override { return "mistaken"; }
+  void AllReduce(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const override {
+    if (size.devices != 3 || size.elements == 0) return BackwardsAlgorithm::AllReduce(size, root, moves);
+    Reduce(size, root, moves);
+    if (how_ != How::kSameRound) moves.NextRound();
+    Broadcast(size, root, moves);
+    const std::vector<CrossDevicePlace> one = {TermOf(0)}, itself = {TermOf(0), ResultOf(1)};
+    moves.NextRound();
+    switch (how_) {
+      case How::kBeyond: return moves.Move(0, size.elements + 1, ResultOf(1), one);
+      case How::kNoSource: return moves.Move(0, size.elements, ResultOf(1), {});
+      case How::kWritesTerm: return moves.Move(0, size.elements, TermOf(1), one);
+      case How::kAddsItself: return moves.Move(0, size.elements, ResultOf(1), itself);
+      case How::kRoom: return moves.Move(0, size.elements, RoomBetween(), one);
+      case How::kNoDevice: return moves.Move(0, size.elements, ResultOf(3), one);
+      case How::kSameRound: return;
+    }
+  }
+
+ private:
+  const How how_;
+};
+
 // Broadcasts to all but the last device.
 class ForgetsTheLast : public BackwardsOps {
  public:

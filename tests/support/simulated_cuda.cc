@@ -213,6 +213,11 @@ int64_t SimulatedCuda::num_exchanges() const {
   return world_->num_exchanges;
 }
 
+int64_t SimulatedCuda::num_sums() const {
+  const std::lock_guard lock(world_->mutex);
+  return world_->num_sums;
+}
+
 void SimulatedCuda::LoseRank(int rank) {
   const std::lock_guard lock(world_->mutex);
   world_->lost_rank = rank;

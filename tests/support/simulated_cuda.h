@@ -18,7 +18,9 @@
 // - Kernels take arguments from KernelArguments only.
 // - NCCL (simulated_nccl.h) is one process's. An exchange begins when its stream comes to it and ends when those of its peers
 //   have begun; a stream whose peers do not come waits, until its communicator is aborted. Each part of an exchange has its
-//   counterpart of as many bytes; one GPU does one exchange of a communicator at a time.
+//   counterpart of as many bytes; one GPU does one exchange of a communicator at a time. Sums of all ranks (ncclAllReduce) are
+//   exchanges, too: all ranks come with as many elements, of one type and reduction. The order of the terms differs from one
+//   element to the next.
 // - Products of cuBLASLt are summed in double, late as kernels are. Their operands, results and workspace lie in allocations,
 //   and are as aligned as the preferences said when the algorithm was chosen. An algorithm fits the descriptors for which it was
 //   chosen, and no others; some spoil their workspace.
@@ -91,6 +93,8 @@ class SimulatedCuda {
   int64_t num_products() const;
   // Exchanges by NCCL that were put on streams, or captured.
   int64_t num_exchanges() const;
+  // Sums by ncclAllReduce, the same.
+  int64_t num_sums() const;
   // From now on NCCL tells all other ranks that this one is lost. -1: none.
   void LoseRank(int rank);
   // What the kernel said that failed last; "" if none did.

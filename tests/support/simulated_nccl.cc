@@ -4,11 +4,56 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <type_traits>
 
 #include "fmt/format.h"
+#include "meshwork/base/bfloat16.h"
 #include "support/simulated_world.h"
 
 namespace meshwork {
+namespace {
+
+size_t SizeOf(NcclType type) {
+  switch (type) {
+    case NcclType::kBytes: return 1;
+    case NcclType::kBfloat16: return 2;
+    case NcclType::kInt32:
+    case NcclType::kFloat32: return 4;
+    default: return 8;
+  }
+}
+
+template <typename T>
+T Combined(NcclOp op, T a, T b) {
+  if constexpr (std::is_integral_v<T>) {  // they wrap
+    using Bits = std::make_unsigned_t<T>;
+    if (op == NcclOp::kSum) return static_cast<T>(static_cast<Bits>(a) + static_cast<Bits>(b));
+    if (op == NcclOp::kProd) return static_cast<T>(static_cast<Bits>(a) * static_cast<Bits>(b));
+  }
+  switch (op) {
+    case NcclOp::kSum: return a + b;
+    case NcclOp::kProd: return a * b;
+    case NcclOp::kMax: return b > a || a != a ? b : a;  // drops NaN, as NCCL does
+    case NcclOp::kMin: break;
+  }
+  return b < a || a != a ? b : a;
+}
+
+// Element i of all terms, in an order that differs from one element to the next, as in a ring.
+template <typename Stored, typename Number = Stored>
+void AddUpAs(const std::vector<SimulatedSum>& sums) {
+  for (size_t i = 0; i < sums[0].count; ++i) {
+    const auto term = [&](size_t k) {
+      return static_cast<Number>(reinterpret_cast<const Stored*>(sums[(i + k + 1) % sums.size()].from)[i]);
+    };
+    auto all = static_cast<Stored>(term(0));
+    for (size_t k = 1; k < sums.size(); ++k)
+      all = static_cast<Stored>(Combined(sums[0].op, static_cast<Number>(all), term(k)));
+    for (const SimulatedSum& sum : sums) reinterpret_cast<Stored*>(sum.to)[i] = all;
+  }
+}
+
+}  // namespace
 
 NcclResult SimulatedWorld::ncclGetVersion(int* version) {
   *version = options.nccl_version;
@@ -133,7 +178,8 @@ NcclResult SimulatedWorld::ncclGroupEnd() {
   const SimulatedGroup group = std::move(found->second);
   groups_.erase(found);
   if (is_failing) return NcclResult::kSuccess;
-  if (group.result != NcclResult::kSuccess || group.parts.empty()) return group.result;
+  if (group.result != NcclResult::kSuccess || (group.parts.empty() && group.sums.empty()))
+    return group.result;
   return Exchange(group);
 }
 
@@ -149,28 +195,60 @@ NcclResult SimulatedWorld::ncclRecv(void* to, size_t count, NcclType type, int p
   return AddToGroup(comm, stream, {false, peer, reinterpret_cast<uintptr_t>(to), count});
 }
 
-NcclResult SimulatedWorld::AddToGroup(NcclComm* handle, CUstream stream, const SimulatedPart& part) {
+NcclResult SimulatedWorld::ncclAllReduce(const void* from, void* to, size_t count, NcclType type, NcclOp op,
+                                         NcclComm* handle, CUstream stream) {
+  NcclResult result = NcclResult::kSuccess;
+  SimulatedGroup* const group = OpenGroup(handle, stream, result);
+  if (group == nullptr) return result;
+  const SimulatedSum sum{reinterpret_cast<uintptr_t>(from), reinterpret_cast<uintptr_t>(to), count, type, op};
+  const SimulatedComm& comm = *FindHandle(comms_, handle);
+  const size_t bytes = count * SizeOf(type);
+  if (bytes == 0 || !IsThere(comm, sum.from, bytes) || !IsThere(comm, sum.to, bytes))
+    return group->result = NcclResult::kInvalidArgument;
+  if (sum.from != sum.to && sum.from < sum.to + bytes && sum.to < sum.from + bytes) {
+    Find(fmt::format("rank {} adds up to memory that overlaps its term.", comm.rank));
+    return group->result = NcclResult::kInvalidArgument;
+  }
+  group->sums.push_back(sum);
+  ++num_sums;
+  return NcclResult::kSuccess;
+}
+
+SimulatedGroup* SimulatedWorld::OpenGroup(NcclComm* handle, CUstream stream, NcclResult& result) {
   const auto found = groups_.find(std::this_thread::get_id());
-  const SimulatedComm* const comm = FindHandle(comms_, handle);
   if (found == groups_.end()) {
     Find("a part of an exchange is outside of a group.");
-    return NcclResult::kInvalidUsage;
+    result = NcclResult::kInvalidUsage;
+    return nullptr;
   }
   SimulatedGroup& group = found->second;
-  const auto fails = [&] { return group.result = NcclResult::kInvalidArgument; };
-  if (comm == nullptr) return fails();
-  const SimulatedClique& clique = cliques_.at(comm->id);
-  if (part.peer < 0 || part.peer >= clique.num_ranks || part.peer == comm->rank) return fails();
-  if (!group.parts.empty() && (group.stream != stream || group.comm != reinterpret_cast<uintptr_t>(handle))) {
-    Find("the parts of a group are on several streams or communicators.");
-    return fails();
+  const bool is_first = group.parts.empty() && group.sums.empty();
+  const bool is_other = group.stream != stream || group.comm != reinterpret_cast<uintptr_t>(handle);
+  if (!is_first && is_other) Find("the parts of a group are on several streams or communicators.");
+  if ((!is_first && is_other) || FindHandle(comms_, handle) == nullptr) {
+    result = group.result = NcclResult::kInvalidArgument;
+    return nullptr;
   }
-  if (!memory.Check(fmt::format("an exchange of GPU {}", comm->device), comm->device, part.address,
-                    static_cast<int64_t>(part.bytes), /*is_enqueued=*/true))
-    return fails();
   group.comm = reinterpret_cast<uintptr_t>(handle);
   group.stream = stream;
-  group.parts.push_back(part);
+  return &group;
+}
+
+bool SimulatedWorld::IsThere(const SimulatedComm& comm, uintptr_t address, size_t bytes) {
+  return memory.Check(fmt::format("an exchange of GPU {}", comm.device), comm.device, address,
+                      static_cast<int64_t>(bytes), /*is_enqueued=*/true);
+}
+
+NcclResult SimulatedWorld::AddToGroup(NcclComm* handle, CUstream stream, const SimulatedPart& part) {
+  NcclResult result = NcclResult::kSuccess;
+  SimulatedGroup* const group = OpenGroup(handle, stream, result);
+  if (group == nullptr) return result;
+  const SimulatedComm& comm = *FindHandle(comms_, handle);
+  const SimulatedClique& clique = cliques_.at(comm.id);
+  if (part.peer < 0 || part.peer >= clique.num_ranks || part.peer == comm.rank ||
+      !IsThere(comm, part.address, part.bytes))
+    return group->result = NcclResult::kInvalidArgument;
+  group->parts.push_back(part);
   return NcclResult::kSuccess;
 }
 
@@ -185,9 +263,10 @@ NcclResult SimulatedWorld::Exchange(const SimulatedGroup& group) {
     return NcclResult::kInvalidArgument;
   }
   EnqueueMeeting(*stream, [this, group, device = comm.device, held = comm.held] {
-    return
-        [this, exchange = std::make_shared<SimulatedExchange>(SimulatedExchange{
-                   .comm = group.comm, .device = device, .parts = group.parts})] { return Meets(*exchange); };
+    return [this, exchange = std::make_shared<SimulatedExchange>(SimulatedExchange{
+                      .comm = group.comm, .device = device, .parts = group.parts, .sums = group.sums})] {
+      return Meets(*exchange);
+    };
   });
   if (++num_exchanges % 3 != 0) return NcclResult::kSuccess;
   comm.looks = 2;
@@ -199,6 +278,7 @@ bool SimulatedWorld::Meets(SimulatedExchange& exchange) {
   // Aborted, or a GPU that has failed.
   if (found == comms_.end() || contexts_[static_cast<size_t>(exchange.device)].lost != CUDA_SUCCESS) {
     for (const auto& post : exchange.posts) post->is_done = true;
+    for (const auto& term : exchange.terms) term->is_done = true;
     return true;
   }
   const int rank = found->second.rank;
@@ -208,6 +288,18 @@ bool SimulatedWorld::Meets(SimulatedExchange& exchange) {
     if (clique.begun[rank] != nullptr)
       Find(fmt::format("two exchanges of rank {} are under way at a time.", rank));
     clique.begun[rank] = &exchange;
+    for (const SimulatedSum& sum : exchange.sums) {
+      const auto bytes = static_cast<int64_t>(sum.count * SizeOf(sum.type));
+      for (const uintptr_t address : {sum.from, sum.to})
+        if (!memory.Check(fmt::format("an exchange of GPU {}", exchange.device), exchange.device, address,
+                          bytes,
+                          /*is_enqueued=*/false)) {
+          Lose(exchange.device, CUDA_ERROR_ILLEGAL_ADDRESS);
+          return true;
+        }
+      exchange.terms.push_back(std::make_shared<SimulatedTerm>(SimulatedTerm{.sum = sum}));
+      clique.terms[rank].push_back(exchange.terms.back());
+    }
     for (const SimulatedPart& part : exchange.parts) {
       if (!memory.Check(fmt::format("an exchange of GPU {}", exchange.device), exchange.device, part.address,
                         static_cast<int64_t>(part.bytes), /*is_enqueued=*/false)) {
@@ -220,6 +312,7 @@ bool SimulatedWorld::Meets(SimulatedExchange& exchange) {
       else clique.received[{part.peer, rank}].push_back(post);
     }
     Match(clique, exchange);
+    AddUp(clique, exchange);
     work.Wake();
   }
   if (!exchange.is_done()) return false;
@@ -246,6 +339,38 @@ void SimulatedWorld::Match(SimulatedClique& clique, const SimulatedExchange& exc
       }
       from.is_done = to.is_done = true;
     }
+  }
+}
+
+// The sums whose terms all ranks have come to.
+void SimulatedWorld::AddUp(SimulatedClique& clique, const SimulatedExchange& exchange) {
+  while (true) {
+    std::vector<SimulatedTerm*> terms;
+    std::vector<SimulatedSum> sums;
+    for (int rank = 0; rank < clique.num_ranks; ++rank) {
+      auto& of_rank = clique.terms[rank];
+      while (!of_rank.empty() && of_rank.front()->is_done) of_rank.pop_front();
+      if (of_rank.empty()) return;
+      terms.push_back(of_rank.front().get());
+      sums.push_back(terms.back()->sum);
+    }
+    bool is_same = true;
+    for (const SimulatedSum& sum : sums)
+      is_same &= sum.count == sums[0].count && sum.type == sums[0].type && sum.op == sums[0].op;
+    if (!is_same) {
+      Find("the ranks add up other numbers of elements, types or reductions.");
+      Lose(exchange.device, CUDA_ERROR_LAUNCH_FAILED);
+    } else {
+      switch (sums[0].type) {
+        case NcclType::kInt32: AddUpAs<int32_t>(sums); break;
+        case NcclType::kInt64: AddUpAs<int64_t>(sums); break;
+        case NcclType::kFloat32: AddUpAs<float>(sums); break;
+        case NcclType::kFloat64: AddUpAs<double>(sums); break;
+        case NcclType::kBfloat16: AddUpAs<BFloat16, float>(sums); break;
+        case NcclType::kBytes: Find("bytes are added up."); break;
+      }
+    }
+    for (SimulatedTerm* const term : terms) term->is_done = true;
   }
 }
 

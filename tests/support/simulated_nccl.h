@@ -40,17 +40,34 @@ struct SimulatedPost {
   bool is_done = false;
 };
 
-// A group of parts, each time that it runs.
+// What one rank gives to a sum of all ranks, and where it gets the sum.
+struct SimulatedSum {
+  uintptr_t from = 0, to = 0;
+  size_t count = 0;
+  NcclType type = NcclType::kBytes;
+  NcclOp op = NcclOp::kSum;
+};
+
+struct SimulatedTerm {
+  SimulatedSum sum;
+  bool is_done = false;
+};
+
+// A group of parts or of sums, each time that it runs.
 struct SimulatedExchange {
   uintptr_t comm = 0;
   int device = 0;
   std::vector<SimulatedPart> parts;
+  std::vector<SimulatedSum> sums;
   bool has_begun = false;
   std::vector<std::shared_ptr<SimulatedPost>> posts;  // those that have begun
+  std::vector<std::shared_ptr<SimulatedTerm>> terms;
 
   bool is_done() const {
     for (const auto& post : posts)
       if (!post->is_done) return false;
+    for (const auto& term : terms)
+      if (!term->is_done) return false;
     return true;
   }
 };
@@ -65,6 +82,7 @@ struct SimulatedClique {
   using Posts = std::deque<std::shared_ptr<SimulatedPost>>;
   std::map<std::pair<int, int>, Posts> sent,
       received;  // by sender and receiver: those that wait for each other
+  std::map<int, std::deque<std::shared_ptr<SimulatedTerm>>> terms;  // by rank
 };
 
 // What a thread has collected since ncclGroupStart.
@@ -73,6 +91,7 @@ struct SimulatedGroup {
   uintptr_t comm = 0;
   CUstream stream = nullptr;
   std::vector<SimulatedPart> parts;
+  std::vector<SimulatedSum> sums;
   NcclResult result = NcclResult::kSuccess;
 };
 

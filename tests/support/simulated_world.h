@@ -259,6 +259,8 @@ class SimulatedWorld {
   NcclResult ncclSend(const void* from, size_t count, NcclType type, int peer, NcclComm* comm,
                       CUstream stream);
   NcclResult ncclRecv(void* to, size_t count, NcclType type, int peer, NcclComm* comm, CUstream stream);
+  NcclResult ncclAllReduce(const void* from, void* to, size_t count, NcclType type, NcclOp op, NcclComm* comm,
+                           CUstream stream);
 
   mutable SimulatedGate mutex{memory};
   CudaApi api;
@@ -277,6 +279,7 @@ class SimulatedWorld {
   int64_t work_to_failure = 0;
   CUresult work_failure = CUDA_SUCCESS;
   int64_t num_exchanges = 0;  // of NCCL, that were taken
+  int64_t num_sums = 0;       // ncclAllReduce, the same
   int lost_rank = -1;         // the others are told of it
 
  private:
@@ -341,12 +344,17 @@ class SimulatedWorld {
   int64_t num_heuristics_ = 0;
   std::map<std::string, std::shared_ptr<SimulatedKernels>> compiled_;  // by the number in the code
   // ---- Of NCCL.
+  // The group of this thread; null, and `result` says why, if it has none to which calls on these may be added.
+  SimulatedGroup* OpenGroup(NcclComm* comm, CUstream stream, NcclResult& result);
+  // Whether it is memory of the communicator's GPU.
+  bool IsThere(const SimulatedComm& comm, uintptr_t address, size_t bytes);
   NcclResult AddToGroup(NcclComm* comm, CUstream stream, const SimulatedPart& part);
   NcclResult Exchange(const SimulatedGroup& group);
   // Begins the exchange when it is asked first. Whether it has ended.
   void Leave(NcclComm* handle);
   bool Meets(SimulatedExchange& exchange);
   void Match(SimulatedClique& clique, const SimulatedExchange& exchange);
+  void AddUp(SimulatedClique& clique, const SimulatedExchange& exchange);
   std::map<uintptr_t, SimulatedComm> comms_;
   std::map<std::string, SimulatedClique> cliques_;  // by id
   std::map<std::thread::id, SimulatedGroup> groups_;

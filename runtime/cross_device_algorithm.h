@@ -1,0 +1,112 @@
+// CrossDeviceAlgorithm: a cross-device op (runtime/cross_device.h) as data: which elements are copied and added up, from where
+// to where, in which order. What runs it may be the CPU or a GPU; the terms of each element are added up in the same order.
+//
+//   class AddBackwards : public CrossDeviceAlgorithm {
+//    public:
+//     std::string_view name() const override { return "backwards"; }
+//     void Reduce(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const override {
+//       std::vector<CrossDevicePlace> terms;
+//       for (size_t k = size.devices; k-- > 0;) terms.push_back(TermOf(k));
+//       moves.Move(0, size.elements, ResultOf(root), terms);
+//     }
+//     void Broadcast(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const override {
+//       for (size_t k = 0; k < size.devices; ++k)
+//         if (k != root) moves.Move(0, size.elements, ResultOf(k), {{ResultOf(root)}});
+//     }
+//   };
+//   const auto ops = MakeCrossDeviceOps(std::make_shared<AddBackwards>());    // runtime/cpu/cross_device_ops.h
+//
+// Devices are counted from 0 on here, in the order of ReducePack::devices.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace meshwork {
+
+// Where elements of a pack lie.
+struct CrossDevicePlace {
+  enum class Kind : uint8_t {
+    kTerm,    // what the device has; only read
+    kResult,  // what the device gets
+    kRoom,    // of one pack, for what comes between; there is one
+  };
+  Kind kind = Kind::kTerm;
+  size_t device = 0;  // not of kRoom
+
+  bool operator==(const CrossDevicePlace&) const = default;
+};
+inline CrossDevicePlace TermOf(size_t device) { return {CrossDevicePlace::Kind::kTerm, device}; }
+inline CrossDevicePlace ResultOf(size_t device) { return {CrossDevicePlace::Kind::kResult, device}; }
+inline CrossDevicePlace RoomBetween() { return {CrossDevicePlace::Kind::kRoom, 0}; }
+
+struct CrossDeviceSize {
+  size_t devices = 1;
+  int64_t elements = 0;  // of the pack
+};
+
+// Takes what an algorithm does: moves in *rounds*, which follow each other. The moves of a round may run in any order, or at the
+// same time: none touches elements that another one writes.
+class CrossDeviceMoves {
+ public:
+  virtual ~CrossDeviceMoves() = default;
+
+  // Elements [begin, end) of `to` become (…(from[0] op from[1]) op …), those of one source a copy. `to` may be from[0], and is
+  // no other source.
+  virtual void Move(int64_t begin, int64_t end, CrossDevicePlace to,
+                    std::span<const CrossDevicePlace> from) = 0;
+  virtual void NextRound() = 0;
+};
+
+// Thread-safe. The moves depend on the arguments alone.
+class CrossDeviceAlgorithm {
+ public:
+  virtual ~CrossDeviceAlgorithm() = default;
+
+  // In messages.
+  virtual std::string_view name() const = 0;
+  // The terms of all devices to the result of `root`. Touches no other result.
+  virtual void Reduce(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const = 0;
+  // The result of `root` to those of all others. Reads no terms.
+  virtual void Broadcast(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const = 0;
+  // The terms of all devices to the results of all. By default Reduce, then Broadcast.
+  virtual void AllReduce(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const;
+  // Whether the moves use the room, over so many devices.
+  virtual bool UsesRoom(size_t /*devices*/) const { return false; }
+};
+
+// Finds what is wrong with moves, and makes none: elements or devices that are not there; terms that are written; moves of one
+// round of which one writes what another touches.
+class MoveChecks : public CrossDeviceMoves {
+ public:
+  MoveChecks(const CrossDeviceSize& size, bool uses_room) : size_(size), uses_room_(uses_room) {}
+
+  void Move(int64_t begin, int64_t end, CrossDevicePlace to, std::span<const CrossDevicePlace> from) override;
+  void NextRound() override;
+
+  // The first mistake: InvalidArgument, without the algorithm's name.
+  const absl::Status& status() const { return status_; }
+
+ private:
+  struct Touch {
+    CrossDevicePlace place;
+    int64_t begin = 0, end = 0;
+    int move = 0;
+    bool writes = false;
+  };
+  void Find(const absl::Status& mistake);
+  void Check(const Touch& touch);
+
+  const CrossDeviceSize size_;
+  const bool uses_room_;
+  absl::Status status_;
+  std::vector<Touch> round_;
+  int num_moves_ = 0;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,157 @@
+// Cross-device ops on a GPU that is simulated: its kernels make their copies and sums, with the bits of the CPU.
+#include "meshwork/runtime/cross_device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cuda_backend/played_gpu.h"
+#include "cuda_backend/played_session.h"
+#include "cuda_backend/small_session.h"
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/tensor_compare.h"
+#include "strategy/losses.h"
+#include "support/cross_device_ops.h"
+#include "support/cross_device_programs.h"
+
+namespace meshwork {
+namespace {
+
+using OpsPtr = std::shared_ptr<CrossDeviceOps>;
+using ::testing::HasSubstr;
+
+std::vector<OpsPtr> OnGpus() {
+  return {ReductionToOneDevice(), HierarchicalCopyAllReduce().value(), HierarchicalCopyAllReduce(3).value(),
+          RingAllReduce(), MakeCrossDeviceOps(std::make_shared<BackwardsAlgorithm>())};
+}
+
+void ExpectSameRun(const CrossDeviceRun& actual, const CrossDeviceRun& expected) {
+  ASSERT_EQ(actual.error, "");
+  ASSERT_EQ(expected.error, "");
+  ExpectBitwiseEqual(actual.outputs, expected.outputs);
+  ExpectBitwiseEqual(actual.variables, expected.variables);
+}
+
+// Packs, groups of several axes, loops, new values in spares; with NaN in memory that nobody has written, and the values of all
+// devices compared.
+TEST(CudaCrossDeviceTest, ProgramsGiveTheBitsOfTheCpu) {
+  PlayedGpu gpu(1);
+  auto backend = gpu.MakeBackend().value();
+  CpuBackend cpu(2);
+  for (const std::string_view text : kCrossDevicePrograms) {
+    const Program program = ParseProgram(text);
+    const Tensors feeds = CrossDeviceFeeds(program);
+    for (const OpsPtr& ops : OnGpus())
+      for (const int64_t bytes_per_pack : {0, 28, 1 << 20})
+        for (const bool share : {true, false}) {
+          SCOPED_TRACE(fmt::format("{} packs={} share={}\n{}", ops->name(), bytes_per_pack, share, text));
+          const ExecutorOptions options{.share = share,
+                                        .fuse = bytes_per_pack > 0,
+                                        .poison_padding = true,
+                                        .check_replicas = true,
+                                        .atomic = share,
+                                        .cross_device_ops = ops,
+                                        .bytes_per_pack = bytes_per_pack};
+          ExpectSameRun(RunCrossDevice(program, feeds, options, *backend),
+                        RunCrossDevice(program, feeds, options, cpu));
+        }
+  }
+  backend = nullptr;
+  ExpectClean(gpu);
+}
+
+// Terms whose sum depends on their order, of a piece and a short one.
+TEST(CudaCrossDeviceTest, TermsAreAddedInTheOrderOfTheCpu) {
+  PlayedGpu gpu(2);
+  auto backend = gpu.MakeBackend().value();
+  CpuBackend cpu(1);
+  struct Case {
+    std::string_view dtype, op;
+    int64_t elements;
+  };
+  for (const auto& [dtype, op, elements] : {Case{"f32", "sum", 70001},
+                                            {"f64", "sum", 1001},
+                                            {"bf16", "sum", 140001},
+                                            {"i32", "sum", 9},
+                                            {"i64", "sum", 9},
+                                            {"f32", "prod", 1001},
+                                            {"bf16", "max", 9},
+                                            {"f64", "min", 9},
+                                            {"i64", "max", 9},
+                                            {"i32", "prod", 9}}) {
+    const Program program = ParseProgram(fmt::format(R"(mesh [x=5]
+func step(%a: {0}[1,{2}] of {0}[5,{2}] {{x,_}}) {{
+  %p = reduce_{1} %a dims=[0] : {0}[{2}] {{_ | {1}:x}}
+  %s = all_reduce %p axes=(x) op={1} : {0}[{2}] {{_}}
+  return s=%s
+}})",
+                                                     dtype, op, elements));
+    const Type& type = program.body.value(program.body.arguments()[0].value).global;
+    const Tensor rough = Rough({F32, type.shape});
+    const Tensors feeds = {{"a", rough.Cast(type.dtype)}};
+    std::vector<Tensor> sums;
+    for (const OpsPtr& ops : OnGpus()) {
+      SCOPED_TRACE(fmt::format("{} {} {}", ops->name(), op, dtype));
+      const ExecutorOptions options{.cross_device_ops = ops};
+      const CrossDeviceRun run = RunCrossDevice(program, feeds, options, *backend, 1);
+      ExpectSameRun(run, RunCrossDevice(program, feeds, options, cpu, 1));
+      if (run.error.empty()) sums.push_back(run.outputs.at("s"));
+    }
+    // So this would notice another order.
+    if (op == "sum" && dtype == "f32") {
+      ASSERT_EQ(sums.size(), 5u);
+      EXPECT_FALSE(AllEqual(sums[0], sums[1]).ok());
+      EXPECT_FALSE(AllEqual(sums[0], sums[3]).ok());
+      EXPECT_FALSE(AllEqual(sums[0], sums[4]).ok());
+    }
+  }
+  backend = nullptr;
+  ExpectClean(gpu);
+}
+
+// A strategy with logical devices on the GPU.
+TEST(CudaCrossDeviceTest, AMirroredTrainingIsThatOfTheCpu) {
+  PlayedGpu gpu(3);
+  for (const OpsPtr& ops : OnGpus()) {
+    SCOPED_TRACE(ops->name());
+    const Strategy strategy =
+        MirroredStrategy({.devices = 4, .cross_device_ops = ops, .bytes_per_pack = 400}).value();
+    const StrategyScope scope(strategy);
+    Graph graph = NewGraph();
+    BuildWhole(graph, Sgd({.learning_rate = 0.1}));
+    const ExecutorOptions executor{.poison_padding = true, .check_replicas = true};
+    Session on_cpu = NewSession(graph, {.workers = 1, .executor = executor}).value();
+    absl::StatusOr<Session> on_gpu =
+        NewSession(graph, {.backend = gpu.MakeBackend().value(), .executor = executor});
+    ASSERT_TRUE(on_gpu.ok()) << on_gpu.status();
+    for (int64_t step = 0; step < 4; ++step)
+      ExpectNear(on_gpu->Run(DrawBatch(step)), on_cpu.Run(DrawBatch(step)));
+    ExpectStateNear(*on_gpu, on_cpu);
+  }
+  ExpectClean(gpu);
+}
+
+// Code for the memory of the host, and an algorithm whose moves are wrong.
+TEST(CudaCrossDeviceTest, WhatCannotRunThereIsRefused) {
+  PlayedGpu gpu(4);
+  auto backend = gpu.MakeBackend().value();
+  const Program program = ParseProgram(kCrossDevicePrograms[1]);
+  const auto error = [&](OpsPtr ops) {
+    return RunCrossDevice(program, CrossDeviceFeeds(program), {.cross_device_ops = std::move(ops)}, *backend)
+        .error;
+  };
+  EXPECT_THAT(error(std::make_shared<BackwardsOps>()),
+              HasSubstr("the cross-device op \"backwards\" is code"));
+  EXPECT_THAT(error(MakeCrossDeviceOps(std::make_shared<MistakenMoves>(MistakenMoves::How::kSameRound))),
+              HasSubstr("the cross-device op \"mistaken\", over 3 devices: two moves of a round touch"));
+  backend = nullptr;
+  ExpectClean(gpu);
+}
+
+}  // namespace
+}  // namespace meshwork
