@@ -54,14 +54,15 @@ class Turns:
 
 
 def print_table(ours, rows):
-    """`rows`: name, work, how many times meshwork's time of the same round."""
-    print(f"{'':34}{'':22}{'ms':>10}{'ratio':>9}{'loss':>10}")
+    """`rows`: peer, work, how many times each of meshwork's times of the same round, by its work."""
+    print(f"{'':34}{'':28}{'ms':>10}{'ratio':>9}{'loss':>10}")
     for work, about in ours.works.items():
         flops = f"  {about['flops'] / statistics.median(ours.ms[work]) / 1e9:7.1f} TFLOP/s"
-        print(f"{'meshwork':34}{work:22}{statistics.median(ours.ms[work]):10.4f}{'':9}{about['loss']:10.4f}{flops}")
-    for peer, work, ratios in rows:
-        ms = statistics.median(peer.ms[work])
-        print(f"{peer.name:34}{work:22}{ms:10.4f}{statistics.median(ratios):9.2f}{peer.works[work]['loss']:10.4f}")
+        print(f"{'meshwork':34}{work:28}{statistics.median(ours.ms[work]):10.4f}{'':9}{about['loss']:10.4f}{flops}")
+    for peer, work, beside in rows:
+        ms, loss = statistics.median(peer.ms[work]), peer.works[work]["loss"]
+        for our, ratios in beside.items():
+            print(f"{peer.name:34}{work:28}{ms:10.4f}{statistics.median(ratios):9.2f}{loss:10.4f}  to {our}")
 
 
 def main():
@@ -95,16 +96,21 @@ def main():
                 print(failure)
                 peer.end()
                 peers.remove(peer)
-        pairs = {}  # peer and work to ratios
+        models = {}  # those of ours that train one model
+        for work in ours.works:
+            models.setdefault(work.removesuffix("/prefetch").removesuffix("/batch=1"), []).append(work)
+        pairs = {}  # peer and work to ratios, by ours
         for repeat in range(options.repeats):
             print(f"round {repeat + 1} of {options.repeats}", file=sys.stderr)
-            for work in ours.works:
-                beside, model = ours.take(work), work.removesuffix("/batch=1")
+            for model, works in models.items():
+                beside = {work: ours.take(work) for work in works}
                 for peer in peers:
                     for other, about in peer.works.items():
                         if (other == model or other.startswith(model + "/")) and "error" not in about:
-                            pairs.setdefault((peer, other), []).append(peer.take(other) / beside)
-        rows = [(peer, work, ratios) for (peer, work), ratios in pairs.items()]
+                            ms = peer.take(other)
+                            for work, our_ms in beside.items():
+                                pairs.setdefault((peer, other), {}).setdefault(work, []).append(ms / our_ms)
+        rows = [(peer, work, by_ours) for (peer, work), by_ours in pairs.items()]
         print_table(ours, rows)
         for peer in peers:
             for work, about in peer.works.items():

@@ -24,6 +24,7 @@
 #include "cuda_gpu/real_gpu.h"
 #include "meshwork/base/status.h"
 #include "meshwork/mesh/placement.h"
+#include "meshwork/runtime/cpu/cross_device_ops.h"
 #include "support/ends.h"
 #include "support/long_tests.h"
 #include "support/program_trial.h"
@@ -38,6 +39,12 @@ using Way = CudaBackendOptions::Way;
 std::vector<Way> WaysHere() {
   if (IsLaunched()) return {Way::kHost, Way::kNccl};
   return {Way::kHost};
+}
+
+// By NCCL, sums may be its own.
+std::vector<std::shared_ptr<CrossDeviceOps>> OpsOf(Way way) {
+  if (way == Way::kNccl) return {nullptr, NcclAllReduce()};
+  return {nullptr};
 }
 
 class GpuDomainsTest : public RealGpuTest {
@@ -65,11 +72,15 @@ class GpuDomainsTest : public RealGpuTest {
       if (!std::isfinite(expected.scale)) continue;
       const ExecutorOptions options{
           .share = tried % 4 != 3, .fuse = tried % 5 != 2, .atomic = tried % 2 == 1};
-      for (const Way way : WaysHere()) {
-        const Trial trial = TryOnDomains(
-            random, expected, domains, [&](int64_t) { return MakeDomain(way); }, options);
-        ASSERT_EQ(trial.error(), "") << "seed " << seed << " way " << static_cast<int>(way);
-      }
+      for (const Way way : WaysHere())
+        for (const auto& ops : OpsOf(way)) {
+          ExecutorOptions with = options;
+          with.cross_device_ops = ops;
+          const Trial trial = TryOnDomains(
+              random, expected, domains, [&](int64_t) { return MakeDomain(way); }, with);
+          ASSERT_EQ(trial.error(), "") << "seed " << seed << " way " << static_cast<int>(way)
+                                       << (ops == nullptr ? "" : " with ncclAllReduce");
+        }
       ++tried;
     }
     EXPECT_EQ(tried, wanted);
@@ -99,25 +110,27 @@ TEST_F(GpuDomainsTest, AMlpTrainsAsOnTheCpu) {
     steps.push_back(expected.Run(MlpRows(step == 2 ? 5 : kMlpRows, 3 * step)));
   const std::map<std::string, Tensor> state = ValuesOf(expected);  // a session serves one thread at a time
   for (const int64_t domains : {2, 4}) {
-    for (const Way way : WaysHere()) {
-      SCOPED_TRACE(fmt::format("{} domains, way {}", domains, static_cast<int>(way)));
-      const Ends ends = MakeEnds(domains, std::chrono::minutes(2));
-      std::vector<std::thread> threads;
-      for (const auto& end : ends) {
-        if (end == nullptr) continue;
-        threads.emplace_back([&, transport = end.get()] {
-          SessionOptions options{.backend = MakeDomain(way).value(), .gather_outputs = true};
-          options.executor.transport = transport;
-          absl::StatusOr<Session> session = Session::Create(graph, options);
-          ASSERT_TRUE(session.ok()) << session.status();
-          for (int64_t step = 0; step < 4; ++step)
-            ExpectNear(session->Run(MlpRows(step == 2 ? 5 : kMlpRows, 3 * step)),
-                       steps[static_cast<size_t>(step)]);
-          ExpectStateNear(*session, state);
-        });
+    for (const Way way : WaysHere())
+      for (const auto& ops : OpsOf(way)) {
+        SCOPED_TRACE(fmt::format("{} domains, way {}", domains, static_cast<int>(way)));
+        const Ends ends = MakeEnds(domains, std::chrono::minutes(2));
+        std::vector<std::thread> threads;
+        for (const auto& end : ends) {
+          if (end == nullptr) continue;
+          threads.emplace_back([&, transport = end.get()] {
+            SessionOptions options{.backend = MakeDomain(way).value(), .gather_outputs = true};
+            options.executor.transport = transport;
+            options.executor.cross_device_ops = ops;
+            absl::StatusOr<Session> session = Session::Create(graph, options);
+            ASSERT_TRUE(session.ok()) << session.status();
+            for (int64_t step = 0; step < 4; ++step)
+              ExpectNear(session->Run(MlpRows(step == 2 ? 5 : kMlpRows, 3 * step)),
+                         steps[static_cast<size_t>(step)]);
+            ExpectStateNear(*session, state);
+          });
+        }
+        for (std::thread& thread : threads) thread.join();
       }
-      for (std::thread& thread : threads) thread.join();
-    }
   }
 }
 

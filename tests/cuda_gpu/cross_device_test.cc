@@ -1,0 +1,46 @@
+// Cross-device ops on the GPU of this machine have the bits of the CPU.
+#include "meshwork/runtime/cross_device.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "cuda_gpu/real_gpu.h"
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
+#include "meshwork/runtime/cpu/cross_device_ops.h"
+#include "support/cross_device_programs.h"
+
+namespace meshwork {
+namespace {
+
+using GpuCrossDeviceTest = RealGpuTest;
+
+TEST_F(GpuCrossDeviceTest, ProgramsGiveTheBitsOfTheCpu) {
+  const std::unique_ptr<CudaBackend> backend = MakeBackend();
+  CpuBackend cpu(2);
+  for (const std::string_view text : kCrossDevicePrograms) {
+    const Program program = ParseProgram(text);
+    const Tensors feeds = CrossDeviceFeeds(program);
+    for (const auto& ops : {ReductionToOneDevice(), HierarchicalCopyAllReduce().value(), RingAllReduce()})
+      for (const int64_t bytes_per_pack : {0, 28, 1 << 20}) {
+        SCOPED_TRACE(fmt::format("{} packs={}\n{}", ops->name(), bytes_per_pack, text));
+        const ExecutorOptions options{.poison_padding = true,
+                                      .check_replicas = true,
+                                      .atomic = bytes_per_pack == 28,
+                                      .cross_device_ops = ops,
+                                      .bytes_per_pack = bytes_per_pack};
+        const CrossDeviceRun actual = RunCrossDevice(program, feeds, options, *backend);
+        const CrossDeviceRun expected = RunCrossDevice(program, feeds, options, cpu);
+        ASSERT_EQ(actual.error, "");
+        ASSERT_EQ(expected.error, "");
+        ExpectBitwiseEqual(actual.outputs, expected.outputs);
+        ExpectBitwiseEqual(actual.variables, expected.variables);
+      }
+  }
+}
+
+}  // namespace
+}  // namespace meshwork
