@@ -108,9 +108,12 @@ NcclGroup::~NcclGroup() {
 // destroyed, and these are the caller's. So a thread waits for it; where it takes longer than farewells may, alone.
 void NcclGroup::Abort() {
   if (comm_ == nullptr || !context_->is_here()) return;
-  std::packaged_task<void()> abort([context = context_, comm = std::exchange(comm_, nullptr)] {
-    const CudaContext::Scope scope(*context);
-    context->api().ncclCommAbort(comm);
+  std::packaged_task<void()> abort([context = context_, comm = std::exchange(comm_, nullptr)]() mutable {
+    {
+      const CudaContext::Scope scope(*context);
+      context->api().ncclCommAbort(comm);
+    }
+    context.reset();  // before the group hears that it is done
   });
   aborted_ = abort.get_future();
   std::thread(std::move(abort)).detach();

@@ -480,8 +480,8 @@ TEST(CudaErrors, Nccl) {
     const auto context = CudaContext::Create(cuda.api(), 0).value();
     const auto stream = CudaStream::Create(context).value();
     MESHWORK_ASSIGN_OR_RETURN(
-        const auto group, NcclGroup::Join(context, *ends[0], {},
-                                          {.join_deadline = std::chrono::milliseconds(20), .farewell = {}}));
+        const auto group,
+        NcclGroup::Join(context, *ends[0], {}, {.join_deadline = std::chrono::milliseconds(20)}));
     return use(*group, stream);
   };
   const auto exchange_after_abort = [](NcclGroup& group, const std::shared_ptr<const CudaStream>& stream) {
