@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda_backend/played_session.h"
 #include "cuda_backend/small_session.h"
 #include "meshwork/base/status.h"
 #include "meshwork/train/training_loop.h"
