@@ -31,7 +31,7 @@ class NcclEnd : public Transport {
       : cuda_(std::move(cuda)), end_(std::move(end)) {
     const auto context = CudaContext::Create(cuda_->api(), static_cast<int>(end_->domain())).value();
     compute_ = CudaStream::Create(context).value();
-    const NcclOptions options{.deadline = deadline, .farewell = {}};
+    const NcclOptions options{.deadline = deadline, .farewell = std::chrono::milliseconds(200)};
     remotes_ = MakeNcclRemotes(context, NcclGroup::Join(context, *end_, id, options).value(), *end_).value();
   }
 

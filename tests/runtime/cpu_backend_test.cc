@@ -45,10 +45,10 @@ TEST(CpuBackendTest, APreparedStepRunsOnAddresses) {
   std::vector<float> m(3), t(3);
   const std::byte* const feeds[] = {reinterpret_cast<const std::byte*>(a.data()), nullptr};
   std::byte* outputs[] = {reinterpret_cast<std::byte*>(m.data()), reinterpret_cast<std::byte*>(t.data())};
-  ASSERT_EQ(MessageOf(step->Run(feeds, outputs)), "");
+  ASSERT_EQ(MessageOf(step->Run(feeds, outputs, {})), "");
   EXPECT_THAT(t, ElementsAre(-1, -2, -3));
   outputs[1] = nullptr;  // not wanted
-  ASSERT_EQ(MessageOf(step->Run(feeds, outputs)), "");
+  ASSERT_EQ(MessageOf(step->Run(feeds, outputs, {})), "");
   EXPECT_THAT(m, ElementsAre(2, 4, 6));
   EXPECT_THAT(t, ElementsAre(-1, -2, -3));
   EXPECT_EQ(step->Profile().steps, 2);
