@@ -223,8 +223,10 @@ absl::Status CheckStaged(const Memory& lies, const StepMemory& memory) {
           "StepMemory::staged.",
           name);
     if (&staged.memory() != &lies)
-      return InvalidArgument("Run: feed \"{}\" is staged in {}; the step's backend works in {}.", name,
-                             staged.memory().name(), lies.name());
+      return InvalidArgument(
+          "Run: feed \"{}\" is staged in {} by another backend than the step's, which works in {}; give both sessions one "
+          "SessionOptions::backend.",
+          name, staged.memory().name(), lies.name());
   }
   return absl::OkStatus();
 }

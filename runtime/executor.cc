@@ -338,6 +338,13 @@ std::shared_ptr<std::vector<DTensor>> WithSpares(const std::vector<DTensor>& sta
 }
 
 // What all domains have to have in common: what is sent follows from it.
+// What ranks of NCCL must have in common besides: a graph, or launches one by one.
+std::string HowItIsLaunched(const ExecutorOptions& options) {
+  if (!options.cross_device_ops->is_nccl()) return "";
+  return fmt::format(" measured={} blocking_launches={}", options.profile || options.trace_steps > 0,
+                     options.blocking_launches);
+}
+
 std::string TextOf(const Program& program, const ExecutorOptions& options, const Planned& planned,
                    const Backend& backend) {
   return fmt::format(
@@ -349,8 +356,8 @@ std::string TextOf(const Program& program, const ExecutorOptions& options, const
       options.transport == nullptr ? 0 : options.transport->latency_bytes(), options.atomic ? " atomic" : "",
       options.cross_device_ops == nullptr
           ? ""
-          : fmt::format(" cross_device_ops={} bytes_per_pack={}", options.cross_device_ops->name(),
-                        options.bytes_per_pack),
+          : fmt::format(" cross_device_ops={} bytes_per_pack={}{}", options.cross_device_ops->name(),
+                        options.bytes_per_pack, HowItIsLaunched(options)),
       backend.memory()->is_host() ? "" : fmt::format(" on {}", backend.name()));
 }
 

@@ -7,8 +7,9 @@
 //
 // In the memory of the process nothing is copied: a step reads the host tensor where it is.
 //
-// Copies share the elements that were staged, which Stage writes again. So call it only when no step that is bound to them
-// runs. Any thread may, one at a time, also while other steps run.
+// Copies share the elements that were staged, which Stage of any of them writes again: the others must not be given to a step
+// then. So call it only when no step that is bound to them runs. Any thread may, one at a time, also while other steps run. The
+// host tensor must not change until the step has run.
 #pragma once
 
 #include <cstddef>

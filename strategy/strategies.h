@@ -54,7 +54,7 @@ struct MultiWorkerOptions {
   int64_t devices_per_worker = 1;
   // Who are the others, how they are reached, and for how long they are waited for.
   JoinOptions join = {};
-  // Of sums within a process, as in MirroredOptions.
+  // Of sums within a process, as in MirroredOptions; NcclAllReduce(): of those between GPUs.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
   int64_t bytes_per_pack = 0;
 };

@@ -57,8 +57,9 @@ struct FitOptions {
   Feeds fed = {};             // inputs that are the same in each step, such as a rate
   // Whether a thread makes the next batch, calls `feeds` for it, and copies it to the device, while a step runs
   // (train/prefetch_to_device.h); nothing: where the session computes on a GPU. The numbers, and positions in checkpoints, are
-  // the same. `feeds` and the data may then use nothing that callbacks change; `fed`, and what callbacks feed, is read when
-  // the step begins. Up to two batches are made that no step takes, if the training ends before the data do.
+  // the same. `feeds` and the data may then use nothing that callbacks change, nor the session, and give each batch tensors of
+  // its own; a validation may call `feeds` at the same time. `fed`, and what callbacks feed, is read when the step begins. One
+  // batch is made that no step takes, if something stops the training before its last step.
   std::optional<bool> prefetch_to_device = {};
   // Whether to stop after this step. After CatchStopSignals (train/stop_signals.h), Ctrl-C and SIGTERM ask for it. Null: never.
   std::function<bool()> stop = IsStopAsked;

@@ -160,15 +160,23 @@ bool FitLoop::IsCut() const {
 void FitLoop::Walk(PipelineIterator batches) {
   batches_ = std::move(batches);
   is_empty_ = position_.empty();
-  ahead_->Start([this, walk = *batches_]() mutable { return Fetch(walk); });
+  ahead_->Start(
+      [this, saves = ahead_->prefetches(), walk = *batches_]() mutable { return Fetch(walk, saves); },
+      StepsLeft());
 }
 
-absl::StatusOr<std::optional<NextFeeds>> FitLoop::Fetch(PipelineIterator& batches) {
+int64_t FitLoop::StepsLeft() const {
+  const int64_t epochs = state_.epochs_ - state_.epoch_, steps = options_.steps_per_epoch;
+  if (steps == 0 || epochs > PrefetchToDevice::kAll / steps) return PrefetchToDevice::kAll;
+  return epochs * steps - state_.in_epoch_;
+}
+
+absl::StatusOr<std::optional<NextFeeds>> FitLoop::Fetch(PipelineIterator& batches, bool saves) {
   reads_data_ = true;
   NextFeeds next;
   MESHWORK_ASSIGN_OR_RETURN(const std::optional<Example> batch, batches.Next());
   if (!batch.has_value()) return std::nullopt;
-  if (ahead_->prefetches()) {
+  if (saves) {
     MESHWORK_ASSIGN_OR_RETURN(next.position, batches.Save());
   }
   reads_data_ = false;
@@ -192,10 +200,15 @@ absl::StatusOr<const PrefetchedFeeds*> FitLoop::Next() {
     }
     if (is_empty_) return internal::NoBatchOf(data_);
     if (options_.steps_per_epoch == 0) return nullptr;
-    ++walk_;
-    position_.clear();
-    batches_.reset();
+    EndWalk();
   }
+}
+
+void FitLoop::EndWalk() {
+  ++walk_;
+  position_.clear();
+  ahead_->Stop();
+  batches_.reset();
 }
 
 std::string FitLoop::WhereNow() const {
@@ -240,9 +253,7 @@ absl::Status FitLoop::EndEpoch() {
   ++state_.epoch_;
   state_.in_epoch_ = 0;
   if (options_.steps_per_epoch > 0) return absl::OkStatus();
-  ++walk_;
-  position_.clear();
-  batches_.reset();
+  EndWalk();
   return absl::OkStatus();
 }
 

@@ -48,8 +48,11 @@ class FitLoop {
   absl::Status TrainEpoch();
   // Goes on with this walk over the data.
   void Walk(PipelineIterator batches);
+  void EndWalk();
+  // Of the whole training, as far as that is known.
+  int64_t StepsLeft() const;
   // In the thread that fetches ahead, if there is one.
-  absl::StatusOr<std::optional<NextFeeds>> Fetch(PipelineIterator& batches);
+  absl::StatusOr<std::optional<NextFeeds>> Fetch(PipelineIterator& batches, bool saves);
   // The next batch; null at the end of the epoch.
   absl::StatusOr<const PrefetchedFeeds*> Next();
   std::string WhereNow() const;

@@ -90,25 +90,37 @@ class PrefetchToDevice::Fetcher {
 
 absl::StatusOr<std::unique_ptr<PrefetchToDevice>> PrefetchToDevice::Create(const Session& session,
                                                                            std::optional<bool> prefetches) {
-  MESHWORK_ASSIGN_OR_RETURN(const StagedFeeds staged, session.NewStagedFeeds());
+  UnlessForked<Sets> sets(new Sets{PrefetchedFeeds{.staged = StagedFeeds(nullptr)},
+                                   PrefetchedFeeds{.staged = StagedFeeds(nullptr)}});
+  for (PrefetchedFeeds& set : *sets) {
+    MESHWORK_ASSIGN_OR_RETURN(set.staged, session.NewStagedFeeds());
+  }
+  const bool is_on_host = sets->front().staged.is_on_host();
   return std::unique_ptr<PrefetchToDevice>(
-      new PrefetchToDevice(staged, prefetches.value_or(!staged.is_on_host())));
+      new PrefetchToDevice(std::move(sets), prefetches.value_or(!is_on_host)));
 }
 
-PrefetchToDevice::PrefetchToDevice(const StagedFeeds& staged, bool prefetches)
-    : prefetches_(prefetches),
-      sets_(new Sets{PrefetchedFeeds{.staged = staged}, PrefetchedFeeds{.staged = staged}}) {}
+PrefetchToDevice::PrefetchToDevice(UnlessForked<Sets> sets, bool prefetches)
+    : prefetches_(prefetches), sets_(std::move(sets)) {}
 PrefetchToDevice::~PrefetchToDevice() = default;
 
-void PrefetchToDevice::Start(Source source) {
+void PrefetchToDevice::Start(Source source, int64_t most) {
   Stop();
-  source_ = std::move(source);
+  source_ = [source = std::move(source), left = most]() mutable -> absl::StatusOr<std::optional<NextFeeds>> {
+    if (left-- <= 0) return std::nullopt;
+    return source();
+  };
 }
 
 void PrefetchToDevice::Stop() {
+  if (fetcher_ != nullptr && !begun_.is_here()) return;  // the parent's, as Next says
   fetcher_.reset();
   source_ = nullptr;
   last_.reset();
+  for (PrefetchedFeeds& set : *sets_) {
+    set.feeds.clear();
+    set.staged.Clear();
+  }
 }
 
 PrefetchToDevice::Filled PrefetchToDevice::Fill(const Source& source, bool stages, PrefetchedFeeds& set) {
@@ -132,18 +144,21 @@ PrefetchToDevice::Source FeedsOfBatches(BatchRange batches, std::function<Feeds(
   };
 }
 
-absl::StatusOr<const PrefetchedFeeds*> PrefetchToDevice::NextHere() {
-  PrefetchedFeeds& set = (*sets_)[0];
-  if (!last_.has_value()) {
-    Filled filled = Fill(source_, /*stages=*/false, set);
-    if (filled.ok() && *filled) return &set;
-    last_ = std::move(filled);
-  }
+absl::StatusOr<const PrefetchedFeeds*> PrefetchToDevice::Ended() const {
   if (!last_->ok()) return last_->status();
   return nullptr;
 }
 
+absl::StatusOr<const PrefetchedFeeds*> PrefetchToDevice::NextHere() {
+  PrefetchedFeeds& set = sets_->front();
+  Filled filled = Fill(source_, /*stages=*/false, set);
+  if (filled.ok() && *filled) return &set;
+  last_ = std::move(filled);
+  return Ended();
+}
+
 absl::StatusOr<const PrefetchedFeeds*> PrefetchToDevice::Next() {
+  if (last_.has_value()) return Ended();
   if (fetcher_ == nullptr && source_ == nullptr)
     return absl::FailedPreconditionError(
         "PrefetchToDevice: there is no source of batches; call Start first.");
@@ -152,7 +167,8 @@ absl::StatusOr<const PrefetchedFeeds*> PrefetchToDevice::Next() {
     try {
       fetcher_ = UnlessForked<Fetcher>(new Fetcher(std::exchange(source_, nullptr), *sets_));
     } catch (...) {
-      return CaughtStatus("PrefetchToDevice", "there is not enough memory for a thread");
+      last_ = CaughtStatus("PrefetchToDevice", "there is not enough memory for a thread");
+      return Ended();
     }
     begun_ = ForkMark();
   }

@@ -16,20 +16,23 @@
 // Where the session computes on the CPU there is nothing to copy. Then there is no thread either, unless it is asked for, and
 // Next calls the source.
 //
-// Several domains: each one has its own, which does not communicate.
+// Several domains: each one has its own, which does not communicate. So an error of Next is this domain's alone: end the step in
+// the others, too, as Fit and TrainAndEvaluate do (Transport::Abort, or Processes::Tell).
 //
 // Errors of the source, and of the copy, come from Next where the batch would have come, behind all batches before it.
 //
-// Thread safety: one thread uses the object. With a thread of its own, the source is called by that thread, up to two batches
-// before Next gives them, and by one thread at a time: so it may use nothing that the training changes meanwhile. The thread
-// begins with the first Next after Start and ends with the data, an error, Stop or the object. Stop waits for the call of the
-// source that is running. In the child of a fork Next fails if the parent had a thread; the child
-// makes an object of its own.
+// Thread safety: one thread uses the object. With a thread of its own, the source is called by that thread, by one at a time: for a
+// batch while the step before it runs, or earlier. So it may use nothing that the training changes meanwhile, nor the session, and
+// gives each batch tensors of its own. The thread begins with the first Next after Start and ends with the data, an error, Stop or
+// the object. Stop waits for the call of the source that is running. In the child of a fork Next fails if the parent had a thread;
+// the child makes an object of its own.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,6 +64,7 @@ class PrefetchToDevice {
  public:
   // The feeds of the next step; nothing at the end.
   using Source = std::function<absl::StatusOr<std::optional<NextFeeds>>()>;
+  static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
 
   // `prefetches`: whether a thread fetches ahead; nothing: where the session computes on a GPU. The session may end before
   // the object. Error: that of Session::NewStagedFeeds.
@@ -70,8 +74,9 @@ class PrefetchToDevice {
   PrefetchToDevice& operator=(const PrefetchToDevice&) = delete;
   ~PrefetchToDevice();
 
-  // Begins with another source; the memory of the sets is kept. What was prefetched of the one before is dropped.
-  void Start(Source source);
+  // Begins with another source; the memory of the sets is kept. What was prefetched of the one before is dropped. Of `most`
+  // batches the last one is the end: the source is asked for no more.
+  void Start(Source source, int64_t most = kAll);
   // Waits for the next batch. It is valid until the next call of any function: call it when the step of the batch before has
   // ended. Null at the end of the data; after that, and after an error, the same again. Errors: those of the source, and
   // what it throws in the thread; without a thread it throws; those of StagedFeeds::Stage; there is no source.
@@ -88,13 +93,14 @@ class PrefetchToDevice {
   using Filled = absl::StatusOr<bool>;
   using Sets = std::array<PrefetchedFeeds, 2>;
 
-  PrefetchToDevice(const StagedFeeds& staged, bool prefetches);
+  PrefetchToDevice(UnlessForked<Sets> sets, bool prefetches);
   absl::StatusOr<const PrefetchedFeeds*> NextHere();
+  absl::StatusOr<const PrefetchedFeeds*> Ended() const;
   static Filled Fill(const Source& source, bool stages, PrefetchedFeeds& set);
 
   const bool prefetches_;
   Source source_;               // null once a thread has it
-  std::optional<Filled> last_;  // without a thread: why no more batches come
+  std::optional<Filled> last_;  // why no more batches come, where no thread says so
   UnlessForked<Sets> sets_;
   ForkMark begun_;
   UnlessForked<Fetcher> fetcher_;  // null until the first Next; the last: its thread uses the sets

@@ -120,7 +120,7 @@ class Session {
   // were after these, too; without, they hold no usable values.
   absl::StatusOr<StepResult> Run(const Feeds& feeds);
   // The same step, and the same numbers. Tensors of `feeds` that `staged` holds (train/staged_feeds.h) are not copied to the
-  // device again. Errors, besides: `staged` is of a session on another device.
+  // device again, so they must not have changed since. Errors, besides: `staged` is of a session with another backend.
   absl::StatusOr<StepResult> Run(const Feeds& feeds, const StagedFeeds& staged);
   // Stages feeds of this session, also after Remesh. Nothing is staged in it as yet.
   absl::StatusOr<StagedFeeds> NewStagedFeeds() const;

@@ -7,6 +7,8 @@
 // PrefetchToDevice (train/prefetch_to_device.h) has two of them, and a thread that fills them. On the CPU a step reads feeds
 // where they are, and nothing is copied.
 //
+// What was staged must not change until the step that is given it has run.
+//
 // Takes the memory of one batch on the GPU, which is kept for the next ones. It may outlive the session. Thread safety: Stage
 // may be called by any thread, one at a time, and not while a step runs that is given this object. Other steps may run.
 #pragma once
@@ -14,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "meshwork/runtime/memory.h"
@@ -26,6 +29,8 @@ class StagedFeeds {
  public:
   // In the memory of a session's backend (Session::NewStagedFeeds).
   explicit StagedFeeds(std::shared_ptr<Memory> memory) : memory_(std::move(memory)) {}
+  StagedFeeds(StagedFeeds&&) = default;
+  StagedFeeds& operator=(StagedFeeds&&) = default;
 
   // Copies the elements; returns when they are there. They replace what was staged before. Errors: a tensor has no
   // elements; the device failed; it has not enough memory (ResourceExhausted). Nothing is staged then.

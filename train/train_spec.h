@@ -34,8 +34,8 @@ struct InputSpec {
   Dataset dataset;
   // The size of a batch, the seed and the lanes. The other fields are set as the training goes on.
   BatchOptions batches;
-  // Gives the feeds for a batch. On a GPU a thread calls it, up to two batches ahead of the training
-  // (train/prefetch_to_device.h). Rows that this process does not read may hold anything (BatchOptions::rows).
+  // Gives the feeds for a batch. On a GPU a thread calls it, while the step before runs or earlier, maybe during an evaluation:
+  // so it uses nothing that changes meanwhile, nor the session (train/prefetch_to_device.h). Rows that this process does not read may hold anything (BatchOptions::rows).
   std::function<Feeds(const Batch& batch)> feeds;
 };
 

@@ -9,6 +9,7 @@
 #include "meshwork/runtime/transport.h"
 #include "meshwork/train/checkpoints.h"
 #include "meshwork/train/data_position.h"
+#include "meshwork/train/fit_loop.h"
 #include "meshwork/train/prefetch_to_device.h"
 #include "meshwork/train/pulse.h"
 #include "meshwork/train/step_log.h"
@@ -80,12 +81,15 @@ class Trainer {
     options.epoch = position_.epoch;
     options.first_batch = position_.batch;
     options.rows = [this](int64_t rows) { return session_.RowsHere(rows); };
-    ahead_->Start(FeedsOfBatches(train_.input.dataset.Batches(options), train_.input.feeds));
+    ahead_->Start(FeedsOfBatches(train_.input.dataset.Batches(options), train_.input.feeds),
+                  train_.max_steps - step_);
     while (!IsOver()) {
-      MESHWORK_ASSIGN_OR_RETURN(const PrefetchedFeeds* const batch, ahead_->Next());
-      if (batch == nullptr) break;
-      MESHWORK_RETURN_IF_ERROR(Step(*batch));
+      const absl::StatusOr<const PrefetchedFeeds*> batch = ahead_->Next();
+      MESHWORK_RETURN_IF_ERROR(internal::FailInAll(session_, batch.status()));
+      if (*batch == nullptr) break;
+      MESHWORK_RETURN_IF_ERROR(Step(**batch));
     }
+    ahead_->Stop();
     return absl::OkStatus();
   }
 

@@ -146,6 +146,7 @@ class Trainer {
       MESHWORK_RETURN_IF_ERROR(Step(*batch, progress));
       if (IsDone() || !training_.goes_on()) break;
     }
+    ahead_->Stop();
     return absl::OkStatus();
   }
 

@@ -40,7 +40,8 @@ std::shared_ptr<CrossDeviceOps> MakeCrossDeviceOps(std::shared_ptr<const CrossDe
 // smallest of i32 and i64; other reductions and collectives go as without it. On one GPU nothing is left for it.
 // The order of the terms is NCCL's: sums of reals may differ in their last bits with the number of GPUs, the version of NCCL and
 // how the GPUs are connected. All GPUs get the same bits. So CompileOptions::deterministic refuses it, as do sessions on CPUs
-// (FailedPrecondition), and GPUs where NCCL cannot be used.
+// (FailedPrecondition), and GPUs where NCCL cannot be used. NCCL wants a sum in the graphs of all GPUs or of none: so all domains
+// bind their steps alike, to host tensors, staged or not, or to DTensors, and set MESHWORK_BLOCKING_LAUNCHES alike.
 std::shared_ptr<CrossDeviceOps> NcclAllReduce();
 
 }  // namespace meshwork

@@ -238,6 +238,8 @@ absl::Status CudaStep::PassFence() {
 absl::Status CudaStep::TryRun(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs,
                               std::span<const std::byte* const> staged) {
   launcher_->ForgetDifference();
+  // What the step has for other domains may be of a group that was aborted, and would end at once, with what nobody has sent.
+  if (remotes_ != nullptr) MESHWORK_RETURN_IF_ERROR(options_.transport->aborted());
   MESHWORK_RETURN_IF_ERROR(PassFence());
   if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->Start());
   MESHWORK_ASSIGN_OR_RETURN(Binding* const binding,

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <future>
+#include <memory>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -108,15 +110,20 @@ NcclGroup::~NcclGroup() {
 // destroyed, and these are the caller's. So a thread waits for it; where it takes longer than farewells may, alone.
 void NcclGroup::Abort() {
   if (comm_ == nullptr || !context_->is_here()) return;
-  std::packaged_task<void()> abort([context = context_, comm = std::exchange(comm_, nullptr)]() mutable {
-    {
-      const CudaContext::Scope scope(*context);
-      context->api().ncclCommAbort(comm);
-    }
-    context.reset();  // before the group hears that it is done
-  });
-  aborted_ = abort.get_future();
-  std::thread(std::move(abort)).detach();
+  const auto abort = std::make_shared<std::packaged_task<void()>>(
+      [context = context_, comm = std::exchange(comm_, nullptr)]() mutable {
+        {
+          const CudaContext::Scope scope(*context);
+          context->api().ncclCommAbort(comm);
+        }
+        context.reset();  // before the group hears that it is done
+      });
+  aborted_ = abort->get_future();
+  try {
+    std::thread([abort] { (*abort)(); }).detach();
+  } catch (const std::system_error&) {  // the system refuses a thread
+    (*abort)();
+  }
 }
 
 absl::Status NcclGroup::ToStatus(NcclResult result, std::string_view where, std::string_view what) const {

@@ -148,7 +148,8 @@ TEST(CudaPrefetchTest, MemoryOfAnotherGpuIsRefused) {
     ASSERT_TRUE(staged.Stage(feeds).ok());
     EXPECT_EQ(
         MessageOf(first.Run(feeds, staged).status()),
-        "Run: feed \"x\" is staged in the memory of GPU 1 (Simulated GPU); the step's backend works in the memory "
+        "Run: feed \"x\" is staged in the memory of GPU 1 (Simulated GPU) by another backend than the step's, "
+        "which works in the memory of GPU 0 (Simulated GPU); give both sessions one SessionOptions::backend."); the step's backend works in the memory "
         "of GPU 0 (Simulated GPU).");
     EXPECT_TRUE(first.Run(feeds).ok());
   }

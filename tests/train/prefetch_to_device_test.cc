@@ -108,6 +108,38 @@ TEST(PrefetchAheadTest, WhatTheSourceThrowsIsAStatus) {
   EXPECT_EQ(ahead->Next().status(), absl::NotFoundError("no file"));
 }
 
+TEST(PrefetchAheadTest, AsksForNoMoreThanAreWanted) {
+  const Session session = Session::Create(Echo(), {.workers = 1}).value();
+  for (const bool prefetches : {false, true}) {
+    std::atomic<int> calls = 0;
+    const auto ahead = PrefetchToDevice::Create(session, prefetches).value();
+    ahead->Start(Numbers(9, absl::OkStatus(), &calls), /*most=*/3);
+    for (int i = 0; i < 3; ++i) ASSERT_NE(ahead->Next().value(), nullptr);
+    EXPECT_EQ(ahead->Next().value(), nullptr);
+    EXPECT_EQ(calls, 3);
+  }
+}
+
+// Nor does a training whose steps are counted: there may be no more data, and whoever makes them may wait for ever.
+TEST(PrefetchAheadTest, AFitTakesTheBatchesOfItsStepsAlone) {
+  for (const bool prefetches : {false, true}) {
+    Session session = Session::Create(Echo(), {.workers = 1}).value();
+    std::atomic<int> calls = 0;
+    FitOptions options{.epochs = 2,
+                       .steps_per_epoch = 3,
+                       .feeds =
+                           [&](const Example&) {
+                             ++calls;
+                             return Number(1);
+                           },
+                       .log = [](std::string_view) {}};
+    options.prefetch_to_device = prefetches;
+    const absl::StatusOr<History> history = Fit(session, ExampleBatches(5), options);
+    ASSERT_TRUE(history.ok()) << history.status();
+    EXPECT_EQ(calls, 6);
+  }
+}
+
 // In all states that the thread may be in: not begun, fetching, waiting for a set, at the end.
 TEST(PrefetchAheadTest, MayEndAtAnyTime) {
   const Session session = Session::Create(Echo(), {.workers = 1}).value();
@@ -145,6 +177,7 @@ TEST(PrefetchAheadTest, FailsInTheChildOfAFork) {
   ahead->Start(Numbers(5));
   ASSERT_TRUE(ahead->Next().ok());
   const std::string said = SaidByChild([&] {
+    ahead->Start(Numbers(5));  // which is not its to begin
     const absl::Status refused = ahead->Next().status();
     const auto own = PrefetchToDevice::Create(session, true).value();
     own->Start(Numbers(2));
@@ -159,7 +192,7 @@ TEST(PrefetchAheadTest, FailsInTheChildOfAFork) {
 
 class PrefetchFitTest : public TempDirTest {};
 
-// With a short last batch, a validation, feeds that a function makes and feeds that a callback changes.
+// With a short last batch and a validation.
 FitOptions OptionsOf(bool prefetches, int64_t steps_per_epoch) {
   FitOptions options{.epochs = 3,
                      .steps_per_epoch = steps_per_epoch,
