@@ -53,8 +53,9 @@ absl::Status CudaContext::Open() {
   MESHWORK_RETURN_IF_ERROR(
       ToStatus(api_.cuDeviceGetDefaultMemPool(&pool, device_), "asking for its memory pool"));
   cuuint64_t kept = std::numeric_limits<cuuint64_t>::max();
-  MESHWORK_RETURN_IF_ERROR(ToStatus(
-      api_.cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &kept), "setting up its memory pool"));
+  MESHWORK_RETURN_IF_ERROR(
+      ToStatus(api_.cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &kept),
+               "setting up its memory pool"));
   // A GPU that a kernel has lost to this process says so only where it is used.
   return GetMemoryInfo().status();
 }

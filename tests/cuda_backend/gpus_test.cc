@@ -126,11 +126,7 @@ SessionOptions OptionsFor(Transport& end, const std::shared_ptr<Backend>& backen
 // Eight logical devices on 2 and on 4 GPUs: several on each, whose collectives are kernels, and one exchange between GPUs.
 TEST(GpusTest, AMlpTrainsAsOnTheCpu) {
   const Graph graph = SmallMlp("batch=4,model=2");
-  Session expected = OnCpu(graph);
-  std::vector<absl::StatusOr<StepResult>> steps;
-  for (int64_t step = 0; step < 4; ++step)
-    steps.push_back(expected.Run(MlpRows(step == 2 ? 5 : kMlpRows, 3 * step)));
-  const std::map<std::string, Tensor> state = ValuesOf(expected);  // a session serves one thread at a time
+  const MlpTraining expected = TrainMlp(OnCpu(graph));
   for (const int64_t count : {2, 4}) {
     for (const Way way : kWays) {
       SCOPED_TRACE(count);
@@ -140,10 +136,7 @@ TEST(GpusTest, AMlpTrainsAsOnTheCpu) {
         options.executor.atomic = count == 2;
         absl::StatusOr<Session> session = Session::Create(graph, options);
         ASSERT_TRUE(session.ok()) << session.status();
-        for (int64_t step = 0; step < 4; ++step)
-          ExpectNear(session->Run(MlpRows(step == 2 ? 5 : kMlpRows, 3 * step)),
-                     steps[static_cast<size_t>(step)]);
-        ExpectStateNear(*session, state);
+        ExpectTrainsAs(*session, expected);
       });
       EXPECT_EQ(gpus.cuda.num_exchanges() > 0, way == Way::kNccl);
       ExpectClean(gpus);

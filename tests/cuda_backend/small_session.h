@@ -88,4 +88,25 @@ inline Session OnCpu(const Graph& graph, SessionOptions options = {}) {
   return Session::Create(graph, std::move(options)).value();
 }
 
+// Four steps of SmallMlp, of which the third has fewer rows, and what they leave.
+struct MlpTraining {
+  std::vector<absl::StatusOr<StepResult>> steps;
+  std::map<std::string, Tensor> state;
+};
+
+inline Feeds RowsOfStep(int64_t step) { return MlpRows(step == 2 ? 5 : kMlpRows, 3 * step); }
+
+inline MlpTraining TrainMlp(Session session) {
+  MlpTraining training;
+  for (int64_t step = 0; step < 4; ++step) training.steps.push_back(session.Run(RowsOfStep(step)));
+  training.state = ValuesOf(session);
+  return training;
+}
+
+inline void ExpectTrainsAs(Session& session, const MlpTraining& expected) {
+  for (int64_t step = 0; step < 4; ++step)
+    ExpectNear(session.Run(RowsOfStep(step)), expected.steps[static_cast<size_t>(step)]);
+  ExpectStateNear(session, expected.state);
+}
+
 }  // namespace meshwork

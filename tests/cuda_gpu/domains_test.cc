@@ -104,11 +104,7 @@ TEST_F(GpuDomainsTest, TrainingsGiveTheOneDeviceResult) {
 // Several logical devices in each domain, whose collectives are kernels, and one exchange between domains.
 TEST_F(GpuDomainsTest, AMlpTrainsAsOnTheCpu) {
   const Graph graph = SmallMlp("batch=4,model=2");
-  Session expected = OnCpu(graph);
-  std::vector<absl::StatusOr<StepResult>> steps;
-  for (int64_t step = 0; step < 4; ++step)
-    steps.push_back(expected.Run(MlpRows(step == 2 ? 5 : kMlpRows, 3 * step)));
-  const std::map<std::string, Tensor> state = ValuesOf(expected);  // a session serves one thread at a time
+  const MlpTraining expected = TrainMlp(OnCpu(graph));
   for (const int64_t domains : {2, 4}) {
     for (const Way way : WaysHere())
       for (const auto& ops : OpsOf(way)) {
@@ -123,10 +119,7 @@ TEST_F(GpuDomainsTest, AMlpTrainsAsOnTheCpu) {
             options.executor.cross_device_ops = ops;
             absl::StatusOr<Session> session = Session::Create(graph, options);
             ASSERT_TRUE(session.ok()) << session.status();
-            for (int64_t step = 0; step < 4; ++step)
-              ExpectNear(session->Run(MlpRows(step == 2 ? 5 : kMlpRows, 3 * step)),
-                         steps[static_cast<size_t>(step)]);
-            ExpectStateNear(*session, state);
+            ExpectTrainsAs(*session, expected);
           });
         }
         for (std::thread& thread : threads) thread.join();

@@ -270,11 +270,12 @@ TEST_F(FitErrors, Prefetch) {
     ahead->Start(std::move(source));
     return ahead->Next().status();
   };
-  ExpectErrors("prefetch",
-               {
-                   MISTAKE(ahead->Next()),
-                   MISTAKE(next([]() -> absl::StatusOr<std::optional<NextFeeds>> { throw std::bad_alloc(); })),
-               });
+  ExpectErrors(
+      "prefetch",
+      {
+          MISTAKE(ahead->Next()),
+          MISTAKE(next([]() -> absl::StatusOr<std::optional<NextFeeds>> { throw std::bad_alloc(); })),
+      });
 }
 
 }  // namespace
