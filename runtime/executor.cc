@@ -69,7 +69,8 @@ std::optional<CrossDevicePlan> CrossDeviceOf(const ExecutorOptions& options, con
   if (!HasSumsOfOps(options)) return std::nullopt;
   return CrossDevicePlan{.bytes_per_pack = options.bytes_per_pack,
                          .in_parts = options.cross_device_ops->is_thread_safe(),
-                         .algorithm = memory.is_host() ? nullptr : options.cross_device_ops->algorithm()};
+                         .algorithm = options.cross_device_ops->algorithm(),
+                         .makes_moves = !memory.is_host()};
 }
 
 absl::Status CheckNccl(const ExecutorOptions& options, const Domain& domain, const Backend& backend) {

@@ -90,6 +90,8 @@ TEST(CrossDeviceErrors, Moves) {
                                          MISTAKE(CheckedMoves(Moves::kRoom)),
                                          MISTAKE(CheckedMoves(Moves::kNoDevice)),
                                          MISTAKE(CheckedMoves(Moves::kSameRound)),
+                                         MISTAKE(CheckedMoves(Moves::kOtherResult)),
+                                         MISTAKE(CheckedMoves(Moves::kReadsTerm)),
                                      });
 }
 
