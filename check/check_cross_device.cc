@@ -200,23 +200,21 @@ class CrossDeviceTrials {
 
   // What an algorithm says that it does, for backends that do it by themselves: up to the first mistake.
   bool MovesAreRight(const CrossDeviceAlgorithm& algorithm) {
-    const auto is_right = [&](const CrossDeviceSize& size, size_t root, std::string_view what,
-                              auto function) {
-      MoveChecks checks(size, algorithm.UsesRoom(size.devices));
-      (algorithm.*function)(size, root, checks);
-      if (!checks.status().ok())
-        Find(fmt::format("{} of {} over {}, from or to number {}", what, Count(size.elements, "element"),
-                         Count(static_cast<int64_t>(size.devices), "device"), root),
-             MessageOf(checks.status()));
-      return checks.status().ok();
-    };
+    using Function = CrossDeviceFunction;
+    constexpr std::pair<Function, std::string_view> kFunctions[] = {{Function::kReduce, "Reduce"},
+                                                                    {Function::kBroadcast, "Broadcast"},
+                                                                    {Function::kAllReduce, "AllReduce"}};
     for (size_t devices = 1; devices <= 8; ++devices)
       for (const int64_t count : kCounts)
         for (const size_t root : {size_t{0}, devices / 2, devices - 1})
-          if (!is_right({devices, count}, root, "Reduce", &CrossDeviceAlgorithm::Reduce) ||
-              !is_right({devices, count}, root, "Broadcast", &CrossDeviceAlgorithm::Broadcast) ||
-              !is_right({devices, count}, root, "AllReduce", &CrossDeviceAlgorithm::AllReduce))
+          for (const auto& [function, name] : kFunctions) {
+            const absl::Status status = CheckMoves(algorithm, function, {devices, count}, root);
+            if (status.ok()) continue;
+            Find(fmt::format("{} of {} over {}, from or to number {}", name, Count(count, "element"),
+                             Count(static_cast<int64_t>(devices), "device"), root),
+                 MessageOf(status));
             return false;
+          }
     return true;
   }
 

@@ -36,7 +36,7 @@ struct CrossDeviceReport {
 // copied, exactly; sums and products of reals up to as many roundings as there are terms. All devices must have the same
 // bits, each call must give the same bits again, and terms and what lies around the room for results must stay as they
 // are. An op that is thread-safe is called by two threads at once, too. Of an algorithm (runtime/cross_device_algorithm.h)
-// the moves are checked first, as MoveChecks does: so it is right wherever it runs.
+// the moves are checked first, as CheckMoves does: so it is right wherever it runs.
 // Errors: InvalidArgument, everything that is wrong, up to eight lines; an error, or exception, of the op other than
 // Unimplemented is a finding.
 absl::StatusOr<CrossDeviceReport> CheckCrossDeviceOps(CrossDeviceOps& ops);

@@ -82,6 +82,8 @@ class Backend {
   virtual bool Has(const OpRow& row) const = 0;
   // The memory that holds the variables of its steps. Several backends may share one.
   virtual std::shared_ptr<Memory> memory() const = 0;
+  // Whether its steps make sums of all domains (RemoteStep::sums), as NcclAllReduce asks for.
+  virtual bool sums_domains() const { return false; }
 
   // memory() of the step that Prepare would make. Allocates no memory for values and runs nothing.
   virtual ExecutorMemory PlanMemory(StepPlan plan, const PrepareOptions& options) const = 0;

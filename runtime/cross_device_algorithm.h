@@ -23,7 +23,6 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/status.h"
 
@@ -80,33 +79,16 @@ class CrossDeviceAlgorithm {
   virtual bool UsesRoom(size_t /*devices*/) const { return false; }
 };
 
-// Finds what is wrong with moves, and makes none: elements or devices that are not there; terms that are written; moves of one
-// round of which one writes what another touches.
-class MoveChecks : public CrossDeviceMoves {
- public:
-  MoveChecks(const CrossDeviceSize& size, bool uses_room) : size_(size), uses_room_(uses_room) {}
+enum class CrossDeviceFunction : uint8_t { kReduce, kBroadcast, kAllReduce };
 
-  void Move(int64_t begin, int64_t end, CrossDevicePlace to, std::span<const CrossDevicePlace> from) override;
-  void NextRound() override;
+// The moves of one function of the algorithm.
+void DescribeMoves(const CrossDeviceAlgorithm& algorithm, CrossDeviceFunction function,
+                   const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves);
 
-  // The first mistake: InvalidArgument, without the algorithm's name.
-  const absl::Status& status() const { return status_; }
-
- private:
-  struct Touch {
-    CrossDevicePlace place;
-    int64_t begin = 0, end = 0;
-    int move = 0;
-    bool writes = false;
-  };
-  void Find(const absl::Status& mistake);
-  void Check(const Touch& touch);
-
-  const CrossDeviceSize size_;
-  const bool uses_room_;
-  absl::Status status_;
-  std::vector<Touch> round_;
-  int num_moves_ = 0;
-};
+// Finds what is wrong with them, and makes none: elements or devices that are not there; terms that are written; terms in
+// Broadcast, and results of others in Reduce, which calls of these have no memory for; moves of one round of which one writes
+// what another touches. The first mistake: InvalidArgument, without the algorithm's name.
+absl::Status CheckMoves(const CrossDeviceAlgorithm& algorithm, CrossDeviceFunction function,
+                        const CrossDeviceSize& size, size_t root);
 
 }  // namespace meshwork

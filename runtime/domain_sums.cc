@@ -39,7 +39,12 @@ bool IsDomainSum(const Graph& local, int node, const Placement& placement,
     if (local.mesh().axis(axis).size > 1) group.Add(axis);
   if (group != placement.across()) return false;
   for (size_t r = 0; r < sum.results.size(); ++r) {
-    if (!NcclReduces(local.value(sum.results[r]).type.dtype, spec.op)) return false;
+    const ValueInfo &operand = local.value(sum.operands[r]), &result = local.value(sum.results[r]);
+    if (!NcclReduces(result.type.dtype, spec.op)) return false;
+    // Wrong: the plan of messages says so.
+    if (operand.global != result.global || operand.layout->dims() != result.layout->dims() ||
+        AxisSet(spec.axes).Intersects(operand.layout->ShardedAxes()))
+      return false;
     if (values[sum.operands[r]].instances.axes() != values[sum.results[r]].instances.axes()) return false;
   }
   return true;

@@ -69,11 +69,12 @@ std::optional<CrossDevicePlan> CrossDeviceOf(const ExecutorOptions& options, con
   if (!HasSumsOfOps(options)) return std::nullopt;
   return CrossDevicePlan{.bytes_per_pack = options.bytes_per_pack,
                          .in_parts = options.cross_device_ops->is_thread_safe(),
-                         .algorithm = memory.is_host() ? nullptr : options.cross_device_ops->algorithm()};
+                         .algorithm = options.cross_device_ops->algorithm(),
+                         .makes_moves = !memory.is_host()};
 }
 
 absl::Status CheckNccl(const ExecutorOptions& options, const Domain& domain, const Backend& backend) {
-  if (backend.memory()->is_host())
+  if (!backend.sums_domains())
     return absl::FailedPreconditionError(fmt::format(
         "Executor: {}: NCCL adds up between GPUs, and the devices are on {}; use RingAllReduce() or "
         "HierarchicalCopyAllReduce(), or leave cross_device_ops out.",
@@ -83,6 +84,11 @@ absl::Status CheckNccl(const ExecutorOptions& options, const Domain& domain, con
         "Executor: {}: NCCL adds up in an order of its own, and coalesce=false, as CompileOptions::deterministic has it, "
         "asks for one order whatever the number of GPUs; leave one of them out.",
         options.cross_device_ops->name());
+  if (options.bytes_per_pack > 0)
+    return InvalidArgument(
+        "Executor: {}: bytes_per_pack={}; NCCL adds up each tensor where it lies, without packs, so leave bytes_per_pack "
+        "out.",
+        options.cross_device_ops->name(), options.bytes_per_pack);
   return absl::OkStatus();
 }
 

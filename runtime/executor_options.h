@@ -79,7 +79,7 @@ struct ExecutorOptions {
   // domains have an op of the same name.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
   // The op gets tensors that are reduced at the same point of a step as one pack, as long as they have no more bytes than
-  // this together; they are copied into it and out of it. 0: each tensor is a pack.
+  // this together; they are copied into it and out of it. 0: each tensor is a pack. NcclAllReduce has none: InvalidArgument.
   int64_t bytes_per_pack = 0;
 };
 

@@ -91,8 +91,8 @@ class CrossDevicePlanner {
       first = end;
     }
     std::vector<CopyStep> rounds;
-    if (options_.algorithm == nullptr) rounds.push_back(std::move(calls_));
-    else MESHWORK_RETURN_IF_ERROR(AddRounds(rounds));
+    if (options_.algorithm != nullptr) MESHWORK_RETURN_IF_ERROR(DescribeCalls(rounds));
+    if (!options_.makes_moves) rounds.push_back(std::move(calls_));
     AddStep(std::move(before_));
     for (CopyStep& round : rounds) AddStep(std::move(round));
     AddStep(std::move(after_));
@@ -104,8 +104,8 @@ class CrossDevicePlanner {
     if (!step.transfers.empty()) plan_.steps.emplace_back(std::move(step));
   }
 
-  // The calls, made by the algorithm. Error: its moves are wrong.
-  absl::Status AddRounds(std::vector<CopyStep>& rounds) {
+  // The algorithm's moves for the calls, if the plan makes them. Error: they are wrong.
+  absl::Status DescribeCalls(std::vector<CopyStep>& rounds) {
     for (const CrossDeviceCall& call : calls_.calls) {
       const auto transfers = std::span<const Transfer>(calls_.transfers)
                                  .subspan(static_cast<size_t>(call.first), static_cast<size_t>(call.results));
@@ -117,25 +117,25 @@ class CrossDevicePlanner {
            {std::tuple(int64_t{0}, piece, elements / piece),
             std::tuple(elements / piece * piece, elements % piece, int64_t{1})}) {
         if (of_piece == 0 || count == 0) continue;
+        const CrossDeviceSize size{call.devices.size(), of_piece};
+        const CrossDeviceFunction function = static_cast<size_t>(call.results) == size.devices
+                                                 ? CrossDeviceFunction::kAllReduce
+                                                 : CrossDeviceFunction::kReduce;
+        MESHWORK_RETURN_IF_ERROR(Check(function, size));
+        if (!options_.makes_moves) continue;
         moves.BeginPieces(first, of_piece, count);
-        MESHWORK_RETURN_IF_ERROR(Describe(call, of_piece, moves));
+        DescribeMoves(*options_.algorithm, function, size, /*root=*/0, moves);
       }
     }
     return absl::OkStatus();
   }
 
-  absl::Status Describe(const CrossDeviceCall& call, int64_t elements, CrossDeviceMoves& moves) const {
-    const CrossDeviceAlgorithm& algorithm = *options_.algorithm;
-    const CrossDeviceSize size{call.devices.size(), elements};
-    MoveChecks checks(size, algorithm.UsesRoom(size.devices));
-    for (CrossDeviceMoves* to : {static_cast<CrossDeviceMoves*>(&checks), &moves}) {
-      if (static_cast<size_t>(call.results) == size.devices) algorithm.AllReduce(size, /*root=*/0, *to);
-      else algorithm.Reduce(size, /*root=*/0, *to);
-      MESHWORK_RETURN_IF_ERROR(Annotate(
-          checks.status(), fmt::format("{}: the cross-device op \"{}\", over {}: ", plan_.graph->Describe(n_),
-                                       algorithm.name(), Count(std::ssize(call.devices), "device"))));
-    }
-    return absl::OkStatus();
+  absl::Status Check(CrossDeviceFunction function, const CrossDeviceSize& size) const {
+    const absl::Status wrong = CheckMoves(*options_.algorithm, function, size, /*root=*/0);
+    if (wrong.ok()) return wrong;
+    return Annotate(
+        wrong, fmt::format("{}: the cross-device op \"{}\", over {}: ", plan_.graph->Describe(n_),
+                           options_.algorithm->name(), Count(static_cast<int64_t>(size.devices), "device")));
   }
 
   const Type& TypeOf(size_t r) const { return plan_.graph->value(node_.results[r]).type; }

@@ -6,8 +6,8 @@
 //                           pack of device d ──one call──▶ pack
 //   b of device d ──copy──▶                                  ──copy──▶ result of b on device d
 //
-// A tensor that is a pack by itself is not copied. Where the op is an algorithm that the plan makes
-// (CrossDevicePlan::algorithm), the calls are steps of copies and sums instead, one for each round of all packs together.
+// A tensor that is a pack by itself is not copied. Where the plan makes the moves of an algorithm
+// (CrossDevicePlan::makes_moves), the calls are steps of copies and sums instead, one for each round of all packs together.
 // Packs are cut where they are for calls (CrossDeviceOps::kPieceBytes), so the terms of an element are added up in one order
 // either way.
 #pragma once
@@ -22,7 +22,7 @@ namespace meshwork {
 
 // Appends the steps of all_reduce `node` to the plan. `values`: per value, where its instances lie; each result has an
 // instance per device of the group, or one for all (VaryingAxes). Errors: those of PlanCollective; moves of
-// the algorithm that are wrong (MoveChecks).
+// the algorithm that are wrong (CheckMoves), whoever makes them.
 absl::Status AddCrossDevice(int node, const std::vector<ValueBuffers>& values, const CrossDevicePlan& options,
                             StepPlan& plan);
 

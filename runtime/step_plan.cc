@@ -264,19 +264,22 @@ class Planner {
     return options_.sums_domains && IsDomainSum(local_, n, domain_.placement(), values_);
   }
   // A sum of domains writes its results as soon as it begins.
-  bool MayBeginEarly(int n) const { return !IsSumOfDomains(n) || HasMemoryOfItsOwn(n); }
+  bool MayBeginEarly(int n) const { return HasMemoryOfItsOwn(n) || !IsSumOfDomains(n); }
 
   absl::Status Begin(int n) {
     ready_.erase(n);
     for (ValueId result : local_.nodes()[n].results) PlaceResult(result);
-    MESHWORK_ASSIGN_OR_RETURN(Crossing crossing, crossings_->Plan(n, values_));
-    UnderWay& begun = under_way_[n];
-    const bool is_sum = IsSumOfDomains(n);
-    begun.has_two_rounds = !is_sum && crossing.takes_two_rounds;
-    begun.steps =
-        is_sum ? PlanDomainSum(n, values_, plan_) : PlanMessages(n, std::move(crossing), values_, plan_);
+    UnderWay begun;
+    if (IsSumOfDomains(n)) {
+      begun.steps = PlanDomainSum(n, values_, plan_);
+    } else {
+      MESHWORK_ASSIGN_OR_RETURN(Crossing crossing, crossings_->Plan(n, values_));
+      begun.has_two_rounds = crossing.takes_two_rounds;
+      begun.steps = PlanMessages(n, std::move(crossing), values_, plan_);
+    }
     under_way_bytes_ += BytesUnderWay(n);
     AddRemote(begun.steps.begin);
+    under_way_.emplace(n, std::move(begun));
     return absl::OkStatus();
   }
 

@@ -72,10 +72,11 @@ struct CrossDeviceCall {
 
 // How a cross-device op makes all_reduces.
 struct CrossDevicePlan {
-  int64_t bytes_per_pack = 0;  // see ExecutorOptions
-  bool in_parts = false;       // CrossDeviceOps::is_thread_safe
-  // The op as data, which the plan makes by copies and sums, a CopyStep for each round; null: it is called.
-  const CrossDeviceAlgorithm* algorithm = nullptr;
+  int64_t bytes_per_pack = 0;                       // see ExecutorOptions
+  bool in_parts = false;                            // CrossDeviceOps::is_thread_safe
+  const CrossDeviceAlgorithm* algorithm = nullptr;  // the op as data; null: it is code
+  // The plan makes the moves of the algorithm by copies and sums, a CopyStep for each round; otherwise the op is called.
+  bool makes_moves = false;
 };
 
 // Data moves within the domain.

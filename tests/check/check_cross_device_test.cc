@@ -58,11 +58,17 @@ TEST(CheckCrossDeviceTest, DevicesThatGetNothingAreFound) {
 TEST(CheckCrossDeviceTest, WrongMovesAreFound) {
   EXPECT_EQ(FindingsOf(*MakeCrossDeviceOps(std::make_shared<BackwardsAlgorithm>())), "");
   using How = MistakenMoves::How;
-  for (const How how : {How::kBeyond, How::kNoSource, How::kWritesTerm, How::kAddsItself, How::kRoom,
-                        How::kNoDevice, How::kSameRound})
-    EXPECT_THAT(FindingsOf(*MakeCrossDeviceOps(std::make_shared<MistakenMoves>(how))),
-                StartsWith("mistaken: AllReduce of 1 element over 3 devices, from or to number 0: "))
-        << static_cast<int>(how);
+  const auto expect = [](std::string_view function, const std::vector<How>& hows) {
+    for (const How how : hows)
+      EXPECT_THAT(FindingsOf(*MakeCrossDeviceOps(std::make_shared<MistakenMoves>(how))),
+                  StartsWith(fmt::format("mistaken: {} of 1 element over 3 devices, from or to number 0: ",
+                                         function)))
+          << static_cast<int>(how);
+  };
+  expect("AllReduce", {How::kBeyond, How::kNoSource, How::kWritesTerm, How::kAddsItself, How::kRoom,
+                       How::kNoDevice, How::kSameRound});
+  expect("Reduce", {How::kOtherResult});
+  expect("Broadcast", {How::kReadsTerm});
 }
 
 // check_replicas does not see it: all devices have the same.

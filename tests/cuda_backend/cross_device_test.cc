@@ -25,18 +25,6 @@ namespace {
 using OpsPtr = std::shared_ptr<CrossDeviceOps>;
 using ::testing::HasSubstr;
 
-std::vector<OpsPtr> OnGpus() {
-  return {ReductionToOneDevice(), HierarchicalCopyAllReduce().value(), HierarchicalCopyAllReduce(3).value(),
-          RingAllReduce(), MakeCrossDeviceOps(std::make_shared<BackwardsAlgorithm>())};
-}
-
-void ExpectSameRun(const CrossDeviceRun& actual, const CrossDeviceRun& expected) {
-  ASSERT_EQ(actual.error, "");
-  ASSERT_EQ(expected.error, "");
-  ExpectBitwiseEqual(actual.outputs, expected.outputs);
-  ExpectBitwiseEqual(actual.variables, expected.variables);
-}
-
 // Packs, groups of several axes, loops, new values in spares; with NaN in memory that nobody has written, and the values of all
 // devices compared.
 TEST(CudaCrossDeviceTest, ProgramsGiveTheBitsOfTheCpu) {
@@ -46,7 +34,7 @@ TEST(CudaCrossDeviceTest, ProgramsGiveTheBitsOfTheCpu) {
   for (const std::string_view text : kCrossDevicePrograms) {
     const Program program = ParseProgram(text);
     const Tensors feeds = CrossDeviceFeeds(program);
-    for (const OpsPtr& ops : OnGpus())
+    for (const OpsPtr& ops : AlgorithmsToTry())
       for (const int64_t bytes_per_pack : {0, 28, 1 << 20})
         for (const bool share : {true, false}) {
           SCOPED_TRACE(fmt::format("{} packs={} share={}\n{}", ops->name(), bytes_per_pack, share, text));
@@ -65,51 +53,10 @@ TEST(CudaCrossDeviceTest, ProgramsGiveTheBitsOfTheCpu) {
   ExpectClean(gpu);
 }
 
-// Terms whose sum depends on their order, of a piece and a short one.
 TEST(CudaCrossDeviceTest, TermsAreAddedInTheOrderOfTheCpu) {
   PlayedGpu gpu(2);
   auto backend = gpu.MakeBackend().value();
-  CpuBackend cpu(1);
-  struct Case {
-    std::string_view dtype, op;
-    int64_t elements;
-  };
-  for (const auto& [dtype, op, elements] : {Case{"f32", "sum", 70001},
-                                            {"f64", "sum", 1001},
-                                            {"bf16", "sum", 140001},
-                                            {"i32", "sum", 9},
-                                            {"i64", "sum", 9},
-                                            {"f32", "prod", 1001},
-                                            {"bf16", "max", 9},
-                                            {"f64", "min", 9},
-                                            {"i64", "max", 9},
-                                            {"i32", "prod", 9}}) {
-    const Program program = ParseProgram(fmt::format(R"(mesh [x=5]
-func step(%a: {0}[1,{2}] of {0}[5,{2}] {{x,_}}) {{
-  %p = reduce_{1} %a dims=[0] : {0}[{2}] {{_ | {1}:x}}
-  %s = all_reduce %p axes=(x) op={1} : {0}[{2}] {{_}}
-  return s=%s
-}})",
-                                                     dtype, op, elements));
-    const Type& type = program.body.value(program.body.arguments()[0].value).global;
-    const Tensor rough = Rough({F32, type.shape});
-    const Tensors feeds = {{"a", rough.Cast(type.dtype)}};
-    std::vector<Tensor> sums;
-    for (const OpsPtr& ops : OnGpus()) {
-      SCOPED_TRACE(fmt::format("{} {} {}", ops->name(), op, dtype));
-      const ExecutorOptions options{.cross_device_ops = ops};
-      const CrossDeviceRun run = RunCrossDevice(program, feeds, options, *backend, 1);
-      ExpectSameRun(run, RunCrossDevice(program, feeds, options, cpu, 1));
-      if (run.error.empty()) sums.push_back(run.outputs.at("s"));
-    }
-    // So this would notice another order.
-    if (op == "sum" && dtype == "f32") {
-      ASSERT_EQ(sums.size(), 5u);
-      EXPECT_FALSE(AllEqual(sums[0], sums[1]).ok());
-      EXPECT_FALSE(AllEqual(sums[0], sums[3]).ok());
-      EXPECT_FALSE(AllEqual(sums[0], sums[4]).ok());
-    }
-  }
+  for (const RoughReduction& reduction : kRoughReductions) ExpectTheOrderOfTheCpu(reduction, *backend);
   backend = nullptr;
   ExpectClean(gpu);
 }
@@ -117,7 +64,7 @@ func step(%a: {0}[1,{2}] of {0}[5,{2}] {{x,_}}) {{
 // A strategy with logical devices on the GPU.
 TEST(CudaCrossDeviceTest, AMirroredTrainingIsThatOfTheCpu) {
   PlayedGpu gpu(3);
-  for (const OpsPtr& ops : OnGpus()) {
+  for (const OpsPtr& ops : AlgorithmsToTry()) {
     SCOPED_TRACE(ops->name());
     const Strategy strategy =
         MirroredStrategy({.devices = 4, .cross_device_ops = ops, .bytes_per_pack = 400}).value();

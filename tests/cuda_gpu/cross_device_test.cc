@@ -10,7 +10,6 @@
 #include "cuda_gpu/real_gpu.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/cpu/cross_device_ops.h"
 #include "support/cross_device_programs.h"
 
 namespace meshwork {
@@ -24,7 +23,7 @@ TEST_F(GpuCrossDeviceTest, ProgramsGiveTheBitsOfTheCpu) {
   for (const std::string_view text : kCrossDevicePrograms) {
     const Program program = ParseProgram(text);
     const Tensors feeds = CrossDeviceFeeds(program);
-    for (const auto& ops : {ReductionToOneDevice(), HierarchicalCopyAllReduce().value(), RingAllReduce()})
+    for (const auto& ops : AlgorithmsToTry())
       for (const int64_t bytes_per_pack : {0, 28, 1 << 20}) {
         SCOPED_TRACE(fmt::format("{} packs={}\n{}", ops->name(), bytes_per_pack, text));
         const ExecutorOptions options{.poison_padding = true,
@@ -32,14 +31,15 @@ TEST_F(GpuCrossDeviceTest, ProgramsGiveTheBitsOfTheCpu) {
                                       .atomic = bytes_per_pack == 28,
                                       .cross_device_ops = ops,
                                       .bytes_per_pack = bytes_per_pack};
-        const CrossDeviceRun actual = RunCrossDevice(program, feeds, options, *backend);
-        const CrossDeviceRun expected = RunCrossDevice(program, feeds, options, cpu);
-        ASSERT_EQ(actual.error, "");
-        ASSERT_EQ(expected.error, "");
-        ExpectBitwiseEqual(actual.outputs, expected.outputs);
-        ExpectBitwiseEqual(actual.variables, expected.variables);
+        ExpectSameRun(RunCrossDevice(program, feeds, options, *backend),
+                      RunCrossDevice(program, feeds, options, cpu));
       }
   }
+}
+
+TEST_F(GpuCrossDeviceTest, TermsAreAddedInTheOrderOfTheCpu) {
+  const std::unique_ptr<CudaBackend> backend = MakeBackend();
+  for (const RoughReduction& reduction : kRoughReductions) ExpectTheOrderOfTheCpu(reduction, *backend);
 }
 
 }  // namespace

@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "errors/errors.h"
+#include "errors/other_memory.h"
 #include "gtest/gtest.h"
 #include "meshwork/check/check_cross_device.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/cpu/cross_device_ops.h"
 #include "meshwork/strategy/strategies.h"
 #include "meshwork/train/initializers.h"
@@ -19,7 +21,16 @@ namespace {
 using How = FailsOps::How;
 using Wrong = MistakenOps::How;
 
-absl::StatusOr<Session> SessionWith(std::shared_ptr<CrossDeviceOps> ops, ExecutorOptions executor = {}) {
+// Of one's own, and not of the host.
+class OwnBackend : public CpuBackend {
+ public:
+  OwnBackend() : CpuBackend(1) {}
+  std::string_view name() const override { return "an accelerator"; }
+  std::shared_ptr<Memory> memory() const override { return std::make_shared<OtherMemory>(); }
+};
+
+absl::StatusOr<Session> SessionWith(std::shared_ptr<CrossDeviceOps> ops, ExecutorOptions executor = {},
+                                    std::shared_ptr<Backend> backend = nullptr) {
   const Strategy strategy = MirroredStrategy({.devices = 2, .cross_device_ops = std::move(ops)}).value();
   const StrategyScope scope(strategy);
   Graph g = NewGraph();
@@ -28,6 +39,7 @@ absl::StatusOr<Session> SessionWith(std::shared_ptr<CrossDeviceOps> ops, Executo
   g.Update(w, w + ReduceSum(x, 0));
   g.Output("mean", ReduceMean(x));
   executor.check_replicas = true;
+  if (backend != nullptr) return NewSession(g, {.backend = backend, .executor = executor});
   return NewSession(g, {.workers = 1, .executor = executor});
 }
 
@@ -63,6 +75,7 @@ TEST(CrossDeviceErrors, CrossDeviceOps) {
   ExpectErrors("cross_device",
                {
                    MISTAKE(SessionWith(NcclAllReduce())),
+                   MISTAKE(SessionWith(NcclAllReduce(), {}, std::make_shared<OwnBackend>())),
                    MISTAKE(NcclAllReduce()->Reduce({})),
                    MISTAKE(HierarchicalCopyAllReduce(0)),
                    MISTAKE(MirroredStrategy({.cross_device_ops = ring, .bytes_per_pack = -1})),
@@ -90,6 +103,8 @@ TEST(CrossDeviceErrors, Moves) {
                                          MISTAKE(CheckedMoves(Moves::kRoom)),
                                          MISTAKE(CheckedMoves(Moves::kNoDevice)),
                                          MISTAKE(CheckedMoves(Moves::kSameRound)),
+                                         MISTAKE(CheckedMoves(Moves::kOtherResult)),
+                                         MISTAKE(CheckedMoves(Moves::kReadsTerm)),
                                      });
 }
 

@@ -383,11 +383,13 @@ TEST(CudaErrors, Gpus) {
     return absl::Status(status.code(), message);
   };
   // By ncclAllReduce.
-  const auto adds_up = [&](const SimulatedCudaOptions& options, Way way = Way::kAuto, bool coalesce = true) {
+  const auto adds_up = [&](const SimulatedCudaOptions& options, Way way = Way::kAuto, bool coalesce = true,
+                           int64_t bytes_per_pack = 0) {
     SimulatedCuda cuda(options);
     return OfDomains(2, [&](size_t d, Transport& end) {
-      return prepare(cuda.api(), static_cast<int>(d), way, end,
-                     {.coalesce = coalesce, .cross_device_ops = NcclAllReduce()});
+      return prepare(
+          cuda.api(), static_cast<int>(d), way, end,
+          {.coalesce = coalesce, .cross_device_ops = NcclAllReduce(), .bytes_per_pack = bytes_per_pack});
     });
   };
   const SimulatedCudaOptions two{.gpus = {{}, {}}};
@@ -431,6 +433,7 @@ TEST(CudaErrors, Gpus) {
                                 MISTAKE(adds_up({.gpus = {{}, {}}, .nccl_version = 0})),
                                 MISTAKE(adds_up(two, Way::kHost)),
                                 MISTAKE(adds_up(two, Way::kAuto, /*coalesce=*/false)),
+                                MISTAKE(adds_up(two, Way::kAuto, true, /*bytes_per_pack=*/4096)),
                             });
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "errors/errors.h"
+#include "errors/other_memory.h"
 #include "gtest/gtest.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/cpu/cpu_memory.h"
@@ -22,20 +23,6 @@ func step(%a: f32[2] of f32[4] {x}, var %w: f32[] {}) {
   update %w = %n
   return b=%b, n=%n
 })";
-
-// Not that of the process, or said not to be.
-class OtherMemory : public Memory {
- public:
-  std::shared_ptr<void> Allocate(int64_t bytes) override { return CpuMemory()->Allocate(bytes); }
-  std::string_view name() const override { return "the memory of a GPU"; }
-  bool is_host() const override { return false; }
-  absl::Status Upload(const BoxCopy& box, int64_t size, const std::byte* host, std::byte* to) override {
-    return CpuMemory()->Upload(box, size, host, to);
-  }
-  absl::Status Download(const BoxCopy& box, int64_t size, const std::byte* from, std::byte* host) override {
-    return CpuMemory()->Download(box, size, from, host);
-  }
-};
 
 Program OnDomains(Program program, int64_t num_domains) {
   program.num_domains = num_domains;

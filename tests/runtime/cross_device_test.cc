@@ -1,9 +1,11 @@
 // Local programs whose all_reduces a cross-device op makes, beside the same programs without.
 #include "meshwork/runtime/cross_device.h"
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -169,7 +171,7 @@ func step(%a: f32[1,{0}] of f32[3,{0}] {{x,_}}) {{
 }})",
                                                      elements));
     const std::vector<InstanceMap> none(1);
-    const CrossDevicePlan options{.in_parts = true, .algorithm = ops.algorithm()};
+    const CrossDevicePlan options{.in_parts = true, .algorithm = ops.algorithm(), .makes_moves = true};
     const StepPlan plan =
         BuildStepPlan(std::make_shared<const Graph>(program.body), none, {.cross_device = options}).value();
     std::vector<size_t> rounds;  // the transfers of each
@@ -186,6 +188,97 @@ func step(%a: f32[1,{0}] of f32[3,{0}] {{x,_}}) {{
   EXPECT_THAT(plan_of(7, *RingAllReduce()), ElementsAre(3, 3, 3, 3));
   EXPECT_THAT(plan_of(70001, *RingAllReduce()), ElementsAre(6, 6, 6, 6));
   EXPECT_THAT(plan_of(10 * 65536, *RingAllReduce()), ElementsAre(3, 3, 3, 3));
+}
+
+// Whoever would make them: before a step runs.
+TEST(CrossDeviceTest, WrongMovesAreNotPlanned) {
+  const Program program = ParseProgram(kCrossDevicePrograms[1]);
+  using How = MistakenMoves::How;
+  for (const How how : {How::kBeyond, How::kNoSource, How::kWritesTerm, How::kAddsItself, How::kRoom,
+                        How::kNoDevice, How::kSameRound}) {
+    const auto ops = MakeCrossDeviceOps(std::make_shared<MistakenMoves>(how));
+    EXPECT_THAT(RunWith(program, CrossDeviceFeeds(program), {.cross_device_ops = ops}, 1, /*steps=*/0).error,
+                HasSubstr("the cross-device op \"mistaken\", over 3 devices: "))
+        << static_cast<int>(how);
+  }
+}
+
+// Of what goes on to another domain, there is the first device's result alone.
+TEST(CrossDeviceTest, OtherResultsAreNotPlanned) {
+  const auto graph = std::make_shared<const Graph>(ParseGraph(R"(mesh [x=2, y=3]
+func step(%a: f32[1,4] of f32[6,4] {(x,y),_}) {
+  %p = reduce_sum %a dims=[0] : f32[4] {_ | sum:(x,y)}
+  %q = all_reduce %p axes=(y) op=sum : f32[4] {_ | sum:x}
+  %s = all_reduce %q axes=(x) op=sum : f32[4] {_}
+  return s=%s
+})")
+                                                       .value());
+  const std::vector<InstanceMap> none(1);
+  const Domain domain(Placement::Create(graph->mesh(), 2).value(), 0);
+  const auto error = [&](const CrossDeviceAlgorithm& algorithm, bool makes_moves) {
+    const CrossDevicePlan plan{.in_parts = true, .algorithm = &algorithm, .makes_moves = makes_moves};
+    return std::string(
+        MessageOf(BuildStepPlan(graph, none, {.domain = domain, .cross_device = plan}).status()));
+  };
+  for (const bool makes_moves : {true, false}) {
+    EXPECT_EQ(error(BackwardsAlgorithm(), makes_moves), "");
+    EXPECT_THAT(error(MistakenMoves(MistakenMoves::How::kOtherResult), makes_moves),
+                HasSubstr("the cross-device op \"mistaken\", over 3 devices: it touches result 1"));
+  }
+}
+
+struct GivenMove {
+  int64_t begin, end;
+  CrossDevicePlace to;
+  std::vector<CrossDevicePlace> from;
+};
+
+// Two rounds of the same moves.
+class GivenMoves : public BackwardsAlgorithm {
+ public:
+  explicit GivenMoves(std::vector<GivenMove> moves) : moves_(std::move(moves)) {}
+  bool UsesRoom(size_t) const override { return true; }
+  void AllReduce(const CrossDeviceSize&, size_t, CrossDeviceMoves& moves) const override {
+    for (int round = 0; round < 2; ++round) {
+      for (const auto& [begin, end, to, from] : moves_) moves.Move(begin, end, to, from);
+      moves.NextRound();
+    }
+  }
+
+ private:
+  const std::vector<GivenMove> moves_;
+};
+
+// Whether one writes an element that another touches.
+bool Collide(const GivenMove& a, const GivenMove& b) {
+  const bool reads = std::find(b.from.begin(), b.from.end(), a.to) != b.from.end();
+  return (a.to == b.to || reads) && std::max(a.begin, b.begin) < std::min(a.end, b.end);
+}
+
+TEST(CrossDeviceTest, MovesOfARoundThatCollideAreFound) {
+  std::mt19937 random(5);
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
+  const std::vector<CrossDevicePlace> places = {ResultOf(0), ResultOf(1), RoomBetween(), TermOf(0),
+                                                TermOf(2)};
+  int wrong = 0;
+  for (int trial = 0; trial < 5000; ++trial) {
+    std::vector<GivenMove> moves;
+    bool collides = false;
+    for (int64_t m = 2 + below(4); m > 0; --m) {
+      const int64_t begin = below(9), end = begin + below(10 - begin);
+      GivenMove move{begin, end, places[static_cast<size_t>(below(3))], {}};
+      move.from.push_back(places[static_cast<size_t>(below(5))]);
+      const CrossDevicePlace more = places[static_cast<size_t>(below(5))];
+      if (more != move.to) move.from.push_back(more);
+      for (const GivenMove& other : moves) collides |= Collide(move, other) || Collide(other, move);
+      moves.push_back(std::move(move));
+    }
+    const absl::Status status = CheckMoves(GivenMoves(moves), CrossDeviceFunction::kAllReduce, {3, 9}, 0);
+    ASSERT_EQ(!status.ok(), collides) << trial << " " << status;
+    wrong += collides;
+  }
+  EXPECT_GT(wrong, 1000);
+  EXPECT_LT(wrong, 4000);
 }
 
 // A wrong op, in every way in which a step may run.

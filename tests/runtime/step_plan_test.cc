@@ -390,6 +390,28 @@ TEST(StepPlanTest, LawsHoldInEachDomain) {
   EXPECT_GT(sums, 50);
 }
 
+// A sum of domains that the plan of messages would refuse is refused.
+TEST(StepPlanTest, WrongSumsOfDomainsAreFound) {
+  Graph program = ParseGraph(R"(mesh [x=2, y=2]
+func step(%a: i32[1,2,4] of i32[2,4,4] {x,y,_}) {
+  %p = reduce_sum %a dims=[0] : i32[2,4] of i32[4,4] {y,_ | sum:x}
+  %s = all_reduce %p axes=(x) op=sum : i32[2,4] of i32[4,4] {y,_}
+  return s=%s
+})")
+                      .value();
+  ValueInfo& sum = program.mutable_value(program.nodes()[1].results[0]);
+  sum.layout = Layout::Parse(program.mesh(), "{_,y}").value();
+  sum.type.shape = {4, 2};
+  const auto graph = std::make_shared<const Graph>(std::move(program));
+  const Domain domain(Placement::Create(graph->mesh(), 2).value(), 0);
+  for (const bool sums : {true, false}) {
+    const StepPlanOptions options{.domain = domain, .distributed = {"s"}, .sums_domains = sums};
+    EXPECT_THAT(std::string(MessageOf(BuildStepPlan(graph, std::vector<InstanceMap>(1), options).status())),
+                HasSubstr("all_reduce keeps type and place"))
+        << sums;
+  }
+}
+
 // The first gradient crosses while the second is computed, and the second while the first variable is updated.
 TEST(StepPlanTest, CollectivesAcrossDomainsStartEarly) {
   const Graph program = ParseGraph(R"(mesh [x=2]

@@ -62,11 +62,35 @@ class BackwardsAlgorithm : public CrossDeviceAlgorithm {
 // Its moves are wrong over three devices, in one way.
 class MistakenMoves : public BackwardsAlgorithm {
  public:
-  enum class How { kBeyond, kNoSource, kWritesTerm, kAddsItself, kRoom, kNoDevice, kSameRound };
+  // The last two in Reduce and in Broadcast, others in AllReduce alone.
+  enum class How {
+    kBeyond,
+    kNoSource,
+    kWritesTerm,
+    kAddsItself,
+    kRoom,
+    kNoDevice,
+    kSameRound,
+    kOtherResult,
+    kReadsTerm
+  };
   explicit MistakenMoves(How how) : how_(how) {}
   std::string_view name() const override { return "mistaken"; }
+  void Reduce(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const override {
+    if (how_ != How::kOtherResult || !IsHere(size)) return BackwardsAlgorithm::Reduce(size, root, moves);
+    const size_t other = (root + 1) % size.devices;
+    BackwardsAlgorithm::Reduce(size, other, moves);
+    moves.NextRound();
+    moves.Move(0, size.elements, ResultOf(root), std::vector{ResultOf(other)});
+  }
+  void Broadcast(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const override {
+    BackwardsAlgorithm::Broadcast(size, root, moves);
+    if (how_ != How::kReadsTerm || !IsHere(size)) return;
+    moves.NextRound();
+    moves.Move(0, size.elements, ResultOf(root), std::vector{TermOf(0)});
+  }
   void AllReduce(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const override {
-    if (size.devices != 3 || size.elements == 0) return BackwardsAlgorithm::AllReduce(size, root, moves);
+    if (!IsHere(size)) return BackwardsAlgorithm::AllReduce(size, root, moves);
     Reduce(size, root, moves);
     if (how_ != How::kSameRound) moves.NextRound();
     Broadcast(size, root, moves);
@@ -79,11 +103,13 @@ class MistakenMoves : public BackwardsAlgorithm {
       case How::kAddsItself: return moves.Move(0, size.elements, ResultOf(1), itself);
       case How::kRoom: return moves.Move(0, size.elements, RoomBetween(), one);
       case How::kNoDevice: return moves.Move(0, size.elements, ResultOf(3), one);
-      case How::kSameRound: return;
+      default: return;
     }
   }
 
  private:
+  static bool IsHere(const CrossDeviceSize& size) { return size.devices == 3 && size.elements > 0; }
+
   const How how_;
 };
 

@@ -1,14 +1,22 @@
 // Local programs whose all_reduces cross-device ops make, for tests of all backends.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "gtest/gtest.h"
 #include "meshwork/base/status.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
+#include "meshwork/runtime/cpu/cross_device_ops.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/tensor_compare.h"
 #include "runtime/programs.h"
+#include "support/cross_device_ops.h"
 
 namespace meshwork {
 
@@ -75,6 +83,64 @@ inline Tensors CrossDeviceFeeds(const Program& program) {
     if (!argument.is_variable)
       feeds[body.value(argument.value).name] = Ramp(body.value(argument.value).global);
   return feeds;
+}
+
+inline void ExpectSameRun(const CrossDeviceRun& actual, const CrossDeviceRun& expected) {
+  ASSERT_EQ(actual.error, "");
+  ASSERT_EQ(expected.error, "");
+  ExpectBitwiseEqual(actual.outputs, expected.outputs);
+  ExpectBitwiseEqual(actual.variables, expected.variables);
+}
+
+// What runs on all backends.
+inline std::vector<std::shared_ptr<CrossDeviceOps>> AlgorithmsToTry() {
+  return {ReductionToOneDevice(), HierarchicalCopyAllReduce().value(), HierarchicalCopyAllReduce(3).value(),
+          RingAllReduce(), MakeCrossDeviceOps(std::make_shared<BackwardsAlgorithm>())};
+}
+
+// Of five devices, of terms whose sum depends on their order.
+struct RoughReduction {
+  std::string_view dtype, op;
+  int64_t elements;
+};
+
+// The first is of several pieces and a short one, the large one of bf16 of one piece and a short one.
+inline constexpr RoughReduction kRoughReductions[] = {{"f32", "sum", 3 * 65536 + 7},
+                                                      {"f64", "sum", 1001},
+                                                      {"bf16", "sum", 140001},
+                                                      {"i32", "sum", 9},
+                                                      {"i64", "sum", 9},
+                                                      {"f32", "prod", 1001},
+                                                      {"bf16", "max", 9},
+                                                      {"f64", "min", 9},
+                                                      {"i64", "max", 9},
+                                                      {"i32", "prod", 9}};
+
+// By every algorithm.
+inline void ExpectTheOrderOfTheCpu(const RoughReduction& reduction, Backend& backend) {
+  const auto& [dtype, op, elements] = reduction;
+  const Program program = ParseProgram(fmt::format(R"(mesh [x=5]
+func step(%a: {0}[1,{2}] of {0}[5,{2}] {{x,_}}) {{
+  %p = reduce_{1} %a dims=[0] : {0}[{2}] {{_ | {1}:x}}
+  %s = all_reduce %p axes=(x) op={1} : {0}[{2}] {{_}}
+  return s=%s
+}})",
+                                                   dtype, op, elements));
+  const Type& type = program.body.value(program.body.arguments()[0].value).global;
+  const Tensors feeds = {{"a", Rough({F32, type.shape}).Cast(type.dtype)}};
+  CpuBackend cpu(1);
+  std::vector<Tensor> sums;
+  for (const auto& ops : AlgorithmsToTry()) {
+    SCOPED_TRACE(fmt::format("{} {} {}", ops->name(), op, dtype));
+    const ExecutorOptions options{.cross_device_ops = ops};
+    const CrossDeviceRun run = RunCrossDevice(program, feeds, options, backend, 1);
+    ExpectSameRun(run, RunCrossDevice(program, feeds, options, cpu, 1));
+    if (run.error.empty()) sums.push_back(run.outputs.at("s"));
+  }
+  // So this would notice another order.
+  if (op != "sum" || dtype != "f32") return;
+  ASSERT_EQ(sums.size(), 5u);
+  for (const size_t other : {1, 3, 4}) EXPECT_FALSE(AllEqual(sums[0], sums[other]).ok());
 }
 
 }  // namespace meshwork
