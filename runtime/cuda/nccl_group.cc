@@ -91,13 +91,12 @@ NcclGroup::~NcclGroup() {
   if (!context_->is_here()) return;
   if (aborted_.valid()) aborted_.wait_for(options_.farewell);
   if (comm_ == nullptr) return;
-  if (!transport_.aborted().ok()) {
+  const CudaContext::Scope scope(*context_);
+  if (!transport_.aborted().ok() || !scope.status().ok()) {
     Abort();
     aborted_.wait_for(options_.farewell);
     return;
   }
-  const CudaContext::Scope scope(*context_);
-  if (!scope.status().ok()) return;
   NcclResult result = api().ncclCommFinalize(comm_);
   for (Patience patience(options_.farewell);
        result == NcclResult::kInProgress && transport_.aborted().ok() && patience.Pause();)

@@ -31,7 +31,7 @@ SimulatedWorld* the_world = nullptr;
 SimulatedWorld::SimulatedWorld(const SimulatedCudaOptions& options)
     : options(options),
       memory([this](std::string finding) { Find(std::move(finding)); }),
-      work(options.seed),
+      work(options.seed, [this] { memory.Open(); }),
       contexts_(options.gpus.size()) {
   if (the_world != nullptr) throw std::logic_error("there is another SimulatedCuda");
   the_world = this;

@@ -39,6 +39,7 @@ SimulatedMemory::~SimulatedMemory() {
 }
 
 void SimulatedMemory::Protect(bool is_open) {
+  is_open_ = is_open;
   if (region_used_ == 0) return;
   const int64_t used = (region_used_ + kPage - 1) / kPage * kPage;
   const int failed =
@@ -50,7 +51,7 @@ std::byte* SimulatedMemory::TakeFromRegion(int64_t bytes) {
   if (region_ == nullptr || bytes > kRegion - region_used_) return nullptr;
   std::byte* const taken = region_ + region_used_;
   region_used_ += bytes;
-  Open();  // it has grown
+  Protect(/*is_open=*/true);  // it has grown
   return taken;
 }
 
@@ -100,6 +101,7 @@ bool SimulatedMemory::Leave(uintptr_t address, bool is_pinned) {
 }
 
 void SimulatedMemory::Free(uintptr_t address) {
+  Open();
   Allocation& allocation = allocations_.at(address);
   std::byte* const begin = allocation.storage.get() + kGuard;
   if (!IsFilled(begin - kGuard, kGuard, kGuardByte))
@@ -170,6 +172,7 @@ int64_t SimulatedMemory::bytes_in_use(int device) const {
 }
 
 void SimulatedMemory::ReportLeaks() {
+  Open();
   for (auto& entry : allocations_) {
     Allocation& allocation = entry.second;
     if (allocation.state == State::kFreed) ReportWritesAfterFree(allocation);

@@ -24,9 +24,13 @@ class SimulatedMemory {
   ~SimulatedMemory();
 
   // Memory of devices can be touched between these two only: a host that does so at another time ends with a signal. Not so
-  // under sanitizers, which watch the bounds of allocations.
-  void Open() { Protect(/*is_open=*/true); }
-  void Close() { Protect(/*is_open=*/false); }
+  // under sanitizers, which watch the bounds of allocations. The functions that touch it open it.
+  void Open() {
+    if (!is_open_) Protect(/*is_open=*/true);
+  }
+  void Close() {
+    if (is_open_) Protect(/*is_open=*/false);
+  }
 
   // Its address. Memory that comes in the order of a stream is only there after Begin.
   uintptr_t Allocate(int device, int64_t bytes, bool begins_later);
@@ -72,6 +76,7 @@ class SimulatedMemory {
   // Memory of devices comes from a range of addresses that is never used twice. Null: from the heap.
   std::byte* region_ = nullptr;
   int64_t region_used_ = 0;
+  bool is_open_ = false;
   std::map<uintptr_t, Allocation> allocations_;  // by address
   std::map<int, int64_t> in_use_;
   std::deque<uintptr_t> freed_;  // oldest first; kept so that their addresses stay theirs

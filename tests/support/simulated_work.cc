@@ -43,6 +43,7 @@ bool SimulatedWork::DoOne() {
     std::swap(ready_[random_() % ready_.size()], ready_.back());
     const SimulatedOpPtr op = std::move(ready_.back());
     ready_.pop_back();
+    before_();
     if (op->meets && !op->meets()) {
       meeting_.push_back(op);
       continue;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace meshwork {
@@ -23,7 +24,8 @@ using SimulatedOpPtr = std::shared_ptr<SimulatedOp>;
 // Ops that wait for each other. Those that wait for nothing are done in random order.
 class SimulatedWork {
  public:
-  explicit SimulatedWork(uint64_t seed) : random_(seed) {}
+  // `before` is called before an op is done.
+  SimulatedWork(uint64_t seed, std::function<void()> before) : random_(seed), before_(std::move(before)) {}
 
   // Null and done ops among `after` are not waited for.
   SimulatedOpPtr Add(int device, std::function<void()> run, const std::vector<SimulatedOpPtr>& after);
@@ -48,6 +50,7 @@ class SimulatedWork {
   SimulatedOpPtr Add(SimulatedOpPtr op, const std::vector<SimulatedOpPtr>& after);
 
   std::mt19937_64 random_;
+  const std::function<void()> before_;
   std::vector<SimulatedOpPtr> ready_,
       meeting_;                   // those whose turn has come; of meetings, those that have begun
   std::vector<int64_t> pending_;  // per device
