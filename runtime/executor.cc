@@ -343,14 +343,14 @@ std::shared_ptr<std::vector<DTensor>> WithSpares(const std::vector<DTensor>& sta
   return updated;
 }
 
-// What all domains have to have in common: what is sent follows from it.
 // What ranks of NCCL must have in common besides: a graph, or launches one by one.
 std::string HowItIsLaunched(const ExecutorOptions& options) {
-  if (!options.cross_device_ops->is_nccl()) return "";
+  if (!TakesNccl(options)) return "";
   return fmt::format(" measured={} blocking_launches={}", options.profile || options.trace_steps > 0,
                      options.blocking_launches);
 }
 
+// What all domains have to have in common: what is sent follows from it.
 std::string TextOf(const Program& program, const ExecutorOptions& options, const Planned& planned,
                    const Backend& backend) {
   return fmt::format(
