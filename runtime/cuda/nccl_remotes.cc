@@ -60,6 +60,7 @@ class NcclRemotes : public CudaRemotes {
     MESHWORK_RETURN_IF_ERROR(Put(operation, sends, receives));
     return Named(operation, operation.ended->Record(*stream_));
   }
+
   absl::Status Wait(size_t number, const CudaStream& compute,
                     std::span<const CUdeviceptr> /*receives*/) override {
     const Operation& operation = operations_[number];
