@@ -159,10 +159,8 @@ absl::StatusOr<TrainLog> Train(Session& session, const std::string& text, const 
   };
   const RowRange rows = session.RowsHere(o.batch);
   MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<PrefetchToDevice> ahead, PrefetchToDevice::Create(session));
-  ahead->Start([&, next = step]() mutable -> absl::StatusOr<std::optional<NextFeeds>> {
-    if (next == o.steps) return std::nullopt;
-    return NextFeeds{.feeds = DrawExamples(text, o, next++, rows)};
-  });
+  ahead->Start([&, next = step]() mutable { return NextFeeds{.feeds = DrawExamples(text, o, next++, rows)}; },
+               /*most=*/o.steps - step);
   while (step < o.steps && training.goes_on()) {
     MESHWORK_ASSIGN_OR_RETURN(const PrefetchedFeeds* const batch, ahead->Next());
     if (log.losses.empty()) log.startup_seconds = SecondsSinceProcessStart();
