@@ -216,8 +216,7 @@ absl::Status CheckDTensors(const Graph& local, const Domain& domain, const Memor
 absl::Status CheckStaged(const Memory& lies, const StepMemory& memory) {
   for (const auto& [name, staged] : memory.staged) {
     const auto fed = memory.feeds.find(name);
-    if (fed == memory.feeds.end() || !staged.host().valid() || staged.host().raw() != fed->second.raw() ||
-        staged.host().type() != fed->second.type())
+    if (fed == memory.feeds.end() || !staged.Holds(fed->second))
       return InvalidArgument(
           "Run: what is staged for feed \"{}\" is not the tensor that is fed; stage that one, or leave it out of "
           "StepMemory::staged.",

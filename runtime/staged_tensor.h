@@ -36,6 +36,10 @@ class StagedTensor {
 
   // What was staged last; not valid() if nothing is.
   const Tensor& host() const { return host_; }
+  // Whether that is this tensor: the same elements, of the same type.
+  bool Holds(const Tensor& tensor) const {
+    return host_.valid() && tensor.raw() == host_.raw() && tensor.type() == host_.type();
+  }
   const Memory& memory() const { return *memory_; }
   // In memory(), as far aligned as an allocation; null in the memory of the process, and if nothing is staged.
   const std::byte* elements() const {

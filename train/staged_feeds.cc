@@ -30,9 +30,7 @@ std::map<std::string, StagedTensor> StagedFeeds::AmongThem(const Feeds& feeds) c
   std::map<std::string, StagedTensor> staged;
   for (const auto& [name, tensor] : tensors_) {
     const auto fed = feeds.find(name);
-    if (tensor.host().valid() && fed != feeds.end() && fed->second.raw() == tensor.host().raw() &&
-        fed->second.type() == tensor.host().type())
-      staged.emplace(name, tensor);
+    if (fed != feeds.end() && tensor.Holds(fed->second)) staged.emplace(name, tensor);
   }
   return staged;
 }
