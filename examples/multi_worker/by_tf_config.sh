@@ -14,11 +14,12 @@ if [ $# -eq 0 ]; then
 fi
 readonly processes=${PROCESSES:-2} port=${PORT:-4444}
 
-# Ends what still runs. Every process leads a group of its own, so that what it has started ends with it.
+# Ends what still runs. Every process leads a group of its own, so that what it has started ends with it; until setsid has
+# run, there is only the process.
 end_all() {
   trap '' INT TERM
   local pid
-  for pid in $(jobs -pr); do kill -KILL -- "-$pid" 2>/dev/null || true; done
+  for pid in $(jobs -pr); do kill -KILL -- "-$pid" 2>/dev/null || kill -KILL "$pid" 2>/dev/null || true; done
   { wait || true; } 2>/dev/null  # without a line for each that was killed
 }
 trap end_all EXIT
