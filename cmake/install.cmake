@@ -22,7 +22,7 @@ foreach(room ${rooms})
     list(FILTER headers INCLUDE REGEX "/cpu_kernels\\.h$")
   elseif(room STREQUAL kernels/cuda)
     list(FILTER headers INCLUDE REGEX "/cuda_kernel\\.h$")
-  elseif(room STREQUAL spmd/search)
+  elseif(room STREQUAL search)
     list(FILTER headers INCLUDE REGEX "/min_sum\\.h$")  # the others are its parts
   elseif(room STREQUAL runtime/cuda)
     list(FILTER headers INCLUDE REGEX "/(cuda_backend|gpus)\\.h$")  # the others include CUDA's

@@ -9,13 +9,14 @@
 #include "meshwork/control/loops.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/spmd/choose_cuts.h"
-#include "meshwork/spmd/cut.h"
+#include "meshwork/planner/choose_cuts.h"
+#include "meshwork/planner/cut.h"
+#include "meshwork/planner/move_seconds.h"
+#include "meshwork/planner/solve_layouts.h"
 #include "meshwork/spmd/insert_relayouts.h"
-#include "meshwork/spmd/move_seconds.h"
 #include "meshwork/spmd/propagate.h"
+#include "meshwork/spmd/refused_gathers.h"
 #include "meshwork/spmd/simplify.h"
-#include "meshwork/spmd/solve_layouts.h"
 
 namespace meshwork {
 namespace {

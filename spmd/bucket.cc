@@ -13,7 +13,7 @@
 #include "meshwork/ir/collective_spec.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/spmd/gather_on_use.h"
+#include "meshwork/planner/kept_values.h"
 
 namespace meshwork {
 namespace {

@@ -17,17 +17,17 @@
 #include "meshwork/base/status.h"
 #include "meshwork/control/loops.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/spmd/choose_cuts.h"
-#include "meshwork/spmd/cut.h"
-#include "meshwork/spmd/fold_repeats.h"
+#include "meshwork/planner/choose_cuts.h"
+#include "meshwork/planner/cut.h"
+#include "meshwork/planner/fold_repeats.h"
+#include "meshwork/planner/move_seconds.h"
+#include "meshwork/planner/solve_layouts.h"
 #include "meshwork/spmd/gather_on_use.h"
-#include "meshwork/spmd/move_seconds.h"
 #include "meshwork/spmd/optimizer_state.h"
 #include "meshwork/spmd/passes.h"
 #include "meshwork/spmd/propagate.h"
 #include "meshwork/spmd/short_program.h"
 #include "meshwork/spmd/simplify.h"
-#include "meshwork/spmd/solve_layouts.h"
 
 namespace meshwork {
 namespace {

@@ -8,12 +8,12 @@
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/plan/explain.h"
+#include "meshwork/planner/cut.h"
+#include "meshwork/planner/move_seconds.h"
+#include "meshwork/planner/solve_layouts.h"
 #include "meshwork/spmd/bucket.h"
-#include "meshwork/spmd/cut.h"
 #include "meshwork/spmd/localize.h"
-#include "meshwork/spmd/move_seconds.h"
 #include "meshwork/spmd/simplify.h"
-#include "meshwork/spmd/solve_layouts.h"
 
 namespace meshwork {
 namespace {

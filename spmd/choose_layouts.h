@@ -19,8 +19,8 @@
 #include "meshwork/control/loops.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/mesh/topology.h"
+#include "meshwork/planner/replication.h"
 #include "meshwork/spmd/insert_relayouts.h"
-#include "meshwork/spmd/replication.h"
 
 namespace meshwork {
 

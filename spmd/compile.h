@@ -37,7 +37,7 @@ struct CompileOptions {
   // Bytes that a device has for arguments and values, as ReportMemory counts them (plan/memory_report.h). A
   // program that needs more is planned again (spmd/fit_memory.h). 0: no limit.
   int64_t memory_budget = 0;
-  // The most bytes that are gathered whole on every device without being asked for (spmd/replication.h).
+  // The most bytes that are gathered whole on every device without being asked for (planner/replication.h).
   int64_t replication_budget = int64_t{1} << 20;
   // Lays optimizer state out in blocks over the data-parallel axes, if that sends no more: ZeRO stage 1
   // (spmd/shard_weight_update.h).

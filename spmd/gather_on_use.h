@@ -20,19 +20,6 @@
 
 namespace meshwork {
 
-// Per value, whether it is kept in blocks: it is a variable that is gathered on use, or has as many elements
-// and is computed from such values and scalars alone. For global and local programs.
-std::vector<bool> KeptValues(const Graph& graph);
-
-// Whether the node moves a kept value: a use, a step of a use, or a relayout that the user asks for.
-bool MovesKept(const Node& node, const std::vector<bool>& kept);
-
-// Whether the node is a use: a relayout of a kept value that is open in all dims.
-bool IsUse(const Node& node, const std::vector<bool>& kept);
-
-// Whether the program has variables that are gathered on use; if not, the passes below do nothing.
-bool GathersOnUse(const Graph& graph);
-
 // `graph`: global, before Propagate. `to`, where it is asked for: per value of `graph`, its value in the result.
 Graph MarkUses(const Graph& graph, std::vector<ValueId>* to = nullptr);
 

@@ -7,9 +7,9 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/spmd/choose_cuts.h"
-#include "meshwork/spmd/gather_on_use.h"
-#include "meshwork/spmd/move_seconds.h"
+#include "meshwork/planner/choose_cuts.h"
+#include "meshwork/planner/kept_values.h"
+#include "meshwork/planner/move_seconds.h"
 #include "meshwork/spmd/partial_flow.h"
 #include "meshwork/spmd/simplify.h"
 

@@ -12,8 +12,9 @@
 
 #include "meshwork/ir/graph.h"
 #include "meshwork/mesh/topology.h"
-#include "meshwork/spmd/choose_cuts.h"
-#include "meshwork/spmd/replication.h"
+#include "meshwork/planner/choose_cuts.h"
+#include "meshwork/planner/replication.h"
+#include "meshwork/spmd/refused_gathers.h"
 
 namespace meshwork {
 

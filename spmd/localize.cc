@@ -19,7 +19,7 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/layout/relayout.h"
 #include "meshwork/layout/relayout_cost.h"
-#include "meshwork/spmd/may_wait.h"
+#include "meshwork/planner/may_wait.h"
 
 namespace meshwork {
 namespace {

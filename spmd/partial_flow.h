@@ -18,7 +18,7 @@
 
 #include "meshwork/control/loops.h"
 #include "meshwork/ir/graph.h"
-#include "meshwork/spmd/choose_cuts.h"
+#include "meshwork/planner/choose_cuts.h"
 
 namespace meshwork {
 

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "meshwork/plan/explain.h"
+#include "meshwork/planner/replication.h"
 #include "meshwork/spmd/insert_relayouts.h"
 #include "meshwork/spmd/localize.h"
-#include "meshwork/spmd/replication.h"
 #include "meshwork/spmd/simplify.h"
 
 namespace meshwork {

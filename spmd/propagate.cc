@@ -10,9 +10,10 @@
 #include "meshwork/control/loops.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/layout/reshape.h"
-#include "meshwork/spmd/cut.h"
-#include "meshwork/spmd/gather_on_use.h"
-#include "meshwork/spmd/strided.h"
+#include "meshwork/planner/cut.h"
+#include "meshwork/planner/decisions.h"
+#include "meshwork/planner/kept_values.h"
+#include "meshwork/planner/strided.h"
 
 namespace meshwork {
 namespace {
@@ -421,10 +422,5 @@ class Propagator {
 }  // namespace
 
 PropagateResult Propagate(const Graph& graph) { return Propagator(graph).Run(); }
-
-std::string NameOf(const Graph& graph, ValueId id) {
-  const std::string& name = graph.value(id).name;
-  return name.empty() ? fmt::format("value {}", id) : "%" + name;
-}
 
 }  // namespace meshwork

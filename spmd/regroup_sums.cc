@@ -9,11 +9,11 @@
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/plan/explain.h"
+#include "meshwork/planner/choose_cuts.h"
+#include "meshwork/planner/replication.h"
 #include "meshwork/spmd/bucket.h"
-#include "meshwork/spmd/choose_cuts.h"
 #include "meshwork/spmd/plan_step.h"
 #include "meshwork/spmd/propagate.h"
-#include "meshwork/spmd/replication.h"
 
 namespace meshwork {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "meshwork/ir/graph.h"
-#include "meshwork/spmd/choose_cuts.h"
-#include "meshwork/spmd/fold_repeats.h"
+#include "meshwork/planner/choose_cuts.h"
+#include "meshwork/planner/fold_repeats.h"
 #include "meshwork/spmd/insert_relayouts.h"
 
 namespace meshwork {

@@ -9,8 +9,8 @@
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/spmd/gather_on_use.h"
-#include "meshwork/spmd/numbering.h"
+#include "meshwork/planner/kept_values.h"
+#include "meshwork/planner/numbering.h"
 
 namespace meshwork {
 namespace {

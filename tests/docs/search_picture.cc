@@ -10,10 +10,10 @@
 #include "fmt/format.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/spmd/choose_cuts.h"
-#include "meshwork/spmd/layout_space.h"
+#include "meshwork/planner/choose_cuts.h"
+#include "meshwork/planner/layout_space.h"
 #include "meshwork/spmd/propagate.h"
-#include "meshwork/spmd/solve_layouts.h"
+#include "meshwork/planner/solve_layouts.h"
 
 namespace meshwork::docs {
 namespace {

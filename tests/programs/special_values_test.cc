@@ -20,7 +20,7 @@
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
-#include "meshwork/spmd/may_wait.h"
+#include "meshwork/planner/may_wait.h"
 #include "support/interpreter.h"
 #include "support/long_tests.h"
 #include "support/random_program.h"

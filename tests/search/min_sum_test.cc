@@ -1,5 +1,5 @@
 // The least sum of cost tables, against all assignments tried one by one and against what is known.
-#include "meshwork/spmd/search/min_sum.h"
+#include "meshwork/search/min_sum.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

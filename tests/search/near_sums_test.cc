@@ -1,4 +1,4 @@
-#include "meshwork/spmd/search/near_sums.h"
+#include "meshwork/search/near_sums.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

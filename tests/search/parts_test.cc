@@ -8,15 +8,15 @@
 #include <set>
 #include <vector>
 
-#include "meshwork/spmd/search/condense.h"
-#include "meshwork/spmd/search/cost_model.h"
-#include "meshwork/spmd/search/elimination.h"
-#include "meshwork/spmd/search/elimination_order.h"
-#include "meshwork/spmd/search/local_search.h"
-#include "meshwork/spmd/search/min_out.h"
-#include "meshwork/spmd/search/reduce.h"
-#include "meshwork/spmd/search/reparametrization.h"
-#include "meshwork/spmd/search/shrink.h"
+#include "meshwork/search/condense.h"
+#include "meshwork/search/cost_model.h"
+#include "meshwork/search/elimination.h"
+#include "meshwork/search/elimination_order.h"
+#include "meshwork/search/local_search.h"
+#include "meshwork/search/min_out.h"
+#include "meshwork/search/reduce.h"
+#include "meshwork/search/reparametrization.h"
+#include "meshwork/search/shrink.h"
 #include "search/random_problems.h"
 
 namespace meshwork {

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "meshwork/spmd/search/min_sum.h"
+#include "meshwork/search/min_sum.h"
 
 namespace meshwork {
 

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "meshwork/spmd/search/min_sum.h"
+#include "meshwork/search/min_sum.h"
 #include "search/random_problems.h"
 
 namespace meshwork {

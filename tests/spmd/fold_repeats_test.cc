@@ -1,5 +1,5 @@
 // Which ops of repeated layers are one.
-#include "meshwork/spmd/fold_repeats.h"
+#include "meshwork/planner/fold_repeats.h"
 
 #include <algorithm>
 #include <string>

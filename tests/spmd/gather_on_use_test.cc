@@ -16,6 +16,7 @@
 #include "meshwork/ops/ops.h"
 #include "meshwork/plan/memory_plan.h"
 #include "meshwork/plan/memory_report.h"
+#include "meshwork/planner/kept_values.h"
 #include "meshwork/spmd/compile.h"
 
 namespace meshwork {

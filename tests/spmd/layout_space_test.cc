@@ -1,5 +1,5 @@
 // The layouts that values could have, and the ways in which ops could run on them.
-#include "meshwork/spmd/layout_space.h"
+#include "meshwork/planner/layout_space.h"
 
 #include <set>
 #include <string>

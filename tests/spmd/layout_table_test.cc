@@ -1,5 +1,5 @@
 // Numbers of layouts, and what it costs to move a value from one to another.
-#include "meshwork/spmd/layout_table.h"
+#include "meshwork/planner/layout_table.h"
 
 #include <cmath>
 #include <string_view>
@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "meshwork/layout/relayout.h"
-#include "meshwork/spmd/move_seconds.h"
+#include "meshwork/planner/move_seconds.h"
 
 namespace meshwork {
 namespace {

@@ -1,5 +1,5 @@
 // Which gathers of whole values are refused. The messages are in tests/errors/replication.txt.
-#include "meshwork/spmd/replication.h"
+#include "meshwork/planner/replication.h"
 
 #include <map>
 #include <string>

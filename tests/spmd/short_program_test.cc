@@ -15,8 +15,8 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/plan/explain.h"
+#include "meshwork/planner/solve_layouts.h"
 #include "meshwork/spmd/passes.h"
-#include "meshwork/spmd/solve_layouts.h"
 
 namespace meshwork {
 namespace {

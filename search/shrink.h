@@ -1,0 +1,42 @@
+// A problem that is made smaller and smaller without losing its least sum. Internal.
+#pragma once
+
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "meshwork/search/condense.h"
+#include "meshwork/search/cost_model.h"
+#include "meshwork/search/reduce.h"
+
+namespace meshwork {
+
+class Shrunk {
+ public:
+  // model: as Reduce leaves it. max_joint: combinations that the elimination of a variable may take on the way.
+  Shrunk(CostModel model, double max_joint) : max_joint_(max_joint), model_(std::move(model)) { Condense(); }
+
+  const CostModel& model() const { return model_; }  // as Reduce leaves it
+  bool IsInfeasible() const { return is_infeasible_; }
+  double entries() const { return entries_; }  // combinations that were looked at
+
+  // `model`: over the variables of model(), with no smaller sums, as of fewer states. Shrinks it further.
+  void Replace(CostModel model);
+
+  // From an assignment of model() to one of the first model, whose sum is the same; and the other way, where the sum is
+  // no larger. REQUIRES for Into: !IsInfeasible().
+  std::vector<int> Original(std::vector<int> assignment) const;
+  std::vector<int> Into(std::vector<int> original) const;
+
+ private:
+  void Reduce(CostModel model);
+  void Condense();
+
+  const double max_joint_;
+  double entries_ = 0;
+  CostModel model_;
+  bool is_infeasible_ = false;
+  std::vector<std::variant<Reduced, Condensed>> steps_;  // without their models
+};
+
+}  // namespace meshwork

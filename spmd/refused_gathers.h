@@ -1,0 +1,27 @@
+// The error for a program that needs gathers which nobody asked for (planner/replication.h).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/mesh/topology.h"
+
+namespace meshwork {
+
+// A gather beyond the budget.
+struct RefusedGather {
+  ValueId value = kNoValue;
+  Layout from;                  // its blocks
+  int node = -1;                // the op that needs or gives the value; -1: an update
+  ValueId variable = kNoValue;  // of an update: the variable that is to hold the value
+};
+
+// The error for the user: the largest of `refused`, the layouts in conflict with their lines, and the layout
+// that avoids the gather with the fewest bytes on the wire, found by trying. `global`: before Propagate.
+// REQUIRES: `refused` is InsertRelayouts' for `global` on this topology, and not empty.
+absl::Status ReplicationError(const Graph& global, const std::vector<RefusedGather>& refused,
+                              const Topology& topology, int64_t budget);
+
+}  // namespace meshwork
