@@ -12,8 +12,8 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/planner/choose_cuts.h"
 #include "meshwork/planner/layout_space.h"
-#include "meshwork/spmd/propagate.h"
 #include "meshwork/planner/solve_layouts.h"
+#include "meshwork/spmd/propagate.h"
 
 namespace meshwork::docs {
 namespace {

@@ -1,0 +1,44 @@
+// A gather that the compiler refuses, in its program: what the error says of it (refused_gathers.h) and what is tried to avoid
+// it (way_around.h) ask this.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "meshwork/ir/graph.h"
+#include "meshwork/spmd/propagate.h"
+#include "meshwork/spmd/refused_gathers.h"
+
+namespace meshwork {
+
+class GatherInProgram {
+ public:
+  // `global`: before Propagate. Both must outlive this.
+  GatherInProgram(const Graph& global, const RefusedGather& gather)
+      : global_(global), gather_(gather), propagated_(Propagate(global)) {}
+
+  const Graph& global() const { return global_; }
+  const RefusedGather& gather() const { return gather_; }
+  // REQUIRES: gather().node >= 0.
+  const Node& Reader() const { return global_.nodes()[gather_.node]; }
+  int64_t BytesOf(ValueId id) const { return global_.value(id).type.bytes(); }
+  const Layout& LayoutOf(ValueId id) const { return *propagated_.graph.value(id).layout; }
+
+  // "%x", "the result of matmul (mlp.cc:12)".
+  std::string NameOf(ValueId id) const;
+  std::string LineOf(ValueId id) const { return global_.value(id).location.ToString(); }
+
+  // The value whose pin decides how this one lies: itself, or what its axes come from; none if they come from
+  // several, or from none.
+  std::optional<ValueId> Root(ValueId id) const;
+
+ private:
+  ValueId DecidedBy(Origin at) const;
+
+  const Graph& global_;
+  const RefusedGather& gather_;
+  const PropagateResult propagated_;
+};
+
+}  // namespace meshwork
