@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -37,8 +38,8 @@ std::vector<std::string> StateDecisions(const std::vector<ShardedState>& state) 
   return decisions;
 }
 
-void Append(std::vector<std::string>& to, const std::vector<std::string>& more) {
-  to.insert(to.end(), more.begin(), more.end());
+void Append(std::vector<std::string>& to, std::vector<std::string> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(to));
 }
 
 class CompileState;
@@ -135,7 +136,8 @@ class CompileState {
 
   // Of a short program, keeps the whole one until its layers are laid out.
   std::optional<Graph> Propagated(Graph& graph) {
-    propagated_ = Propagation(graph);
+    Propagation(graph);
+    propagated_ = *std::exchange(propagation_, std::nullopt);
     pinned_ = LookedAt(graph);
     if (short_.has_value()) {
       num_stated_ = stated_.size();
@@ -144,7 +146,6 @@ class CompileState {
                       graph.nodes().size() - pinned_.nodes().size(), pinned_.nodes().size()));
       whole_ = std::move(graph);
     }
-    Decide();
     return Shown(propagated_.graph);
   }
 
@@ -152,7 +153,6 @@ class CompileState {
     const std::vector<std::string> kept =
         KeepWeights(pinned_, propagated_, options_.topology, options_.replication_budget);
     Append(stated_, kept);
-    Decide();
     if (kept.empty()) return std::nullopt;
     has_decided_ = true;
     return Shown(propagated_.graph);
@@ -174,7 +174,6 @@ class CompileState {
     inserted_ = std::move(chosen->inserted);
     is_chosen_ = has_decided_ = true;
     Append(stated_, chosen->decisions);
-    Decide();
     return ShownPlaced();
   }
 
@@ -276,7 +275,6 @@ class CompileState {
     Graph graph = *std::move(whole_);
     whole_.reset();
     short_.reset();
-    propagation_.reset();
     stated_.resize(num_stated_);
     is_chosen_ = false;
     looks_at_all_ = true;
@@ -303,16 +301,12 @@ class CompileState {
         .graph;
   }
 
-  // Writes down how the program was laid out, and why.
-  void Decide() {
-    passed_.program.decisions = stated_;
-    Append(passed_.program.decisions, propagated_.decisions);
-    passed_.program.conflicts = propagated_.conflicts;
-  }
-
-  // Before the first local pass: what is refused is refused here. Keeps what has to be made local again if it
-  // does not fit.
+  // Before the first local pass: writes down how the program was laid out, and why. What is refused is refused here. Keeps
+  // what has to be made local again if it does not fit.
   bool Begins() {
+    Append(passed_.program.decisions, std::exchange(stated_, {}));
+    Append(passed_.program.decisions, std::exchange(propagated_.decisions, {}));
+    Append(passed_.program.conflicts, std::exchange(propagated_.conflicts, {}));
     if (!inserted_.refused.empty())
       passed_.status =
           ReplicationError(pinned_, inserted_.refused, options_.topology, options_.replication_budget);
@@ -333,7 +327,7 @@ class CompileState {
     std::optional<Graph> made = pass.make(*this, program.body);
     if (made.has_value()) {
       program.body = control_.tamper ? control_.tamper(pass.name, *std::move(made)) : *std::move(made);
-      if (!whole_.has_value()) propagation_.reset();
+      propagation_.reset();
     }
     const bool has_decided = std::exchange(has_decided_, false);
     if (made.has_value() || has_decided) NoteChange(pass);
@@ -373,12 +367,12 @@ const std::vector<Pass>& AllPasses() {
       {.name = "cut_at_domains",
        .make = [](C& c, Graph& graph) -> Made { return c.CutAtDomains(graph); },
        .applies = [](const C& c) { return !(c.placement().mesh() == c.body().mesh()); }},
-      {.name = "fold_sizes", .make = [](C&, Graph& graph) -> Made { return FoldSizes(graph); }},
+      {.name = "fold_sizes", .make = [](C&, Graph& graph) -> Made { return FoldSizes(std::move(graph)); }},
       {.name = "share_subexpressions",
        .make = [](C&, Graph& graph) -> Made { return ShareSubexpressions(graph); },
        .is_optional = true},
       {.name = "drop_dead_code",
-       .make = [](C&, Graph& graph) -> Made { return DropDeadCode(graph); },
+       .make = [](C&, Graph& graph) -> Made { return DropDeadCode(std::move(graph)); },
        .is_optional = true},
       {.name = "open_loops",
        .make = [](C& c, Graph& graph) -> Made { return c.Opened(graph); },
@@ -434,7 +428,7 @@ const std::vector<Pass>& AllPasses() {
        .is_optional = true,
        .is_local = true},
       {.name = "drop_dead_code_local",
-       .make = [](C&, Graph& graph) -> Made { return DropDeadCode(graph); },
+       .make = [](C&, Graph& graph) -> Made { return DropDeadCode(std::move(graph)); },
        .is_optional = true,
        .is_local = true},
       {.name = "bucket_reductions",
