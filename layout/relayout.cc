@@ -418,6 +418,9 @@ std::string_view RelayoutKindName(RelayoutKind kind) {
 
 absl::StatusOr<RelayoutPlan> PlanRelayout(const Layout& from, const Layout& to, const Shape& shape,
                                           const RelayoutOptions& options) {
+  thread_local PlanCache cache;
+  if (options.use_cache)
+    if (const RelayoutPlan* known = cache.Find(from, to, shape, options)) return *known;
   MESHWORK_CHECK(from.mesh() == to.mesh() && from.Fits(shape).ok() && to.Fits(shape).ok(), "{} -> {} for {}",
                  from.ToString(), to.ToString(), ShapeToString(shape));
   for (const Partial& partial : to.partials()) {
@@ -431,11 +434,8 @@ absl::StatusOr<RelayoutPlan> PlanRelayout(const Layout& from, const Layout& to, 
   const int64_t ends = std::max(NumElements(from.LocalShape(shape)), NumElements(to.LocalShape(shape)));
   RelayoutOptions resolved = options;
   if (resolved.peak_elements <= 0) resolved.peak_elements = std::max(2 * ends, RelayoutOptions::kAlwaysFits);
-  if (!options.use_cache) return MakePlan(from, to, shape, resolved);
-  thread_local PlanCache cache;
-  const RelayoutPlan* known = cache.Find(from, to, shape, resolved);
-  return known != nullptr ? *known
-                          : cache.Add(from, to, shape, resolved, MakePlan(from, to, shape, resolved));
+  RelayoutPlan plan = MakePlan(from, to, shape, resolved);
+  return options.use_cache ? cache.Add(from, to, shape, options, std::move(plan)) : plan;
 }
 
 }  // namespace meshwork

@@ -47,10 +47,16 @@ class ExchangeCounter {
 
   Traffic Most() const {
     PerMember sent(group_.size(), 0), received(group_.size(), 0);
-    for (int64_t source = 0; source < group_.size(); ++source) {
-      for (int64_t device = 0; device < group_.size(); ++device) {
-        if (device == source || likes_[device] != likes_[source]) continue;
-        const int64_t common = Common(source, device);
+    const int64_t count = group_.size();
+    const auto dims = static_cast<int64_t>(changed_.size());
+    const int64_t* likes = likes_.data();
+    for (int64_t source = 0; source < count; ++source) {
+      const Extent* has = has_.data() + source * dims;
+      for (int64_t device = 0; device < count; ++device) {
+        if (device == source || likes[device] != likes[source]) continue;
+        const Extent* needs = needs_.data() + device * dims;
+        int64_t common = 1;
+        for (int64_t d = 0; d < dims && common > 0; ++d) common *= CommonSize(has[d], needs[d]);
         sent[source] += common;
         received[device] += common;
       }
@@ -62,14 +68,6 @@ class ExchangeCounter {
 
  private:
   using PerMember = absl::InlinedVector<int64_t, 8>;
-
-  int64_t Common(int64_t source, int64_t device) const {
-    int64_t common = 1;
-    for (size_t i = 0; i < changed_.size() && common > 0; ++i) {
-      common *= CommonSize(has_[source * changed_.size() + i], needs_[device * changed_.size() + i]);
-    }
-    return common;
-  }
 
   const AxisGroup group_;
   absl::InlinedVector<size_t, 4> changed_;

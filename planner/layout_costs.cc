@@ -144,13 +144,10 @@ std::vector<double> LayoutCosts::Arithmetic(int n, bool may_compute_more) const 
   const double seconds = counts_.runs[n] * flops / topology_.flops();
   const OpModes& modes = space_.modes(n);
   // Padding counts only where arithmetic is weighed against what moves: else it would send more.
-  const auto part = [&](size_t m) {
-    return may_compute_more ? modes.parts[m]
-                            : 1 / static_cast<double>(pinned_.mesh().GroupSize(modes.axes[m].ToList()));
-  };
+  const std::vector<double>& parts = may_compute_more ? modes.parts : modes.even_parts;
   std::vector<double> costs;
-  for (size_t m = 0; m < modes.count; ++m)
-    costs.push_back(is_heavy && part(m) > part(0) ? kInfinite : seconds * part(m));
+  costs.reserve(modes.count);
+  for (double part : parts) costs.push_back(is_heavy && part > parts[0] ? kInfinite : seconds * part);
   return costs;
 }
 

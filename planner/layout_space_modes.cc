@@ -34,6 +34,8 @@ void LayoutSpace::FindModes(int n) {
     for (ValueId id : node.results) modes.result_domains.push_back(domain_[id]);
     if (node.row->name == "relayout") MakeRelayoutModes(n, modes);
     else MakeModes(n, modes);
+    for (AxisSet axes : modes.axes)
+      modes.even_parts.push_back(1 / static_cast<double>(pinned_.mesh().GroupSize(axes.ToList())));
     modes.wanted_by_any.resize(modes.operands);
     for (size_t m = 0; m < modes.count; ++m)
       for (size_t i = 0; i < modes.operands; ++i)

@@ -48,6 +48,7 @@ void AddBroadcast(const CostTable& table, std::span<const int> scope, std::span<
 
 std::vector<int> SizesOf(const CostTable& table, std::span<const int> states) {
   std::vector<int> sizes;
+  sizes.reserve(table.variables.size());
   for (int v : table.variables) sizes.push_back(states[v]);
   return sizes;
 }

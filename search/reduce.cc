@@ -222,13 +222,15 @@ class Reducer {
     std::vector<double> more(static_cast<size_t>(n) * n, 0);
     for (int t : of_[v]) {
       const StateFacts& facts = known_.FactsOf(kinds_[t], PositionOf(v, tables()[t]), /*compares=*/true);
-      for (size_t i = 0; i < more.size(); ++i)
-        if (more[i] != kNever) more[i] += facts.most[i];
+      for (size_t i = 0; i < more.size(); ++i) {
+        const double sum = more[i] + facts.most[i];
+        more[i] = more[i] == kNever ? kNever : sum;
+      }
       rounding += kRounding * known_.LargestOf(kinds_[t]);
     }
     for (int a = 0; a < n; ++a)
       for (int b = 0; b < n && !drop[a]; ++b)
-        if (!drop[b] && a != b && (b < a ? more[a * n + b] <= 0 : more[a * n + b] < -rounding)) mark(a, b);
+        if ((b < a ? more[a * n + b] <= 0 : more[a * n + b] < -rounding) && !drop[b] && a != b) mark(a, b);
     return worse;
   }
 

@@ -58,18 +58,20 @@ class Chooser {
  public:
   Chooser(const Graph& pinned, const Graph& propagated, const InsertedRelayouts& now,
           const std::vector<OpenedLoop>& loops, const Topology& topology, const Replication& replication,
-          int64_t memory_budget)
+          int64_t memory_budget, bool is_short)
       : pinned_(pinned),
         propagated_(propagated),
         now_(now),
         loops_(loops),
         topology_(topology),
         replication_(replication),
-        memory_budget_(memory_budget) {}
+        memory_budget_(memory_budget) {
+    if (is_short) fold_ = Unfolded(pinned);
+  }
 
   // Among the layouts that flow from pins.
   void TryFlowing() {
-    std::optional<SolvedLayouts> solved = Solve({});
+    std::optional<SolvedLayouts> solved = Solve({.fold = fold_.has_value() ? &*fold_ : nullptr});
     if (!solved.has_value() || !solved->is_better) return;
     InsertedRelayouts inserted = Inserted(*solved);
     Keep(*std::move(solved), std::move(inserted));
@@ -167,6 +169,7 @@ class Chooser {
   const Topology& topology_;
   const Replication& replication_;
   const int64_t memory_budget_;
+  std::optional<Fold> fold_;  // a short program is not folded again
   CutPool pool_;
   int num_prices_ = 0;
   std::optional<RelayoutKind> free_;  // these have no price now
@@ -207,7 +210,7 @@ std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& pro
   if (!MaySolveLayouts(pinned, loops)) return std::nullopt;
   // What moves nothing costs least.
   if (now.moved.empty() && now.refused.empty()) return std::nullopt;
-  Chooser chooser(pinned, propagated, now, loops, topology, replication, memory_budget);
+  Chooser chooser(pinned, propagated, now, loops, topology, replication, memory_budget, is_short);
   chooser.TryFlowing();
   if (!is_short && now.refused.empty() && HasFewLayouts(pinned)) chooser.TryAllLayouts();
   return std::move(chooser).best();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "meshwork/base/status.h"
@@ -25,8 +26,8 @@ std::vector<std::string> StateDecisions(const std::vector<ShardedState>& state) 
   return decisions;
 }
 
-void Append(std::vector<std::string>& to, const std::vector<std::string>& more) {
-  to.insert(to.end(), more.begin(), more.end());
+void Append(std::vector<std::string>& to, std::vector<std::string> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(to));
 }
 
 }  // namespace
@@ -87,7 +88,8 @@ std::optional<Graph> PassState::WithSummaries(const Graph& graph) {
 }
 
 std::optional<Graph> PassState::Propagated(Graph& graph) {
-  propagated_ = Propagation(graph);
+  Propagation(graph);
+  propagated_ = *std::exchange(propagation_, std::nullopt);
   pinned_ = LookedAt(graph);
   if (short_.has_value()) {
     num_stated_ = stated_.size();
@@ -96,7 +98,6 @@ std::optional<Graph> PassState::Propagated(Graph& graph) {
                     graph.nodes().size() - pinned_.nodes().size(), pinned_.nodes().size()));
     whole_ = std::move(graph);
   }
-  Decide();
   return Shown(propagated_.graph);
 }
 
@@ -104,7 +105,6 @@ std::optional<Graph> PassState::WithKeptWeights() {
   const std::vector<std::string> kept =
       KeepWeights(pinned_, propagated_, options_.topology, options_.replication_budget);
   Append(stated_, kept);
-  Decide();
   if (kept.empty()) return std::nullopt;
   has_decided_ = true;
   return Shown(propagated_.graph);
@@ -126,7 +126,6 @@ std::optional<Graph> PassState::WithChosenLayouts() {
   inserted_ = std::move(chosen->inserted);
   is_chosen_ = has_decided_ = true;
   Append(stated_, chosen->decisions);
-  Decide();
   return ShownPlaced();
 }
 
@@ -216,7 +215,6 @@ Graph PassState::LaidOutByItself() {
   Graph graph = *std::move(whole_);
   whole_.reset();
   short_.reset();
-  propagation_.reset();
   stated_.resize(num_stated_);
   is_chosen_ = false;
   looks_at_all_ = true;
@@ -242,13 +240,10 @@ std::optional<Graph> PassState::ShownPlaced() const {
   return InsertedInWhole(LaidOutAs(*short_, propagated_.graph, *whole_), inserted_.choices, is_chosen_).graph;
 }
 
-void PassState::Decide() {
-  passed_.program.decisions = stated_;
-  Append(passed_.program.decisions, propagated_.decisions);
-  passed_.program.conflicts = propagated_.conflicts;
-}
-
 bool PassState::Begins() {
+  Append(passed_.program.decisions, std::exchange(stated_, {}));
+  Append(passed_.program.decisions, std::exchange(propagated_.decisions, {}));
+  Append(passed_.program.conflicts, std::exchange(propagated_.conflicts, {}));
   if (!inserted_.refused.empty())
     passed_.status =
         ReplicationError(pinned_, inserted_.refused, options_.topology, options_.replication_budget);
@@ -268,7 +263,7 @@ void PassState::RunPass(const Pass& pass) {
   std::optional<Graph> made = pass.make(*this, program.body);
   if (made.has_value()) {
     program.body = control_.tamper ? control_.tamper(pass.name, *std::move(made)) : *std::move(made);
-    if (!whole_.has_value()) propagation_.reset();
+    propagation_.reset();
   }
   const bool has_decided = std::exchange(has_decided_, false);
   if (made.has_value() || has_decided) NoteChange(pass);

@@ -113,11 +113,8 @@ class PassState {
   std::optional<Graph> Shown(const Graph& laid_out) const;
   std::optional<Graph> ShownPlaced() const;
 
-  // Writes down how the program was laid out, and why.
-  void Decide();
-
-  // Before the first local pass: what is refused is refused here. Keeps what has to be made local again if it
-  // does not fit.
+  // Before the first local pass: writes down how the program was laid out, and why. What is refused is refused here. Keeps
+  // what has to be made local again if it does not fit.
   bool Begins();
 
   // The pass has changed the program: what it did can be left out, if it is optional.

@@ -13,6 +13,7 @@
 #include "meshwork/planner/cut.h"
 #include "meshwork/planner/decisions.h"
 #include "meshwork/planner/kept_values.h"
+#include "meshwork/planner/numbering.h"
 #include "meshwork/planner/strided.h"
 
 namespace meshwork {
@@ -42,7 +43,7 @@ class Propagator {
     }
     const std::vector<bool> kept = KeptValues(graph);
     for (const Node& node : graph.nodes()) {
-      rules_.push_back(RuleOf(graph, node));
+      rule_of_.push_back(RuleNumberOf(node));
       is_use_.push_back(IsUse(node, kept));
       if (node.row->name != "relayout") continue;
       LockRelayout(node);
@@ -74,6 +75,27 @@ class Propagator {
   // Which ops layouts spread along. What makes a large tensor of a small one comes late: the large one lies
   // as others want it, for the small one is moved cheaply.
   enum class Ops { kOfOneSize, kElementwise, kAll };
+
+  // Ops have one rule that are alike, as those of layers which repeat.
+  int RuleNumberOf(const Node& node) {
+    uint64_t hash = MixedHash(reinterpret_cast<uintptr_t>(node.row), HashOf(node.attrs));
+    for (ValueId id : node.operands)
+      for (int64_t size : graph_.value(id).type.shape) hash = MixedHash(hash, static_cast<uint64_t>(size));
+    const auto have_types = [&](std::span<const ValueId> a, std::span<const ValueId> b) {
+      return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                        [&](ValueId x, ValueId y) { return graph_.value(x).type == graph_.value(y).type; });
+    };
+    const auto [number, is_new] = rule_numbers_.NumberOf(hash, [&](int k) {
+      const Node& other = *first_of_rule_[k];
+      return node.row == other.row && node.attrs == other.attrs &&
+             have_types(node.operands, other.operands) && have_types(node.results, other.results);
+    });
+    if (is_new) {
+      rules_.push_back(RuleOf(graph_, node));
+      first_of_rule_.push_back(&node);
+    }
+    return number;
+  }
 
   void Spread(Ops ops) {
     std::fill(visited_.begin(), visited_.end(), 0);
@@ -175,7 +197,7 @@ class Propagator {
     for (size_t n = 0; n < graph_.nodes().size(); ++n) {
       const Node& node = graph_.nodes()[n];
       if (node.row->name == "relayout" || MovesNothing(node)) continue;
-      const Rule& rule = rules_[n];
+      const Rule& rule = rules_[rule_of_[n]];
       for (size_t l = 0; l < rule.letters.size(); ++l) {
         absl::InlinedVector<Use, 4> uses;
         Collect(rule.operands, node.operands, static_cast<int>(l), uses);
@@ -251,7 +273,7 @@ class Propagator {
 
   bool Visit(int index, Ops ops) {
     const Node& node = graph_.nodes()[index];
-    const Rule& rule = rules_[index];
+    const Rule& rule = rules_[rule_of_[index]];
     if (is_use_[index] || (ops != Ops::kAll && !IsElementwise(rule)) ||
         (ops == Ops::kOfOneSize && Grows(node)) || !HasNews(index))
       return false;
@@ -411,8 +433,11 @@ class Propagator {
   const Graph& graph_;
   std::vector<Knowledge> known_;
   std::vector<std::vector<Origin>> origins_;
-  std::vector<Rule> rules_;   // per node
-  std::vector<bool> is_use_;  // per node
+  Numbering rule_numbers_;
+  std::vector<Rule> rules_;                 // of ops that are alike, one
+  std::vector<const Node*> first_of_rule_;  // per rule
+  std::vector<int> rule_of_;                // per node
+  std::vector<bool> is_use_;                // per node
   // When something was last learned of a value, and when a node was last visited, by a clock of such events.
   std::vector<int64_t> changed_, visited_;
   int64_t clock_ = 1;

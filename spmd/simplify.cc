@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
 
 #include "meshwork/base/status.h"
 #include "meshwork/control/loops.h"
@@ -156,7 +157,7 @@ bool HasNode(const Graph& graph, bool (*is_it)(const Node&)) {
 
 }  // namespace
 
-Graph FoldSizes(const Graph& graph, std::vector<ValueId>* to) {
+Graph FoldSizes(Graph graph, std::vector<ValueId>* to) {
   const auto is_folded = [](const Node& node) {
     return node.row->name == "stop_gradient" || node.row->name == "when_training" ||
            node.row->name == "dimension_size";
@@ -209,16 +210,25 @@ std::vector<bool> LiveValues(const Graph& graph) {
   return live;
 }
 
-Graph DropDeadCode(const Graph& graph) {
-  return WithRegions(graph, [](const Graph& program) {
-    const std::vector<bool> live = LiveValues(program);
-    const auto is_live = [&](const Node& node) { return live[node.results[0]]; };
-    if (std::all_of(program.nodes().begin(), program.nodes().end(), is_live)) return program;
-    Rewriter rewriter(program);
-    for (const Node& node : program.nodes())
-      if (is_live(node)) rewriter.Copy(node);
-    return std::move(rewriter).Finish();
-  });
+namespace {
+
+// Nothing if it has none; bodies stay as they are.
+std::optional<Graph> WithoutDeadCode(const Graph& program) {
+  const std::vector<bool> live = LiveValues(program);
+  const auto is_live = [&](const Node& node) { return live[node.results[0]]; };
+  if (std::all_of(program.nodes().begin(), program.nodes().end(), is_live)) return std::nullopt;
+  Rewriter rewriter(program);
+  for (const Node& node : program.nodes())
+    if (is_live(node)) rewriter.Copy(node);
+  return std::move(rewriter).Finish();
+}
+
+}  // namespace
+
+Graph DropDeadCode(Graph graph) {
+  if (std::any_of(graph.nodes().begin(), graph.nodes().end(), IsControl))
+    return WithRegions(graph, [](const Graph& body) { return WithoutDeadCode(body).value_or(body); });
+  return WithoutDeadCode(graph).value_or(std::move(graph));
 }
 
 }  // namespace meshwork

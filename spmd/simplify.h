@@ -9,7 +9,7 @@ namespace meshwork {
 
 // Replaces dimension_size by its constant, and stop_gradient and when_training by their first operand, or by a
 // relayout if the result is pinned. `to`, where it is asked for: per value of `graph`, its value in the result.
-Graph FoldSizes(const Graph& graph, std::vector<ValueId>* to = nullptr);
+Graph FoldSizes(Graph graph, std::vector<ValueId>* to = nullptr);
 
 // A global program as it is outside of training: when_training is its second operand, in bodies of all kinds, too.
 Graph WithoutTraining(const Graph& graph);
@@ -22,6 +22,6 @@ Graph ShareSubexpressions(const Graph& graph);
 std::vector<bool> LiveValues(const Graph& graph);
 
 // Drops nodes that no update and no output depends on.
-Graph DropDeadCode(const Graph& graph);
+Graph DropDeadCode(Graph graph);
 
 }  // namespace meshwork
