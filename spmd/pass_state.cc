@@ -101,19 +101,27 @@ std::optional<Graph> PassState::Propagated(Graph& graph) {
   return Shown(propagated_.graph);
 }
 
+std::optional<Graph> PassState::Placed(const Graph& graph) {
+  if (!short_.has_value()) propagated_.graph = graph;
+  Insert();
+  return ShownPlaced();
+}
+
+void PassState::Insert() {
+  inserted_ = InsertRelayouts(propagated_.graph, options_.topology,
+                              Replication(pinned_, options_.replication_budget));
+}
+
 std::optional<Graph> PassState::WithKeptWeights() {
+  const Replication replication(pinned_, options_.replication_budget);
+  const bool may_choose = !options_.deterministic && Runs("choose_layouts");
+  if (may_choose && !RefusesWeights(inserted_.refused, replication)) return std::nullopt;
   const std::vector<std::string> kept =
       KeepWeights(pinned_, propagated_, options_.topology, options_.replication_budget);
   Append(stated_, kept);
   if (kept.empty()) return std::nullopt;
   has_decided_ = true;
-  return Shown(propagated_.graph);
-}
-
-std::optional<Graph> PassState::Placed(const Graph& graph) {
-  if (!short_.has_value()) propagated_.graph = graph;
-  inserted_ = InsertRelayouts(propagated_.graph, options_.topology,
-                              Replication(pinned_, options_.replication_budget));
+  Insert();
   return ShownPlaced();
 }
 

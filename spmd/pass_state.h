@@ -73,8 +73,9 @@ class PassState {
   // Of a short program, keeps the whole one until its layers are laid out.
   std::optional<Graph> Propagated(Graph& graph);
 
-  std::optional<Graph> WithKeptWeights();
   std::optional<Graph> Placed(const Graph& graph);
+  // Where a weight would be gathered that must not be; what else costs less is found by choose_layouts.
+  std::optional<Graph> WithKeptWeights();
   std::optional<Graph> WithChosenLayouts();
   // The whole program, as the short one is laid out; by itself, if that does not fit together.
   Graph WithAllLayers();
@@ -108,6 +109,9 @@ class PassState {
 
   // All layers looked at, as if there had been no short program.
   Graph LaidOutByItself();
+
+  // Relayouts into what is propagated.
+  void Insert();
 
   // What a pass has laid out, as the program goes on; of a short one, only to be looked at.
   std::optional<Graph> Shown(const Graph& laid_out) const;

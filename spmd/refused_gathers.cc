@@ -149,6 +149,11 @@ class Explainer {
 
 }  // namespace
 
+bool RefusesWeights(const std::vector<RefusedGather>& refused, const Replication& replication) {
+  return std::any_of(refused.begin(), refused.end(),
+                     [&](const RefusedGather& gather) { return replication.IsBoundWeight(gather.value); });
+}
+
 absl::Status ReplicationError(const Graph& global, const std::vector<RefusedGather>& refused,
                               const Topology& topology, int64_t budget) {
   const auto bytes = [&](const RefusedGather& gather) { return global.value(gather.value).type.bytes(); };
