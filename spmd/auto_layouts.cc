@@ -196,10 +196,13 @@ class LayoutFinder {
         (found.has_value() && (found->is_optimal || !best.has_value() || found->cost < best->cost * kBetter));
     if (!is_known) keep(Descend(single, price, Start(std::nullopt)));
     keep(std::move(found));
-    if (axes.size() > 2 && best.has_value()) {
+    // Each time among layouts that are near those found before.
+    for (size_t i = 0; axes.size() > 2 && best.has_value() && i < kMostSteps; ++i) {
       found = Descend({{AxisSet(axes)}}, price, &*best, &*best);
       known = Known(found);
+      const bool is_better = found.has_value() && found->cost < best->cost * kBetter;
       keep(std::move(found));
+      if (!is_better) break;
     }
     if (!best.has_value()) return best;
     const bool knows_all = known.of_all && known.cost * kLess <= best->cost;

@@ -184,7 +184,8 @@ class BoundedSearch {
     for (const auto& [of_state, state] : by_bound) {
       const double known = std::max(bound, of_state);
       if (IsDone(known)) break;
-      least = std::min(least, entries_ < end_of_branches_ ? BoundOfBranch(model, variable, state, known) : known);
+      least =
+          std::min(least, entries_ < end_of_branches_ ? BoundOfBranch(model, variable, state, known) : known);
     }
     return std::max(bound, std::min(least, cost_));
   }

@@ -18,7 +18,8 @@ struct Twins {
   std::vector<std::pair<int, int>> twins;  // and of which variable
 
   std::vector<int> Original(std::vector<int> assignment) const;
-  std::vector<int> Into(std::vector<int> original) const;
+  std::vector<int> Into(
+      std::vector<int> original) const;  // the sum may be larger where twins had different states
 };
 
 Twins JoinTwins(CostModel model);
@@ -36,7 +37,7 @@ class Shrunk {
   void Replace(CostModel model);
 
   // From an assignment of model() to one of the first model, whose sum is the same; and the other way, where the sum is
-  // no larger. REQUIRES for Into: !IsInfeasible().
+  // no larger, but for twins that had different states. REQUIRES for Into: !IsInfeasible().
   std::vector<int> Original(std::vector<int> assignment) const;
   std::vector<int> Into(std::vector<int> original) const;
 

@@ -76,6 +76,27 @@ TEST(WideProblemsTest, AGridWithStrongPreferencesIsProven) {
   EXPECT_LT(result.cost, kInf);
 }
 
+// Six variables that all meet, six times in a row: messages leave 2 % open, which branches close.
+TEST(WideProblemsTest, BranchesProveWhatMessagesLeaveOpen) {
+  for (unsigned seed : {2, 3}) {
+    std::mt19937 random(seed);
+    MinSum problem;
+    constexpr int kStates = 10, kMeet = 6, kTimes = 6;
+    const auto add = [&](std::vector<int> variables, unsigned most) {
+      std::vector<double> costs(variables.size() == 1 ? kStates : kStates * kStates);
+      for (double& cost : costs) cost = random() % most;
+      problem.AddTable(std::move(variables), std::move(costs));
+    };
+    for (int v = 0; v < kMeet * kTimes; ++v) {
+      problem.AddVariable(kStates);
+      add({v}, 400);
+      for (int u = v - v % kMeet; u < v; ++u) add({u, v}, 100);
+      if (v >= kMeet) add({v - kMeet, v}, 100);
+    }
+    EXPECT_TRUE(Minimize(problem, {.max_entries = 100'000'000}).is_optimal);
+  }
+}
+
 // The start of the search is used, and given back where nothing is better.
 TEST(WideProblemsTest, TheStartIsKeptIfItIsTheBest) {
   const MinSum problem = RandomGrid(9, 9, 3, 5);
