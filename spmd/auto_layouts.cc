@@ -200,7 +200,7 @@ class LayoutFinder {
     for (size_t i = 0; axes.size() > 2 && best.has_value() && i < kMostSteps; ++i) {
       found = Descend({{AxisSet(axes)}}, price, &*best, &*best);
       known = Known(found);
-      const bool is_better = found.has_value() && found->cost < best->cost * kBetter;
+      const bool is_better = found.has_value() && found->cost < best->cost * kLess;
       keep(std::move(found));
       if (!is_better) break;
     }
