@@ -12,23 +12,26 @@
 namespace meshwork {
 namespace {
 
-// What a round may take of all entries that there are: for message passing, for mini-buckets, and for each of two local
-// searches. What is left after the rounds is for one more search.
-constexpr double kForMessages = 0.2, kForBuckets = 0.02, kForSearch = 0.02;
+// What may be taken of all entries that there are: in a round by message passing, by mini-buckets, and by each of two local
+// searches; and by branches, of what is left after the rounds.
+constexpr double kForMessages = 0.1, kForBuckets = 0.01, kForSearch = 0.01, kForBranches = 0.9;
 
 // What one variable may take that is eliminated on the way.
 constexpr double kMaxJoint = 1'000'000, kForJoint = 0.01;
 
-// What an exact elimination may take, as long as rounds make it cheaper.
-constexpr double kForExact = 0.1;
+// What an exact elimination may take, as long as rounds make it cheaper, and in a branch.
+constexpr double kForExact = 0.1, kForExactBranch = 0.002;
 
 constexpr int kMaxRounds = 40;
 
+// Branches are looked at where the bound is at least this part of the least cost that is known: there would be too many.
+constexpr double kClose = 0.95;
+
 // Rounds are over where less than this part of the states is dropped.
-constexpr double kFewDropped = 0.001;
+constexpr double kFewDropped = 0.02;
 
 // Message passing ends where a few passes raise the bound by less than this part of the gap.
-constexpr double kSlow = 0.01;
+constexpr double kSlow = 0.001;
 constexpr int kPassesBetween = 5;
 
 class BoundedSearch {
@@ -41,33 +44,56 @@ class BoundedSearch {
   }
 
   BoundedResult Run() {
-    Shrunk now(model_, std::min(kMaxJoint, kForJoint * max_entries_));
-    entries_ += now.entries();
-    for (int round = 0; round < kMaxRounds && !TryExact(now, kForExact * max_entries_); ++round) {
-      Reparametrization messages(now.model(), order_);
-      PassMessages(messages);
-      Search(FromBuckets(messages.Model(), now), now, kForSearch * max_entries_);
-      Search(now.Into(best_), now, kForSearch * max_entries_);
-      if (IsDone() || entries_ >= max_entries_ || !DropDear(messages, now)) break;
+    Shrunk all(model_, MaxJoint());
+    entries_ += all.entries();
+    path_ = {&all};
+    double bound = Rounds(all, 0, kForExact * max_entries_);
+    if (!IsDone(bound) && TryExact(all, max_entries_)) bound = cost_;
+    if (!IsDone(bound) && bound >= kClose * cost_) {
+      end_of_branches_ = entries_ + kForBranches * (max_entries_ - entries_);
+      bound = BoundOfBranches(all, bound);
     }
-    if (!IsDone() && !TryExact(now, max_entries_)) Search(now.Into(best_), now, max_entries_ - entries_);
-    return {std::move(best_), std::min(bound_, cost_)};
+    if (!IsDone(bound)) Search(all.Into(best_), all, bound, max_entries_ - entries_);
+    return {std::move(best_), std::min(bound, cost_)};
   }
 
  private:
-  bool IsDone() const { return cost_ <= bound_ * kEqual; }
+  double MaxJoint() const { return std::min(kMaxJoint, kForJoint * max_entries_); }
 
-  // Where states were dropped because all that has them costs more than the best, no bound is above that.
-  void RaiseBound(double bound) { bound_ = std::max(bound_, std::min(bound, cost_)); }
+  bool IsDone(double bound) const { return cost_ <= bound * kEqual; }
 
   void Consider(std::vector<int> assignment) {
+    for (size_t i = path_.size(); i-- > 0;) assignment = path_[i]->Original(std::move(assignment));
     const double cost = SumOf(model_, assignment);
     if (cost >= cost_) return;
     cost_ = cost;
     best_ = std::move(assignment);
   }
 
-  void PassMessages(Reparametrization& messages) {
+  // The best assignment, as far as `path_` ends in a part that has it.
+  std::vector<int> BestInPart() const {
+    std::vector<int> best = best_;
+    for (const Shrunk* part : path_) best = part->Into(std::move(best));
+    return best;
+  }
+
+  // Makes `part`, the last of `path_`, smaller. A bound of what is in it, if that is more than the one that is known; where
+  // states were dropped because all that has them costs more than the best, no bound is above that.
+  double Rounds(Shrunk& part, double bound, double max_exact) {
+    for (int round = 0; round < kMaxRounds; ++round) {
+      if (TryExact(part, max_exact)) return cost_;
+      Reparametrization messages(part.model(), order_);
+      bound = std::max(bound, std::min(PassMessages(messages), cost_));
+      if (path_.size() == 1) {
+        Search(FromBuckets(messages.Model(), bound), part, bound, kForSearch * max_entries_);
+        Search(BestInPart(), part, bound, kForSearch * max_entries_);
+      }
+      if (IsDone(bound) || entries_ >= max_entries_ || !DropDear(messages, part)) break;
+    }
+    return bound;
+  }
+
+  double PassMessages(Reparametrization& messages) {
     double left = std::min(max_entries_ * kForMessages, max_entries_ - entries_);
     const auto pass = [&] {
       messages.Pass();
@@ -76,16 +102,16 @@ class BoundedSearch {
     };
     double bound = messages.Bound();
     bool is_worth_it = true;
-    while (is_worth_it && left >= messages.EntriesPerPass()) {
+    while (is_worth_it && !IsDone(bound) && left >= messages.EntriesPerPass()) {
       for (int i = 0; i < kPassesBetween && left >= messages.EntriesPerPass(); ++i) pass();
       const double before = std::exchange(bound, messages.Bound());
       is_worth_it = bound - before > kSlow * (cost_ < kNever ? std::max(0.0, cost_ - bound) : bound);
     }
-    RaiseBound(bound);
+    return bound;
   }
 
-  // A bound, and the assignment that comes with it.
-  std::vector<int> FromBuckets(CostModel model, const Shrunk& now) {
+  // An assignment, and the bound that comes with it, if that is more.
+  std::vector<int> FromBuckets(CostModel model, double& bound) {
     double joint = max_entries_ * kForBuckets, entries = 0;
     std::vector<int> order;
     for (;; joint /= 4) {
@@ -94,20 +120,19 @@ class BoundedSearch {
       if (joint <= 1 || entries <= max_entries_ * kForBuckets) break;
     }
     entries_ += entries;
-    const Eliminated eliminated = Eliminate(std::move(model), order, joint);
-    RaiseBound(eliminated.bound);
-    std::vector<int> assignment = eliminated.assignment;
-    Consider(now.Original(assignment));
-    return assignment;
+    Eliminated eliminated = Eliminate(std::move(model), order, joint);
+    bound = std::max(bound, std::min(eliminated.bound, cost_));
+    Consider(eliminated.assignment);
+    return std::move(eliminated.assignment);
   }
 
-  void Search(std::vector<int> assignment, const Shrunk& now, double max_entries) {
-    Improve(now.model(), bound_ * kEqual, max_entries, assignment, entries_);
-    Consider(now.Original(assignment));
+  void Search(std::vector<int> assignment, const Shrunk& part, double bound, double max_entries) {
+    Improve(part.model(), bound * kEqual, max_entries, assignment, entries_);
+    Consider(std::move(assignment));
   }
 
   // Drops states of which all assignments cost more than the best one. False if there are few.
-  bool DropDear(const Reparametrization& messages, Shrunk& now) {
+  bool DropDear(const Reparametrization& messages, Shrunk& part) {
     if (cost_ == kNever) return false;
     CostModel left = messages.Model();
     const std::vector<std::vector<double>> bounds = messages.BoundPerState();
@@ -120,30 +145,72 @@ class BoundedSearch {
       dropped += static_cast<size_t>(never);
       if (never > 0) left.tables.push_back(std::move(may_be));
     }
-    if (static_cast<double>(dropped) <= kFewDropped * static_cast<double>(states)) return false;
-    const double before = now.entries();
-    now.Replace(std::move(left));
-    entries_ += now.entries() - before;
-    return true;
+    const double before = part.entries();
+    part.Replace(std::move(left));
+    entries_ += part.entries() - before;
+    return static_cast<double>(dropped) > kFewDropped * static_cast<double>(states);
   }
 
   // Eliminates what is left, if that takes no more entries.
-  bool TryExact(const Shrunk& now, double max_entries) {
-    if (!now.IsInfeasible()) {
-      const double most = std::min(max_entries, max_entries_ - entries_);
-      const EliminationOrder order = FindOrder(now.model(), most);
-      if (order.entries > most) return false;
-      Consider(now.Original(Eliminate(now.model(), order.order).assignment));
-    }
-    bound_ = cost_;
+  bool TryExact(const Shrunk& part, double max_entries) {
+    if (part.IsInfeasible()) return true;
+    const double most = std::min({max_entries, max_entries_ - entries_, kMostExact});
+    const EliminationOrder order = FindOrder(part.model(), most);
+    if (order.entries > most) return false;
+    entries_ += order.entries;
+    Consider(Eliminate(part.model(), order.order).assignment);
     return true;
+  }
+
+  // Fixes a variable of `part`, the last of `path_`, to each of its states: messages then bound what is near it better. Of
+  // all variables the one whose state in the best assignment has the largest bound: it is where messages and the best
+  // assignment disagree most. The least bound of the branches, or `bound`, which is known, if that is more.
+  double BoundOfBranches(const Shrunk& part, double bound) {
+    Reparametrization messages(part.model(), order_);
+    PassMessages(messages);
+    const std::vector<std::vector<double>> bounds = messages.BoundPerState();
+    const std::vector<int> best = BestInPart();
+    size_t variable = 0;
+    for (size_t v = 0; v < best.size(); ++v)
+      if (bounds[v].size() > 1 &&
+          (bounds[variable].size() == 1 || bounds[v][best[v]] > bounds[variable][best[variable]]))
+        variable = v;
+    if (bounds[variable].size() == 1) return bound;
+    std::vector<std::pair<double, size_t>> by_bound;
+    for (size_t s = 0; s < bounds[variable].size(); ++s) by_bound.emplace_back(bounds[variable][s], s);
+    std::sort(by_bound.begin(), by_bound.end());
+    const CostModel model = messages.Model();
+    double least = cost_;
+    for (const auto& [of_state, state] : by_bound) {
+      const double known = std::max(bound, of_state);
+      if (IsDone(known)) break;
+      least =
+          std::min(least, entries_ < end_of_branches_ ? BoundOfBranch(model, variable, state, known) : known);
+    }
+    return std::max(bound, std::min(least, cost_));
+  }
+
+  double BoundOfBranch(CostModel model, size_t variable, size_t state, double bound) {
+    CostTable may_be{{static_cast<int>(variable)},
+                     std::vector<double>(static_cast<size_t>(model.states[variable]), kNever)};
+    may_be.costs[state] = 0;
+    model.tables.push_back(std::move(may_be));
+    Shrunk part({model.states, {}}, MaxJoint());
+    part.Replace(std::move(model));
+    entries_ += part.entries();
+    path_.push_back(&part);
+    bound = Rounds(part, bound, kForExactBranch * max_entries_);
+    if (!IsDone(bound)) bound = BoundOfBranches(part, bound);
+    path_.pop_back();
+    return bound;
   }
 
   const CostModel& model_;
   const double max_entries_;
   const std::vector<int>& order_;
-  double entries_ = 0, bound_ = 0, cost_ = kNever;
+  double entries_ = 0, end_of_branches_ = 0, cost_ = kNever;
   std::vector<int> best_;
+  std::vector<const Shrunk*> path_;  // the parts that are looked at: all, some of it, some of that
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
 // For problems that cannot be eliminated exactly: in rounds, an assignment by local search and a bound by message passing and
 // mini-buckets. States that the two show to be too dear are dropped, and what can be eliminated at little cost is
 // (shrink.h), so that each round sees a smaller problem. Where so little is left that it can be eliminated, the result is
-// exact. Internal.
+// exact. Where rounds drop few states, and the bound is close, a variable is fixed to each of its states, and each of these
+// branches is bounded by further rounds ("branch and bound": Land and Doig, Econometrica 28, 1960). Internal.
 #pragma once
 
 #include <vector>

@@ -13,6 +13,9 @@
 
 namespace meshwork {
 
+// Problems that take more entries are not eliminated as a whole, whatever a search may take: it holds up to 8 bytes per entry.
+constexpr double kMostExact = 6e9;
+
 struct Eliminated {
   double bound = 0;  // no assignment has a smaller sum, up to rounding
   std::vector<int>

@@ -74,8 +74,9 @@ MinSumResult Minimize(const MinSum& problem, const MinSumOptions& options) {
   }
   const auto max_entries = static_cast<double>(options.max_entries);
   constexpr double kFewSteps = 4e6;  // to eliminate them takes no longer than to find another order
-  const EliminationOrder order = FindOrder(reduced.model, max_entries, kFewSteps);
-  const bool is_exact = order.entries <= max_entries;
+  const double most = std::min(max_entries, kMostExact);
+  const EliminationOrder order = FindOrder(reduced.model, most, kFewSteps);
+  const bool is_exact = order.entries <= most;
   std::vector<int> found;
   if (is_exact) {
     found = reduced.Original(Eliminate(std::move(reduced.model), order.order).assignment);

@@ -1,6 +1,7 @@
 #include "meshwork/search/shrink.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace meshwork {
@@ -10,6 +11,61 @@ namespace {
 constexpr double kMaxMade = 1000;
 
 }  // namespace
+
+std::vector<int> Twins::Original(std::vector<int> assignment) const {
+  for (const auto& [twin, of] : twins) assignment[twin] = assignment[of];
+  return assignment;
+}
+
+std::vector<int> Twins::Into(std::vector<int> original) const {
+  for (const auto& [twin, of] : twins) original[twin] = 0;
+  return original;
+}
+
+Twins JoinTwins(CostModel model) {
+  TableKinds kinds;
+  std::vector<int> kind_of;
+  for (const CostTable& table : model.tables) kind_of.push_back(kinds.NumberOf(table, model.states));
+  const std::vector<std::vector<int>> of = TablesOf(model);
+  // By its states, and per table of a variable: the number, and the variables, itself as -1.
+  std::map<std::vector<int>, std::vector<int>> alike;
+  for (size_t v = 0; v < of.size(); ++v) {
+    std::vector<std::vector<int>> tables;
+    for (int t : of[v]) {
+      std::vector<int>& key = tables.emplace_back(std::vector{kind_of[t]});
+      for (int u : model.tables[t].variables) key.push_back(u == static_cast<int>(v) ? -1 : u);
+    }
+    std::sort(tables.begin(), tables.end());
+    std::vector<int> key = {model.states[v]};
+    for (const std::vector<int>& table : tables) key.insert(key.end(), table.begin(), table.end());
+    if (!tables.empty()) alike[key].push_back(static_cast<int>(v));
+  }
+  Twins result;
+  std::vector<bool> is_gone(model.tables.size(), false);
+  for (const auto& [key, variables] : alike) {
+    for (size_t i = 1; i < variables.size(); ++i) {
+      result.twins.emplace_back(variables[i], variables[0]);
+      model.states[variables[i]] = 1;
+      for (int t : of[variables[i]]) is_gone[t] = true;
+    }
+    if (variables.size() > 1)
+      for (int t : of[variables[0]])
+        for (double& cost : model.tables[t].costs) cost *= static_cast<double>(variables.size());
+  }
+  result.model.states = std::move(model.states);
+  for (size_t t = 0; t < is_gone.size(); ++t)
+    if (!is_gone[t]) result.model.tables.push_back(std::move(model.tables[t]));
+  return result;
+}
+
+Shrunk::Shrunk(CostModel model, double max_joint) : max_joint_(max_joint), model_(std::move(model)) {
+  Condense();
+  Twins twins = JoinTwins(std::move(model_));
+  model_ = std::move(twins.model);
+  if (twins.twins.empty()) return;
+  steps_.push_back(std::move(twins));
+  Condense();
+}
 
 void Shrunk::Reduce(CostModel model) {
   Reduced reduced = meshwork::Reduce(std::move(model));

@@ -11,10 +11,23 @@
 
 namespace meshwork {
 
+// Variables whose tables are equal, with the same other variables, have equal best states: all but the first of them are
+// left out, as the weights of layers that run as one are, and the tables of that one count as often as there are some.
+struct Twins {
+  CostModel model;                         // twins have one state, and no table
+  std::vector<std::pair<int, int>> twins;  // and of which variable
+
+  std::vector<int> Original(std::vector<int> assignment) const;
+  std::vector<int> Into(
+      std::vector<int> original) const;  // the sum may be larger where twins had different states
+};
+
+Twins JoinTwins(CostModel model);
+
 class Shrunk {
  public:
   // model: as Reduce leaves it. max_joint: combinations that the elimination of a variable may take on the way.
-  Shrunk(CostModel model, double max_joint) : max_joint_(max_joint), model_(std::move(model)) { Condense(); }
+  Shrunk(CostModel model, double max_joint);
 
   const CostModel& model() const { return model_; }  // as Reduce leaves it
   bool IsInfeasible() const { return is_infeasible_; }
@@ -24,7 +37,7 @@ class Shrunk {
   void Replace(CostModel model);
 
   // From an assignment of model() to one of the first model, whose sum is the same; and the other way, where the sum is
-  // no larger. REQUIRES for Into: !IsInfeasible().
+  // no larger, but for twins that had different states. REQUIRES for Into: !IsInfeasible().
   std::vector<int> Original(std::vector<int> assignment) const;
   std::vector<int> Into(std::vector<int> original) const;
 
@@ -36,7 +49,7 @@ class Shrunk {
   double entries_ = 0;
   CostModel model_;
   bool is_infeasible_ = false;
-  std::vector<std::variant<Reduced, Condensed>> steps_;  // without their models
+  std::vector<std::variant<Reduced, Condensed, Twins>> steps_;  // without their models
 };
 
 }  // namespace meshwork

@@ -33,7 +33,7 @@ constexpr double kHeldByte = 1e-3;
 // What a search may take (SolveOptions).
 constexpr size_t kMostTableEntries = 60'000'000;
 // Of two axes, which are all that a mesh has most often; of more; and of some of the axes, to start from.
-constexpr int64_t kMostEntries = 6'000'000'000, kMostEntriesOfMany = 2'000'000'000,
+constexpr int64_t kMostEntries = 6'000'000'000, kMostEntriesOfMany = 80'000'000'000,
                   kMostEntriesOfPart = 500'000'000;
 constexpr size_t kMostThorough = 3;   // axes of a mesh on which OpenAxes::is_thorough holds
 constexpr double kBetter = 1 - 1e-4;  // what is not less by this factor is not worth another search
@@ -197,10 +197,13 @@ class LayoutFinder {
         (found.has_value() && (found->is_optimal || !best.has_value() || found->cost < best->cost * kBetter));
     if (!is_known) keep(Descend(single, price, Start(std::nullopt)));
     keep(std::move(found));
-    if (axes.size() > 2 && best.has_value()) {
+    // Each time among layouts that are near those found before.
+    for (size_t i = 0; axes.size() > 2 && best.has_value() && i < kMostSteps; ++i) {
       found = Descend({{AxisSet(axes)}}, price, &*best, &*best);
       known = Known(found);
+      const bool is_better = found.has_value() && found->cost < best->cost * kLess;
       keep(std::move(found));
+      if (!is_better) break;
     }
     if (!best.has_value()) return best;
     const bool knows_all = known.of_all && known.cost * kLess <= best->cost;

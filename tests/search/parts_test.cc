@@ -253,6 +253,36 @@ TEST(CondenseTest, KeepsTheLeastSumForAllStatesOfWhatIsLeft) {
   EXPECT_GT(num_left, 500);
 }
 
+// A variable's copies, which have copies of its tables, are left out, and their best states are its own.
+TEST(TwinsTest, CopiesOfAVariableAreLeftOut) {
+  std::mt19937 random(11);
+  for (int trial = 0; trial < 300; ++trial) {
+    const MinSum once = RandomProblem(random, {.max_variables = 4, .max_states = 3});
+    CostModel model = ModelOf(once);
+    const int copied = static_cast<int>(random() % model.states.size());
+    const int copies = 1 + static_cast<int>(random() % 3);
+    for (int i = 0; i < copies; ++i) {
+      model.states.push_back(model.states[copied]);
+      for (const CostTable& table : once.tables()) {
+        CostTable copy = table;
+        std::replace(copy.variables.begin(), copy.variables.end(), copied,
+                     static_cast<int>(model.states.size()) - 1);
+        if (copy.variables != table.variables) model.tables.push_back(copy);
+      }
+    }
+    const Twins joined = JoinTwins(model);
+    const bool has_tables = !TablesOf(model)[copied].empty();
+    EXPECT_GE(std::ssize(joined.twins), has_tables ? copies : 0);
+    ForEachAssignment(joined.model.states, [&](const std::vector<int>& assignment) {
+      const double sum = SumOf(joined.model, assignment),
+                   original = SumOf(model, joined.Original(assignment));
+      EXPECT_TRUE(sum == original || std::abs(sum - original) <= kSlack * sum) << trial;
+    });
+    const double least = LeastCost(ProblemOf(model)), left = LeastCost(ProblemOf(joined.model));
+    EXPECT_TRUE(least == left || std::abs(least - left) <= kSlack * least) << trial;
+  }
+}
+
 TEST(ShrunkTest, LeadsBackToTheFirstModel) {
   std::mt19937 random(5);
   int num_replaced = 0;

@@ -17,7 +17,9 @@ TEST(WideProblemsTest, TheLeastCostIsBetweenBoundAndCost) {
   std::mt19937 random(1);
   int num_found = 0, num_proven = 0, num_possible = 0, num_started = 0;
   for (int trial = 0; trial < 2000; ++trial) {
-    const MinSum problem = RandomProblem(random, {.max_variables = 8, .max_tables = 14});
+    MinSum problem = RandomProblem(random, {.max_variables = 8, .max_tables = 14});
+    // Bounds are near the least cost then, so that branches are looked at.
+    if (trial % 2 == 0) problem.AddTable({}, {100});
     const double least = LeastCost(problem);
     MinSumOptions options{.max_entries = 1 << (random() % 12)};
     if (random() % 2 == 0) options.start = RandomAssignment(random, problem);
@@ -72,6 +74,27 @@ TEST(WideProblemsTest, AGridWithStrongPreferencesIsProven) {
   const MinSumResult result = Minimize(problem);
   EXPECT_TRUE(result.is_optimal);
   EXPECT_LT(result.cost, kInf);
+}
+
+// Six variables that all meet, six times in a row: messages leave 2 % open, which branches close.
+TEST(WideProblemsTest, BranchesProveWhatMessagesLeaveOpen) {
+  for (unsigned seed : {2, 3}) {
+    std::mt19937 random(seed);
+    MinSum problem;
+    constexpr int kStates = 10, kMeet = 6, kTimes = 6;
+    const auto add = [&](std::vector<int> variables, unsigned most) {
+      std::vector<double> costs(variables.size() == 1 ? kStates : kStates * kStates);
+      for (double& cost : costs) cost = random() % most;
+      problem.AddTable(std::move(variables), std::move(costs));
+    };
+    for (int v = 0; v < kMeet * kTimes; ++v) {
+      problem.AddVariable(kStates);
+      add({v}, 400);
+      for (int u = v - v % kMeet; u < v; ++u) add({u, v}, 100);
+      if (v >= kMeet) add({v - kMeet, v}, 100);
+    }
+    EXPECT_TRUE(Minimize(problem, {.max_entries = 100'000'000}).is_optimal);
+  }
 }
 
 // The start of the search is used, and given back where nothing is better.
