@@ -99,8 +99,8 @@ std::vector<ModelByHand> WholeModels() {
   models.push_back({"dlrm_of_two_axes", "x=4,y=2", [](bool pinned) {
                       return Dlrm("x=4,y=2", {"x", "y"}, 32, pinned);
                     }});
-  models.push_back({"dlrm_of_three_axes", "x=4,y=4,z=2", [](bool pinned) {
-                      return Dlrm("x=4,y=4,z=2", {"x", "y", "z"}, 32, pinned);
+  models.push_back({"dlrm_of_three_axes", "x=16,y=16,z=4", [](bool pinned) {
+                      return Dlrm("x=16,y=16,z=4", {"x", "y", "z"}, 32, pinned);
                     }});
   // Wide layers: blocks by heads and units, and what lies between them by tokens (Korthikanti et al., arXiv
   // 2205.05198). Hosts that are far apart take the sequences.
