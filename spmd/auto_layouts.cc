@@ -33,7 +33,7 @@ constexpr double kHeldByte = 1e-3;
 // What a search may take (SolveOptions).
 constexpr size_t kMostTableEntries = 60'000'000;
 // Of two axes, which are all that a mesh has most often; of more; and of some of the axes, to start from.
-constexpr int64_t kMostEntries = 6'000'000'000, kMostEntriesOfMany = 80'000'000'000,
+constexpr int64_t kMostEntries = 20'000'000'000, kMostEntriesOfMany = 80'000'000'000,
                   kMostEntriesOfPart = 500'000'000;
 constexpr size_t kMostThorough = 3;   // axes of a mesh on which OpenAxes::is_thorough holds
 constexpr double kBetter = 1 - 1e-4;  // what is not less by this factor is not worth another search
