@@ -241,10 +241,13 @@ Kernel MaxKernel(const Pool& pool) {
                           const T* x = from + seen.row * channels + c;
                           for (int64_t i = 0; i < n; ++i) {
                             const auto value = static_cast<Compute<T>>(x[i]);
-                            // Without branches, so that it vectorises.
-                            const bool wins = (value > most[i]) | ((value != value) & (most[i] == most[i]));
-                            most[i] = wins ? value : most[i];
-                            taps[i] = wins ? seen.tap : taps[i];
+                            const Compute<T> best = most[i];
+                            // More, or the first NaN. Of one condition for two values compilers make a branch, which
+                            // does not vectorise.
+                            const bool wins = !(value <= best) & (best == best);
+                            const int32_t mask = -static_cast<int32_t>(wins);
+                            most[i] = wins ? value : best;
+                            taps[i] = (seen.tap & mask) | (taps[i] & ~mask);
                           }
                         }
                         T* to = out + row * channels + c;
