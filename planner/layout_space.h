@@ -1,5 +1,5 @@
 // LayoutSpace lists the layouts that each value of a program could have, and the ways in which each op could
-// run on them: what the planner chooses from (choose_layouts.h).
+// run on them: what the planner chooses from (spmd/choose_layouts.h).
 //
 //   %h = matmul %x, %w      %x: {x,_}, pinned      %x: {x,_}     %h: {x,_} {_,x} {_,_} {_,_ | sum:x}
 //   %b = add %h, %g         %g: {x}, pinned        add runs on {x,_} with %g whole, on {_,x}, …

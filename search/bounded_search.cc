@@ -24,8 +24,10 @@ constexpr double kForExact = 0.1, kForExactBranch = 0.002;
 
 constexpr int kMaxRounds = 40;
 
-// Branches are looked at where the bound is at least this part of the least cost that is known: there would be too many.
+// Branches are looked at where the bound is at least this part of the least cost that is known: there would be too many
+// otherwise; and as deep, as each level holds its tables.
 constexpr double kClose = 0.95;
+constexpr size_t kMostDeep = 24;
 
 // Rounds are over where less than this part of the states is dropped.
 constexpr double kFewDropped = 0.02;
@@ -53,7 +55,7 @@ class BoundedSearch {
       end_of_branches_ = entries_ + kForBranches * (max_entries_ - entries_);
       bound = BoundOfBranches(all, bound);
     }
-    if (!IsDone(bound)) Search(all.Into(best_), all, bound, max_entries_ - entries_);
+    if (!IsDone(bound)) Search(BestInPart(), all, bound, max_entries_ - entries_);
     return {std::move(best_), std::min(bound, cost_)};
   }
 
@@ -70,7 +72,8 @@ class BoundedSearch {
     best_ = std::move(assignment);
   }
 
-  // The best assignment, as far as `path_` ends in a part that has it.
+  // The best assignment, in the part where `path_` ends; of what was dropped there, something that costs no more or may not
+  // be.
   std::vector<int> BestInPart() const {
     std::vector<int> best = best_;
     for (const Shrunk* part : path_) best = part->Into(std::move(best));
@@ -78,19 +81,21 @@ class BoundedSearch {
   }
 
   // Makes `part`, the last of `path_`, smaller. A bound of what is in it, if that is more than the one that is known; where
-  // states were dropped because all that has them costs more than the best, no bound is above that.
+  // states were dropped because all that has them costs more than the best, no bound is above that. If nothing is left of it,
+  // that is the bound.
   double Rounds(Shrunk& part, double bound, double max_exact) {
     for (int round = 0; round < kMaxRounds; ++round) {
       if (TryExact(part, max_exact)) return cost_;
       Reparametrization messages(part.model(), order_);
       bound = std::max(bound, std::min(PassMessages(messages), cost_));
       if (path_.size() == 1) {
-        Search(FromBuckets(messages.Model(), bound), part, bound, kForSearch * max_entries_);
+        std::vector<int> found = FromBuckets(messages.Model(), bound);
+        Search(std::move(found), part, bound, kForSearch * max_entries_);
         Search(BestInPart(), part, bound, kForSearch * max_entries_);
       }
       if (IsDone(bound) || entries_ >= max_entries_ || !DropDear(messages, part)) break;
     }
-    return bound;
+    return part.IsInfeasible() ? cost_ : bound;
   }
 
   double PassMessages(Reparametrization& messages) {
@@ -141,7 +146,7 @@ class BoundedSearch {
       CostTable may_be{{static_cast<int>(v)}, {}};
       for (double bound : bounds[v]) may_be.costs.push_back(bound > cost_ * kEqual ? kNever : 0);
       const auto never = std::count(may_be.costs.begin(), may_be.costs.end(), kNever);
-      states += may_be.costs.size();
+      if (may_be.costs.size() > 1) states += may_be.costs.size();
       dropped += static_cast<size_t>(never);
       if (never > 0) left.tables.push_back(std::move(may_be));
     }
@@ -184,6 +189,7 @@ class BoundedSearch {
     for (const auto& [of_state, state] : by_bound) {
       const double known = std::max(bound, of_state);
       if (IsDone(known)) break;
+      entries_ += messages.EntriesPerPass();  // to copy and reduce the tables
       least =
           std::min(least, entries_ < end_of_branches_ ? BoundOfBranch(model, variable, state, known) : known);
     }
@@ -195,12 +201,12 @@ class BoundedSearch {
                      std::vector<double>(static_cast<size_t>(model.states[variable]), kNever)};
     may_be.costs[state] = 0;
     model.tables.push_back(std::move(may_be));
-    Shrunk part({model.states, {}}, MaxJoint());
+    Shrunk part(MaxJoint());
     part.Replace(std::move(model));
     entries_ += part.entries();
     path_.push_back(&part);
     bound = Rounds(part, bound, kForExactBranch * max_entries_);
-    if (!IsDone(bound)) bound = BoundOfBranches(part, bound);
+    if (!IsDone(bound) && path_.size() < kMostDeep) bound = BoundOfBranches(part, bound);
     path_.pop_back();
     return bound;
   }

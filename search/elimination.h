@@ -13,8 +13,8 @@
 
 namespace meshwork {
 
-// Problems that take more entries are not eliminated as a whole, whatever a search may take: it holds up to 8 bytes per entry.
-constexpr double kMostExact = 6e9;
+// Entries that one elimination may take, whatever a search may: until it ends, it holds a number for every few of them.
+constexpr double kMostExact = 2e9;
 
 struct Eliminated {
   double bound = 0;  // no assignment has a smaller sum, up to rounding

@@ -72,7 +72,7 @@ class LocalSearch {
         max_joint_ *= kGrowth;
       }
       const EliminationOrder order = NextOrder();
-      if (entries_ + order.entries > end_) break;
+      if (entries_ + order.entries > end_ || order.entries > kMostExact) break;
       for (int v : order.fixed) ++times_fixed_[v];
       std::vector<int> next = Step(order, assignment);
       const double next_sum = SumOf(model_, next);

@@ -24,16 +24,18 @@ std::vector<int> Twins::Into(std::vector<int> original) const {
 
 Twins JoinTwins(CostModel model) {
   TableKinds kinds;
-  std::vector<int> kind_of;
-  for (const CostTable& table : model.tables) kind_of.push_back(kinds.NumberOf(table, model.states));
   const std::vector<std::vector<int>> of = TablesOf(model);
-  // By its states, and per table of a variable: the number, and the variables, itself as -1.
+  // By its states, and per table of a variable: a number that equal tables have, the variable first, and the others.
   std::map<std::vector<int>, std::vector<int>> alike;
   for (size_t v = 0; v < of.size(); ++v) {
     std::vector<std::vector<int>> tables;
     for (int t : of[v]) {
-      std::vector<int>& key = tables.emplace_back(std::vector{kind_of[t]});
-      for (int u : model.tables[t].variables) key.push_back(u == static_cast<int>(v) ? -1 : u);
+      std::vector<int> order = model.tables[t].variables;
+      std::iter_swap(order.begin(), std::find(order.begin(), order.end(), static_cast<int>(v)));
+      std::sort(std::next(order.begin()), order.end());
+      const CostTable seen = Reordered(model.tables[t], order, model.states);
+      tables.emplace_back(std::vector{kinds.NumberOf(seen, model.states)})
+          .insert(tables.back().end(), std::next(order.begin()), order.end());
     }
     std::sort(tables.begin(), tables.end());
     std::vector<int> key = {model.states[v]};
@@ -60,6 +62,7 @@ Twins JoinTwins(CostModel model) {
 
 Shrunk::Shrunk(CostModel model, double max_joint) : max_joint_(max_joint), model_(std::move(model)) {
   Condense();
+  if (is_infeasible_) return;
   Twins twins = JoinTwins(std::move(model_));
   model_ = std::move(twins.model);
   if (twins.twins.empty()) return;

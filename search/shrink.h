@@ -28,6 +28,8 @@ class Shrunk {
  public:
   // model: as Reduce leaves it. max_joint: combinations that the elimination of a variable may take on the way.
   Shrunk(CostModel model, double max_joint);
+  // Of the model that Replace is called with first.
+  explicit Shrunk(double max_joint) : max_joint_(max_joint) {}
 
   const CostModel& model() const { return model_; }  // as Reduce leaves it
   bool IsInfeasible() const { return is_infeasible_; }
@@ -45,7 +47,7 @@ class Shrunk {
   void Reduce(CostModel model);
   void Condense();
 
-  const double max_joint_;
+  double max_joint_;
   double entries_ = 0;
   CostModel model_;
   bool is_infeasible_ = false;

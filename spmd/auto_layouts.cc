@@ -32,9 +32,10 @@ constexpr size_t kMostSteps = 3;  // times each set of axes
 constexpr double kHeldByte = 1e-3;
 // What a search may take (SolveOptions).
 constexpr size_t kMostTableEntries = 60'000'000;
-// Of two axes, which are all that a mesh has most often; of more; and of some of the axes, to start from.
+// Of two axes, which are all that a mesh has most often; of more; of these at the second price of what is held and later
+// ones, as there may be many; and of some of the axes, to start from.
 constexpr int64_t kMostEntries = 20'000'000'000, kMostEntriesOfMany = 80'000'000'000,
-                  kMostEntriesOfPart = 500'000'000;
+                  kMostEntriesLater = 4'000'000'000, kMostEntriesOfPart = 500'000'000;
 constexpr size_t kMostThorough = 3;   // axes of a mesh on which OpenAxes::is_thorough holds
 constexpr double kBetter = 1 - 1e-4;  // what is not less by this factor is not worth another search
 
@@ -196,14 +197,23 @@ class LayoutFinder {
         is_single ||
         (found.has_value() && (found->is_optimal || !best.has_value() || found->cost < best->cost * kBetter));
     if (!is_known) keep(Descend(single, price, Start(std::nullopt)));
+    if (axes.size() > 2) known = Known(std::nullopt);
+    // All axes at once, from the best that was found so, and from that of pairs: each time among layouts that are near
+    // those found before.
+    std::vector<SolvedLayouts> starts;
+    for (const std::optional<SolvedLayouts>* start : {&best, &found})
+      if (axes.size() > 2 && start->has_value()) starts.push_back(**start);
     keep(std::move(found));
-    // Each time among layouts that are near those found before.
-    for (size_t i = 0; axes.size() > 2 && best.has_value() && i < kMostSteps; ++i) {
-      found = Descend({{AxisSet(axes)}}, price, &*best, &*best);
-      known = Known(found);
-      const bool is_better = found.has_value() && found->cost < best->cost * kLess;
-      keep(std::move(found));
-      if (!is_better) break;
+    for (SolvedLayouts& at : starts) {
+      for (size_t i = 0; i < kMostSteps; ++i) {
+        std::optional<SolvedLayouts> next = Descend({{AxisSet(axes)}}, price, &at, &at);
+        if (!next.has_value()) break;
+        if (next->cost * kLess <= best->cost) known = Known(next);
+        const bool is_better = next->cost < at.cost * kLess;
+        if (is_better) at = *next;
+        keep(std::move(next));
+        if (!is_better) break;
+      }
     }
     if (!best.has_value()) return best;
     const bool knows_all = known.of_all && known.cost * kLess <= best->cost;
@@ -267,6 +277,7 @@ class LayoutFinder {
   int64_t MostEntries(const Opening& open) const {
     const AxisList axes = AxesThatCut(graph_.mesh());
     if (axes.size() > 2 && (!open.joined.empty() || open.axes.ToList() != axes)) return kMostEntriesOfPart;
+    if (last_.has_value()) return kMostEntriesLater;
     return axes.size() > 2 ? kMostEntriesOfMany : kMostEntries;
   }
 

@@ -5,7 +5,7 @@
 //                             FindLayouts(graph, {.memory_budget = int64_t{16} << 30, .topology = topology}));
 //   Compile(found[0].graph, {.topology = topology})     // the fastest, with its pins
 //
-// The search is SolveLayouts (solve_layouts.h) with arguments open. What devices hold has a price there, in seconds per
+// The search is SolveLayouts (planner/solve_layouts.h) with arguments open. What devices hold has a price there, in seconds per
 // byte: with a higher one weights and their state are laid out over more devices, and gathered for each op that reads
 // them (ZeRO stage 3). A few prices are tried; each result is compiled, and what does not fit is dropped, unless Compile can
 // plan it again so that it fits, and it is then faster than what fits as it is: a value that is computed again for a late

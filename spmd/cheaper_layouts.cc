@@ -207,7 +207,7 @@ class Trials {
     return TrialResult{then.cost, WorkOf(program->body), std::move(then.collectives)};
   }
 
-  // Per candidate, how much more the planner says that the step takes (solve_layouts.h). Nothing where it does not know the
+  // Per candidate, how much more the planner says that the step takes (planner/solve_layouts.h). Nothing where it does not know the
   // program. counts_collectives: where times are not known, bytes count first, and then collectives.
   std::optional<std::vector<double>> MoreSeconds(const std::vector<Candidate>& candidates,
                                                  bool counts_collectives) const {

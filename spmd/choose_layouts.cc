@@ -204,7 +204,9 @@ std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& pro
                                            const Topology& topology, const Replication& replication,
                                            int64_t memory_budget, bool is_short) {
   // Of a weight that must not be gathered the user is asked, rather than given a dearer program.
-  if (RefusesWeights(now.refused, replication)) return std::nullopt;
+  if (std::any_of(now.refused.begin(), now.refused.end(),
+                  [&](const RefusedGather& gather) { return replication.IsBoundWeight(gather.value); }))
+    return std::nullopt;
   if (!MaySolveLayouts(pinned, loops)) return std::nullopt;
   // What moves nothing costs least.
   if (now.moved.empty() && now.refused.empty()) return std::nullopt;

@@ -1,5 +1,5 @@
 // ChooseLayouts looks for layouts of the values that nobody has pinned, and for ways to run the ops, with which a
-// step costs less than with those that Propagate guessed (solve_layouts.h).
+// step costs less than with those that Propagate guessed (planner/solve_layouts.h).
 //
 // What SolveLayouts finds is kept if the program made from it sends less than the one that there is, or gathers nothing
 // that is refused where that one does.

@@ -1,6 +1,5 @@
 #include "meshwork/spmd/gather_in_program.h"
 
-#include "fmt/format.h"
 #include "meshwork/planner/cut.h"
 
 namespace meshwork {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/control/loops.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/planner/kept_values.h"

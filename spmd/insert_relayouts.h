@@ -1,6 +1,6 @@
 // InsertRelayouts makes every op's operands meet its rule.
 //
-// It puts `relayout` nodes where a value has another layout than an op reads or a user wants (choose_cuts.h
+// It puts `relayout` nodes where a value has another layout than an op reads or a user wants (planner/choose_cuts.h
 // says how each op runs). A sharded letter that is reduced leaves the result *partial*. A partial value
 // passes through linear ops as long as every reader can take it and it does not grow (unless it meets a sum
 // that is owed anyway), and is summed where an op needs the whole. So a sum of sums is one sum, and a
@@ -42,7 +42,7 @@ InsertedRelayouts InsertRelayouts(const Graph& graph, const Topology& topology,
 // As above; ops run as `choices` say (see ChooseCuts).
 InsertedRelayouts InsertRelayouts(const Graph& graph, const Topology& topology,
                                   const Replication& replication, std::vector<std::optional<Choice>> choices);
-// As above; the layouts of `graph` and of `choices` say what values owe, too (layout_space.h).
+// As above; the layouts of `graph` and of `choices` say what values owe, too (planner/layout_space.h).
 InsertedRelayouts InsertOwing(const Graph& graph, const Topology& topology, const Replication& replication,
                               std::vector<std::optional<Choice>> choices);
 

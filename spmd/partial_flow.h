@@ -1,4 +1,4 @@
-// Which values of a program stay partial, and over which axes, if each op runs as chosen (choose_cuts.h).
+// Which values of a program stay partial, and over which axes, if each op runs as chosen (planner/choose_cuts.h).
 //
 //   %p = matmul %a, %b     owes sum:x; %r = mul %p, %half owes it, too; tanh %r needs the whole
 //

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/ir/regions.h"
+#include "meshwork/planner/solve_layouts.h"
 #include "meshwork/spmd/carry_summaries.h"
 #include "meshwork/spmd/cut_mesh.h"
 #include "meshwork/spmd/keep_weights.h"
@@ -112,10 +112,14 @@ void PassState::Insert() {
                               Replication(pinned_, options_.replication_budget));
 }
 
+bool PassState::ChoosesLayouts() const {
+  const auto pass = std::find_if(passes_.begin(), passes_.end(),
+                                 [](const Pass& each) { return each.name == "choose_layouts"; });
+  return Runs(*pass) && MaySolveLayouts(pinned_, loops_);
+}
+
 std::optional<Graph> PassState::WithKeptWeights() {
-  const Replication replication(pinned_, options_.replication_budget);
-  const bool may_choose = !options_.deterministic && Runs("choose_layouts");
-  if (may_choose && !RefusesWeights(inserted_.refused, replication)) return std::nullopt;
+  if (inserted_.refused.empty() && ChoosesLayouts()) return std::nullopt;
   const std::vector<std::string> kept =
       KeepWeights(pinned_, propagated_, options_.topology, options_.replication_budget);
   Append(stated_, kept);

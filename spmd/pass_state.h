@@ -3,7 +3,6 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,7 +73,7 @@ class PassState {
   std::optional<Graph> Propagated(Graph& graph);
 
   std::optional<Graph> Placed(const Graph& graph);
-  // Where a weight would be gathered that must not be; what else costs less is found by choose_layouts.
+  // Where a gather is refused, or choose_layouts does not look for what costs less.
   std::optional<Graph> WithKeptWeights();
   std::optional<Graph> WithChosenLayouts();
   // The whole program, as the short one is laid out; by itself, if that does not fit together.
@@ -109,6 +108,9 @@ class PassState {
 
   // All layers looked at, as if there had been no short program.
   Graph LaidOutByItself();
+
+  // Whether choose_layouts runs, and knows all of the program.
+  bool ChoosesLayouts() const;
 
   // Relayouts into what is propagated.
   void Insert();

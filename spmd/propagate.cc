@@ -76,7 +76,7 @@ class Propagator {
   // as others want it, for the small one is moved cheaply.
   enum class Ops { kOfOneSize, kElementwise, kAll };
 
-  // Ops have one rule that are alike, as those of layers which repeat.
+  // Ops that are alike, as those of layers which repeat, share one rule.
   int RuleNumberOf(const Node& node) {
     uint64_t hash = MixedHash(reinterpret_cast<uintptr_t>(node.row), HashOf(node.attrs));
     for (ValueId id : node.operands)

@@ -49,8 +49,6 @@ class Explainer {
                        layout.ToString(), lines.empty() ? "" : fmt::format(" ({})", lines));
   }
 
-  // ---- Why.
-
   std::string Why() const {
     if (at_.gather().node < 0)
       return fmt::format("The variable is kept as {}", at_.LayoutOf(at_.gather().variable).ToString());
@@ -148,11 +146,6 @@ class Explainer {
 };
 
 }  // namespace
-
-bool RefusesWeights(const std::vector<RefusedGather>& refused, const Replication& replication) {
-  return std::any_of(refused.begin(), refused.end(),
-                     [&](const RefusedGather& gather) { return replication.IsBoundWeight(gather.value); });
-}
 
 absl::Status ReplicationError(const Graph& global, const std::vector<RefusedGather>& refused,
                               const Topology& topology, int64_t budget) {

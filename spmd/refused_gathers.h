@@ -7,7 +7,6 @@
 #include "absl/status/status.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/mesh/topology.h"
-#include "meshwork/planner/replication.h"
 
 namespace meshwork {
 
@@ -18,9 +17,6 @@ struct RefusedGather {
   int node = -1;                // the op that needs or gives the value; -1: an update
   ValueId variable = kNoValue;  // of an update: the variable that is to hold the value
 };
-
-// Whether a weight is among them.
-bool RefusesWeights(const std::vector<RefusedGather>& refused, const Replication& replication);
 
 // The error for the user: the largest of `refused`, the layouts in conflict with their lines, and the layout
 // that avoids the gather with the fewest bytes on the wire, found by trying. `global`: before Propagate.

@@ -155,6 +155,17 @@ bool HasNode(const Graph& graph, bool (*is_it)(const Node&)) {
   });
 }
 
+// Nothing if it has none; bodies stay as they are.
+std::optional<Graph> WithoutDeadCode(const Graph& program) {
+  const std::vector<bool> live = LiveValues(program);
+  const auto is_live = [&](const Node& node) { return live[node.results[0]]; };
+  if (std::all_of(program.nodes().begin(), program.nodes().end(), is_live)) return std::nullopt;
+  Rewriter rewriter(program);
+  for (const Node& node : program.nodes())
+    if (is_live(node)) rewriter.Copy(node);
+  return std::move(rewriter).Finish();
+}
+
 }  // namespace
 
 Graph FoldSizes(Graph graph, std::vector<ValueId>* to) {
@@ -209,21 +220,6 @@ std::vector<bool> LiveValues(const Graph& graph) {
   }
   return live;
 }
-
-namespace {
-
-// Nothing if it has none; bodies stay as they are.
-std::optional<Graph> WithoutDeadCode(const Graph& program) {
-  const std::vector<bool> live = LiveValues(program);
-  const auto is_live = [&](const Node& node) { return live[node.results[0]]; };
-  if (std::all_of(program.nodes().begin(), program.nodes().end(), is_live)) return std::nullopt;
-  Rewriter rewriter(program);
-  for (const Node& node : program.nodes())
-    if (is_live(node)) rewriter.Copy(node);
-  return std::move(rewriter).Finish();
-}
-
-}  // namespace
 
 Graph DropDeadCode(Graph graph) {
   if (std::any_of(graph.nodes().begin(), graph.nodes().end(), IsControl))

@@ -88,8 +88,7 @@ Explanation ExplainAll(const Graph& global, const Program& program, const Compil
 absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global, CompileOptions options) {
   std::string propagated;
   options.dump = [&](std::string_view pass, const Graph& graph) {
-    const bool lays_out = pass == "propagate" || pass == "keep_weights";
-    if (lays_out && emit == "propagated") propagated = PrintGraph(graph);
+    if (pass == "propagate" && emit == "propagated") propagated = PrintGraph(graph);
   };
   MESHWORK_ASSIGN_OR_RETURN(const Program program, CompileWithin(global, options));
   if (emit == "global") return PrintGraph(WithShardedState(global, program));

@@ -25,7 +25,7 @@ constexpr const char* kStep = "global_step";
 // The program without updates, and without what only they need.
 Graph Computed(Graph graph) {
   graph.ClearUpdates();
-  return DropDeadCode(graph);
+  return DropDeadCode(std::move(graph));
 }
 
 // What the program does with its arguments, as text.

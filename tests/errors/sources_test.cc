@@ -21,8 +21,9 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr std::string_view kRooms[] = {
-    "base", "mesh",    "layout",  "ir",    "kernels", "ops",      "control",          "plan",     "verify",
-    "spmd", "runtime", "storage", "check", "train",   "strategy", "parameter_server", "simulate", "report"};
+    "base",     "mesh",    "layout", "ir",      "kernels", "ops",   "control", "plan",     "verify",
+    "search",   "planner", "spmd",   "runtime", "storage", "check", "train",   "strategy", "parameter_server",
+    "simulate", "report"};
 
 std::string ReadAll(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

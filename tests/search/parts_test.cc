@@ -267,7 +267,10 @@ TEST(TwinsTest, CopiesOfAVariableAreLeftOut) {
         CostTable copy = table;
         std::replace(copy.variables.begin(), copy.variables.end(), copied,
                      static_cast<int>(model.states.size()) - 1);
-        if (copy.variables != table.variables) model.tables.push_back(copy);
+        if (copy.variables == table.variables) continue;
+        std::vector<int> order = copy.variables;
+        std::sort(order.begin(), order.end());  // as Reduce leaves it
+        model.tables.push_back(Reordered(copy, order, model.states));
       }
     }
     const Twins joined = JoinTwins(model);
@@ -290,7 +293,12 @@ TEST(ShrunkTest, LeadsBackToTheFirstModel) {
     const MinSum problem = RandomProblem(random, {.max_variables = 30, .max_states = 4, .max_tables = 80});
     const Reduced reduced = Reduce(ModelOf(problem));
     if (reduced.IsInfeasible()) continue;
-    Shrunk now(reduced.model, 1 << (random() % 6));
+    const double max_joint = 1 << (random() % 6);
+    Shrunk now(reduced.model, max_joint);
+    if (trial % 2 == 1) {
+      now = Shrunk(max_joint);  // as of a branch
+      now.Replace(reduced.model);
+    }
     for (int times = 0; times < 2 && !now.IsInfeasible(); ++times) {
       const std::vector<int> start = RandomAssignment(random, ProblemOf(reduced.model));
       const double sum = SumOf(reduced.model, start);
