@@ -26,7 +26,7 @@ Twins JoinTwins(CostModel model) {
   TableKinds kinds;
   std::vector<int> kind_of;
   for (const CostTable& table : model.tables) kind_of.push_back(kinds.NumberOf(table, model.states));
-  const std::vector<std::vector<int>> of = TablesOf(model);
+  const TablesOfEach of = TablesOf(model);
   // By its states, and per table of a variable: the number, and the variables, itself as -1.
   std::map<std::vector<int>, std::vector<int>> alike;
   for (size_t v = 0; v < of.size(); ++v) {
@@ -48,9 +48,12 @@ Twins JoinTwins(CostModel model) {
       model.states[variables[i]] = 1;
       for (int t : of[variables[i]]) is_gone[t] = true;
     }
-    if (variables.size() > 1)
-      for (int t : of[variables[0]])
-        for (double& cost : model.tables[t].costs) cost *= static_cast<double>(variables.size());
+    if (variables.size() == 1) continue;
+    for (int t : of[variables[0]]) {
+      std::vector<double> costs = model.tables[t].costs.list();
+      for (double& cost : costs) cost *= static_cast<double>(variables.size());
+      model.tables[t].costs = std::move(costs);
+    }
   }
   result.model.states = std::move(model.states);
   for (size_t t = 0; t < is_gone.size(); ++t)
