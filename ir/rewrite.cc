@@ -4,9 +4,10 @@
 
 namespace meshwork {
 
-Rewriter::Rewriter(const Graph& from) : from_(from), to_(from.mesh()), map_(from.values().size(), kNoValue) {
+Rewriter::Rewriter(const Graph& from, size_t more)
+    : from_(from), to_(from.mesh()), map_(from.values().size(), kNoValue) {
   to_.name = from.name;
-  to_.Reserve(from.nodes().size());
+  to_.Reserve(from.nodes().size() + more);
   for (const Argument& argument : from.arguments())
     map_[argument.value] =
         to_.AddArgument(from.value(argument.value), argument.is_variable, argument.initializer);

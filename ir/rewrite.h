@@ -20,7 +20,8 @@ namespace meshwork {
 // A copy of a graph in the making.
 class Rewriter {
  public:
-  explicit Rewriter(const Graph& from);
+  // more: about how many nodes it gets that `from` has not, so that its list of nodes need not grow.
+  explicit Rewriter(const Graph& from, size_t more = 0);
 
   Graph& to() { return to_; }
   // REQUIRES: the value's definition has been copied, or Set.

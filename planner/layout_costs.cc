@@ -78,14 +78,14 @@ double LayoutCosts::Whole(ValueId id, int left, int before, const Node& node) {
 }
 
 template <typename Make>
-std::vector<double> LayoutCosts::Known(int n, size_t i, ValueId id, double times, Make&& make) {
+CostList LayoutCosts::Known(int n, size_t i, ValueId id, double times, Make&& make) {
   if (replication_.MayRefuse(id)) return make();
   auto [known, is_new] = known_.try_emplace({space_.modes_id(n), static_cast<int>(i), held_.kind(id), times});
   if (is_new) known->second = make();
   return known->second;
 }
 
-std::vector<double> LayoutCosts::Reads(int n, size_t i, ValueId id, double times) {
+CostList LayoutCosts::Reads(int n, size_t i, ValueId id, double times) {
   return Known(n, i, id, times, [&] {
     const OpModes& modes = space_.modes(n);
     const bool may_refuse = nodes_[n].row->name != "relayout" && replication_.MayRefuse(id);
@@ -106,7 +106,7 @@ std::vector<double> LayoutCosts::Reads(int n, size_t i, ValueId id, double times
   });
 }
 
-std::vector<double> LayoutCosts::Leaves(int n, size_t r, ValueId id) {
+CostList LayoutCosts::Leaves(int n, size_t r, ValueId id) {
   const Node& node = nodes_[n];
   return Known(n, node.operands.size() + r, id, counts_.runs[n], [&] {
     const OpModes& modes = space_.modes(n);

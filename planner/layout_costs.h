@@ -14,6 +14,7 @@
 #include "meshwork/planner/held_values.h"
 #include "meshwork/planner/layout_space.h"
 #include "meshwork/planner/replication.h"
+#include "meshwork/search/min_sum.h"
 
 namespace meshwork {
 
@@ -30,9 +31,9 @@ class LayoutCosts {
   double refused_seconds() const { return refused_seconds_; }
 
   // [states of the value, ways to run the op], of its operand `i`. What enters a body is moved before the loop.
-  std::vector<double> Reads(int n, size_t i, ValueId id, double times);
+  CostList Reads(int n, size_t i, ValueId id, double times);
   // [ways to run the op, states of the value], of its result `r`.
-  std::vector<double> Leaves(int n, size_t r, ValueId id);
+  CostList Leaves(int n, size_t r, ValueId id);
   // [ways to run the op]. may_compute_more: a product may run on fewer devices than in the first way.
   std::vector<double> Arithmetic(int n, bool may_compute_more) const;
   // [states of the argument]: to make its second form, and to have the whole of it on every device though it lay in blocks,
@@ -62,7 +63,7 @@ class LayoutCosts {
   double Whole(ValueId id, int left, int before, const Node& node);
   // As made before for an op that is alike: of the op's tensor `i`.
   template <typename Make>
-  std::vector<double> Known(int n, size_t i, ValueId id, double times, Make&& make);
+  CostList Known(int n, size_t i, ValueId id, double times, Make&& make);
 
   const Graph& pinned_;
   const FoldedNodes& nodes_;
@@ -73,7 +74,7 @@ class LayoutCosts {
   const HeldValues& held_;
   double refused_seconds_;
   // By what costs depend on: the ways to run the op, its tensor, the states of the value, how often.
-  std::map<std::tuple<int, int, int, double>, std::vector<double>> known_;
+  std::map<std::tuple<int, int, int, double>, CostList> known_;
 };
 
 }  // namespace meshwork

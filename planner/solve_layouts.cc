@@ -109,7 +109,7 @@ class LayoutSolver {
     return states > 1 ? Variable{problem_.AddVariable(static_cast<int>(states))} : Variable{};
   }
   // costs: [states of a, states of b].
-  void AddTable(Variable a, Variable b, std::vector<double> costs) {
+  void AddTable(Variable a, Variable b, CostList costs) {
     std::vector<int> variables;
     if (a.index >= 0) variables.push_back(a.index);
     if (b.index >= 0) variables.push_back(b.index);

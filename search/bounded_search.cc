@@ -143,12 +143,12 @@ class BoundedSearch {
     const std::vector<std::vector<double>> bounds = messages.BoundPerState();
     size_t states = 0, dropped = 0;
     for (size_t v = 0; v < bounds.size(); ++v) {
-      CostTable may_be{{static_cast<int>(v)}, {}};
-      for (double bound : bounds[v]) may_be.costs.push_back(bound > cost_ * kEqual ? kNever : 0);
-      const auto never = std::count(may_be.costs.begin(), may_be.costs.end(), kNever);
-      if (may_be.costs.size() > 1) states += may_be.costs.size();
+      std::vector<double> may_be;
+      for (double bound : bounds[v]) may_be.push_back(bound > cost_ * kEqual ? kNever : 0);
+      const auto never = std::count(may_be.begin(), may_be.end(), kNever);
+      if (may_be.size() > 1) states += may_be.size();
       dropped += static_cast<size_t>(never);
-      if (never > 0) left.tables.push_back(std::move(may_be));
+      if (never > 0) left.tables.push_back({{static_cast<int>(v)}, std::move(may_be)});
     }
     const double before = part.entries();
     part.Replace(std::move(left));
@@ -197,10 +197,9 @@ class BoundedSearch {
   }
 
   double BoundOfBranch(CostModel model, size_t variable, size_t state, double bound) {
-    CostTable may_be{{static_cast<int>(variable)},
-                     std::vector<double>(static_cast<size_t>(model.states[variable]), kNever)};
-    may_be.costs[state] = 0;
-    model.tables.push_back(std::move(may_be));
+    std::vector<double> may_be(static_cast<size_t>(model.states[variable]), kNever);
+    may_be[state] = 0;
+    model.tables.push_back({{static_cast<int>(variable)}, std::move(may_be)});
     Shrunk part(MaxJoint());
     part.Replace(std::move(model));
     entries_ += part.entries();

@@ -66,10 +66,10 @@ class Condenser {
     for (int t : of_[v]) of_v.push_back(&tables()[t]);
     CostTable least = MinOut(v, of_v, result_.model.states);
     Condensed::Step step{v, {}};
-    const std::vector<int> removed = std::move(of_[v]);
+    const auto removed = std::move(of_[v]);
     for (int t : removed) {
       for (int u : tables()[t].variables)
-        if (u != v) std::erase(of_[u], t);
+        if (u != v) of_[u].erase(std::find(of_[u].begin(), of_[u].end(), t));
       step.tables.push_back(std::move(tables()[t]));
       gone_[t] = true;
     }
@@ -88,8 +88,8 @@ class Condenser {
 
   const double max_joint_, max_made_;
   Condensed result_;
-  std::vector<std::vector<int>> of_;  // the tables of a variable
-  std::vector<bool> gone_;            // per table
+  TablesOfEach of_;         // the tables of a variable
+  std::vector<bool> gone_;  // per table
   std::vector<int> version_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
 };

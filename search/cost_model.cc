@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
-
 namespace meshwork {
 double Combinations(std::span<const int> variables, std::span<const int> states) {
   double product = 1;
@@ -62,25 +60,18 @@ uint64_t HashOf(std::span<const double> costs, std::span<const int> sizes) {
 
 int TableKinds::NumberOf(const CostTable& table, std::span<const int> states) {
   std::vector<int> sizes = SizesOf(table, states);
-  const int known = Find(table.costs, sizes);
-  return known >= 0 ? known : Add(table.costs, std::move(sizes));
+  const auto [seen, is_new] = seen_.try_emplace(&table.costs.list(), Seen{table.costs, -1});
+  int& number = seen->second.number;
+  if (is_new || kinds_[number].sizes != sizes) number = NumberOf(table.costs, std::move(sizes));
+  return number;
 }
 
-int TableKinds::NumberOf(std::vector<double>&& costs, std::vector<int> sizes) {
-  const int known = Find(costs, sizes);
-  return known >= 0 ? known : Add(std::move(costs), std::move(sizes));
-}
-
-int TableKinds::Find(const std::vector<double>& costs, const std::vector<int>& sizes) {
-  same_ = &of_hash_[HashOf(costs, sizes)];
-  for (int number : *same_)
-    if (kinds_[number].costs == costs && kinds_[number].sizes == sizes) return number;
-  return -1;
-}
-
-int TableKinds::Add(std::vector<double> costs, std::vector<int> sizes) {
-  same_->push_back(size());
-  kinds_.push_back({std::move(costs), std::move(sizes)});
+int TableKinds::NumberOf(const CostList& costs, std::vector<int> sizes) {
+  std::vector<int>& same = of_hash_[HashOf(costs.list(), sizes)];
+  for (int number : same)
+    if (kinds_[number].costs.list() == costs.list() && kinds_[number].sizes == sizes) return number;
+  same.push_back(size());
+  kinds_.push_back({costs, std::move(sizes)});
   return size() - 1;
 }
 
@@ -97,21 +88,17 @@ double SumOf(const CostModel& model, std::span<const int> assignment) {
   return sum;
 }
 
-std::vector<std::vector<int>> TablesOf(const CostModel& model) {
-  std::vector<int> counts(model.states.size(), 0);
-  for (const CostTable& table : model.tables)
-    for (int v : table.variables) ++counts[v];
-  std::vector<std::vector<int>> tables(model.states.size());
-  for (size_t v = 0; v < counts.size(); ++v) tables[v].reserve(static_cast<size_t>(counts[v]));
+CostTable Reordered(const CostTable& table, std::vector<int> order, std::span<const int> states) {
+  std::vector<double> costs(table.costs.size(), 0);
+  AddBroadcast(table, order, states, costs);
+  return {std::move(order), std::move(costs)};
+}
+
+TablesOfEach TablesOf(const CostModel& model) {
+  TablesOfEach tables(model.states.size());
   for (size_t t = 0; t < model.tables.size(); ++t)
     for (int v : model.tables[t].variables) tables[v].push_back(static_cast<int>(t));
   return tables;
-}
-
-CostTable Reordered(const CostTable& table, std::vector<int> order, std::span<const int> states) {
-  CostTable reordered{std::move(order), std::vector<double>(table.costs.size(), 0)};
-  AddBroadcast(table, reordered.variables, states, reordered.costs);
-  return reordered;
 }
 
 AroundVariable Around(std::span<const int> sizes, size_t position) {

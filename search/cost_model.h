@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "meshwork/search/min_sum.h"
 
 namespace meshwork {
@@ -43,11 +44,12 @@ double EntryOf(const CostTable& table, std::span<const int> states, std::span<co
 
 double SumOf(const CostModel& model, std::span<const int> assignment);
 
-// Per variable: the indices of the tables that have it.
-std::vector<std::vector<int>> TablesOf(const CostModel& model);
-
 // `table` with its variables in another order.
 CostTable Reordered(const CostTable& table, std::vector<int> order, std::span<const int> states);
+
+// Per variable: the indices of the tables that have it, which are few most often.
+using TablesOfEach = std::vector<absl::InlinedVector<int, 4>>;
+TablesOfEach TablesOf(const CostModel& model);
 
 // The states of each variable of a table.
 std::vector<int> SizesOf(const CostTable& table, std::span<const int> states);
@@ -58,23 +60,25 @@ uint64_t HashOf(std::span<const double> costs, std::span<const int> sizes);
 class TableKinds {
  public:
   struct Kind {
-    std::vector<double> costs;
+    CostList costs;
     std::vector<int> sizes;
   };
 
   int NumberOf(const CostTable& table, std::span<const int> states);
-  int NumberOf(std::vector<double>&& costs, std::vector<int> sizes);
+  int NumberOf(const CostList& costs, std::vector<int> sizes);
   const Kind& operator[](int number) const { return kinds_[number]; }
   int size() const { return static_cast<int>(kinds_.size()); }
 
  private:
-  // -1 where none is equal. Add: what Find has just looked for.
-  int Find(const std::vector<double>& costs, const std::vector<int>& sizes);
-  int Add(std::vector<double> costs, std::vector<int> sizes);
-
   std::vector<Kind> kinds_;
   std::unordered_map<uint64_t, std::vector<int>> of_hash_;
-  std::vector<int>* same_ = nullptr;  // of the hash of what Find looked for
+  // A list of a table, held so that no other one takes its place in memory, and the number of the last table that had it.
+  struct Seen {
+    CostList list;
+    int number;
+  };
+  std::unordered_map<const std::vector<double>*, Seen>
+      seen_;  // what shares a list is found without reading it
 };
 
 // How the entries of a table lie around one of its variables: [before, states, after].

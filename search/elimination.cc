@@ -97,17 +97,8 @@ class Buckets {
 class LeastSums {
  public:
   explicit LeastSums(CostModel& model) : model_(model) {
-    std::unordered_map<uint64_t, std::vector<int>> of_hash;
-    for (const CostTable& table : model.tables) {
-      const std::vector<int> sizes = SizesOf(table, model.states);
-      std::vector<int>& same = of_hash[HashOf(table.costs, sizes)];
-      const auto equal = std::find_if(same.begin(), same.end(), [&](int t) {
-        return model.tables[t].costs == table.costs && SizesOf(model.tables[t], model.states) == sizes;
-      });
-      const auto number = static_cast<int>(kinds_.size());
-      kinds_.push_back(equal == same.end() ? number : *equal);
-      if (equal == same.end()) same.push_back(number);
-    }
+    TableKinds kinds;
+    for (const CostTable& table : model.tables) kinds_.push_back(kinds.NumberOf(table, model.states));
   }
 
   // Adds the table of the least sum of `tables` over the states of `variable`.
@@ -152,7 +143,7 @@ class LeastSums {
   }
 
   CostModel& model_;
-  std::vector<int> kinds_;  // per table: the first one that is equal, or the sum of equal ones
+  std::vector<int> kinds_;  // per table: equal where they are, of sums the first that is equal
   std::unordered_map<std::vector<int>, Known, HashOfInts> known_;
   std::vector<int> variables_, key_;  // of the sum that is looked at
 };
@@ -174,6 +165,7 @@ int BestState(int variable, std::span<const CostTable* const> tables, std::span<
 }
 
 Eliminated Eliminate(CostModel model, std::span<const int> order, double max_joint) {
+  model.tables.reserve(model.tables.size() + order.size());
   Buckets buckets(model, order, max_joint);
   LeastSums sums(model);
   Eliminated result;

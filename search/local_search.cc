@@ -22,7 +22,7 @@ constexpr double kBetter = 1 - 1e-12;
 // The part of a table in which the variables that are fixed have their states.
 CostTable PartWithFixed(const CostTable& table, const std::vector<bool>& is_fixed,
                         const std::vector<int>& states, const std::vector<int>& assignment) {
-  CostTable part{{}, {}};
+  std::vector<int> left;  // variables
   size_t offset = 0, stride = 1;
   std::vector<size_t> strides, sizes;
   for (size_t p = table.variables.size(); p-- > 0;) {
@@ -30,20 +30,21 @@ CostTable PartWithFixed(const CostTable& table, const std::vector<bool>& is_fixe
     if (is_fixed[v]) {
       offset += stride * static_cast<size_t>(assignment[v]);
     } else {
-      part.variables.push_back(v);
+      left.push_back(v);
       strides.push_back(stride);
       sizes.push_back(static_cast<size_t>(states[v]));
     }
     stride *= static_cast<size_t>(states[v]);
   }
-  if (part.variables.size() == table.variables.size()) return table;
+  if (left.size() == table.variables.size()) return table;
   // The last variable is first in these lists.
   size_t size = 1;
   for (size_t s : sizes) size *= s;
-  part.costs.reserve(size);
+  std::vector<double> costs;
+  costs.reserve(size);
   std::vector<size_t> at(sizes.size(), 0);
   for (size_t i = 0; i < size; ++i) {
-    part.costs.push_back(table.costs[offset]);
+    costs.push_back(table.costs[offset]);
     for (size_t d = 0; d < at.size(); ++d) {
       offset += strides[d];
       if (++at[d] < sizes[d]) break;
@@ -51,8 +52,8 @@ CostTable PartWithFixed(const CostTable& table, const std::vector<bool>& is_fixe
       at[d] = 0;
     }
   }
-  std::reverse(part.variables.begin(), part.variables.end());
-  return part;
+  std::reverse(left.begin(), left.end());
+  return {std::move(left), std::move(costs)};
 }
 
 class LocalSearch {
@@ -127,8 +128,11 @@ CostModel WithFines(const CostModel& model, double& fine) {
     fine += high - low;
   }
   CostModel fined = model;
-  for (CostTable& table : fined.tables)
-    for (double& cost : table.costs) cost = cost == kNever ? fine : cost;
+  for (CostTable& table : fined.tables) {
+    std::vector<double> costs = table.costs.list();
+    std::replace(costs.begin(), costs.end(), kNever, fine);
+    table.costs = std::move(costs);
+  }
   return fined;
 }
 

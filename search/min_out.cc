@@ -50,9 +50,9 @@ class MinOutLoop {
   }
 
   CostTable Run() {
-    CostTable result{scope_, std::vector<double>(static_cast<size_t>(Combinations(scope_, states_)), kNever)};
+    std::vector<double> least(static_cast<size_t>(Combinations(scope_, states_)), kNever);
     std::vector<size_t> at(num_outer_, 0);
-    for (double *out = result.costs.data(), *end = out + result.costs.size(); out < end; out += block_) {
+    for (double *out = least.data(), *end = out + least.size(); out < end; out += block_) {
       MinOfBlock(out);
       for (size_t d = num_outer_; d-- > 0;) {
         const auto size = static_cast<size_t>(states_[scope_[d]]);
@@ -62,7 +62,7 @@ class MinOutLoop {
         at[d] = 0;
       }
     }
-    return result;
+    return {scope_, std::move(least)};
   }
 
  private:
@@ -132,9 +132,9 @@ class MinOutLoop {
       piece.table.variables.push_back(variable_);
       if (piece.has_block)
         piece.table.variables.insert(piece.table.variables.end(), Inner().begin(), Inner().end());
-      piece.table.costs.assign(static_cast<size_t>(Combinations(piece.table.variables, states_)), 0);
-      for (const CostTable* table : planned.tables)
-        AddBroadcast(*table, piece.table.variables, states_, piece.table.costs);
+      std::vector<double> sum(static_cast<size_t>(Combinations(piece.table.variables, states_)), 0);
+      for (const CostTable* table : planned.tables) AddBroadcast(*table, piece.table.variables, states_, sum);
+      piece.table.costs = std::move(sum);
       piece.strides.assign(num_outer_, 0);
       size_t stride = static_cast<size_t>(states_[variable_]) * (piece.has_block ? block_ : 1);
       for (size_t p = planned.outer.size(); p-- > 0;) {
@@ -233,11 +233,11 @@ std::optional<CostTable> MinOutOfFew(int variable, std::span<const CostTable* co
     }
   }
   const auto inner = static_cast<size_t>(states[variable]);
-  CostTable least{{scope.begin(), scope.begin() + (rank - 1)}, {}};
-  least.costs.reserve(combinations / inner);
+  std::vector<double> least;
+  least.reserve(combinations / inner);
   for (size_t i = 0; i < combinations; i += inner)
-    least.costs.push_back(*std::min_element(sums.begin() + i, sums.begin() + i + inner));
-  return least;
+    least.push_back(*std::min_element(sums.begin() + i, sums.begin() + i + inner));
+  return CostTable{{scope.begin(), scope.begin() + (rank - 1)}, std::move(least)};
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ int MinSum::AddVariable(int states) {
   return num_variables() - 1;
 }
 
-void MinSum::AddTable(std::vector<int> variables, std::vector<double> costs) {
+void MinSum::AddTable(std::vector<int> variables, CostList costs) {
   for (size_t i = 0; i < variables.size(); ++i) {
     MESHWORK_CHECK(variables[i] >= 0 && variables[i] < num_variables(), "there is no variable {}",
                    variables[i]);

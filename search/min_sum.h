@@ -20,15 +20,37 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace meshwork {
 
+// A list of costs that does not change. Copies share it, as the tables of layers that repeat do.
+class CostList {
+ public:
+  CostList() : CostList(std::vector<double>()) {}
+  CostList(std::vector<double> list)  // NOLINT: implicit
+      : list_(std::make_shared<const std::vector<double>>(std::move(list))) {}
+  CostList(std::initializer_list<double> list) : CostList(std::vector<double>(list)) {}
+
+  const std::vector<double>& list() const { return *list_; }
+  size_t size() const { return list_->size(); }
+  const double* data() const { return list_->data(); }
+  double operator[](size_t i) const { return (*list_)[i]; }
+  auto begin() const { return list_->begin(); }
+  auto end() const { return list_->end(); }
+
+ private:
+  std::shared_ptr<const std::vector<double>> list_;
+};
+
 // A cost for each combination of states of some variables: row-major, the last variable fastest.
 struct CostTable {
   std::vector<int> variables;  // distinct
-  std::vector<double> costs;
+  CostList costs;
 };
 
 // Tables over variables that are numbered from 0.
@@ -44,7 +66,7 @@ class MinSum {
 
   // costs: row-major over the states of `variables`, the last one fastest; each is finite and >= 0, or infinity where the
   // combination may not be. `variables` are distinct; without any, it is one constant.
-  void AddTable(std::vector<int> variables, std::vector<double> costs);
+  void AddTable(std::vector<int> variables, CostList costs);
 
   int num_variables() const { return static_cast<int>(model_.states.size()); }
   int states(int variable) const { return model_.states[variable]; }

@@ -35,8 +35,7 @@ class AllowedStates {
 
 // The entries of a table in which variables have states that they may have, in the order of these.
 CostTable EntriesIn(const CostTable& table, const AllowedStates& may, std::span<const int> states) {
-  CostTable part = table;
-  std::vector<double> costs;
+  std::vector<double> part = table.costs.list(), costs;
   size_t before = 1, after = table.costs.size();
   for (int v : table.variables) {
     const auto n = static_cast<size_t>(states[v]);
@@ -44,14 +43,14 @@ CostTable EntriesIn(const CostTable& table, const AllowedStates& may, std::span<
     costs.clear();
     for (size_t i = 0; i < before; ++i) {
       for (int s : may[v]) {
-        const double* row = part.costs.data() + (i * n + static_cast<size_t>(s)) * after;
+        const double* row = part.data() + (i * n + static_cast<size_t>(s)) * after;
         costs.insert(costs.end(), row, row + after);
       }
     }
-    part.costs.swap(costs);
+    part.swap(costs);
     before *= may[v].size();
   }
-  return part;
+  return {table.variables, std::move(part)};
 }
 
 // A problem of some of the variables of another one.
@@ -92,7 +91,7 @@ std::vector<double> LeastByState(CostModel model, int last, double max_entries) 
   std::vector<int> order = std::move(found.order);
   std::erase(order, last);
   if (EntriesToEliminate(model, order, kNever) > max_entries) return {};
-  std::vector<std::vector<int>> of = TablesOf(model);
+  TablesOfEach of = TablesOf(model);
   std::vector<bool> gone(model.tables.size(), false);
   for (int v : order) {
     std::vector<const CostTable*> tables;
@@ -170,16 +169,17 @@ std::vector<double> NearSums::MoreWith(std::span<const int> variables, const std
   const int which = part.AddVariable(static_cast<int>(changes.size()) + 1);  // 0: as usual
   for (int t : tables) part.AddTableOf(t);
   for (size_t i = 0; i < variables.size(); ++i) {
-    CostTable table{{which}, {}};
-    if (may[variables[i]].size() > 1) table.variables.push_back(part.IndexOf(variables[i]));
+    std::vector<int> scope = {which};
+    if (may[variables[i]].size() > 1) scope.push_back(part.IndexOf(variables[i]));
+    std::vector<double> costs;
     for (size_t c = 0; c <= changes.size(); ++c) {
       const auto add = [&](size_t of, size_t count) {
-        table.costs.insert(table.costs.end(), count, of == c ? 0 : kNever);
+        costs.insert(costs.end(), count, of == c ? 0 : kNever);
       };
       add(0, usual_[variables[i]].size());
       for (size_t of = 0; of < changes.size(); ++of) add(of + 1, changes[of][i].size());
     }
-    part.AddTable(std::move(table));
+    part.AddTable({std::move(scope), std::move(costs)});
   }
   std::vector<double> least = LeastByState(std::move(part.model()), which, max_entries);
   // Fewer, where there are fewer: what is next to a change is near at least.

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "meshwork/search/cost_model.h"
 #include "meshwork/search/min_sum.h"
 #include "meshwork/search/reduce.h"
 
@@ -40,7 +41,7 @@ class NearSums {
   Reduced reduced_;            // the problem without states that others always beat; what is held keeps all
   StateLists usual_;           // in states of reduced_
   std::vector<int> far_;       // per variable: the state that it has where it is far from a change
-  std::vector<std::vector<int>> tables_of_;  // per variable
+  TablesOfEach tables_of_;     // per variable
 };
 
 }  // namespace meshwork

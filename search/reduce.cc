@@ -37,13 +37,36 @@ class KnownTables {
   // compares: `most` is asked for, too.
   const StateFacts& FactsOf(int number, size_t position, bool compares) {
     StateFacts& facts = asked_[number].facts[position];
-    if (facts.least.empty()) facts.least = LeastPerState(costs(number), AroundOf(number, position));
-    if (compares && facts.most.empty()) facts.most = MostOf(costs(number), AroundOf(number, position));
+    const std::vector<double>& list = costs(number).list();
+    if (facts.least.empty()) facts.least = LeastPerState(list, AroundOf(number, position));
+    if (compares && facts.most.empty()) facts.most = MostOf(list, AroundOf(number, position));
     return facts;
   }
   // The largest amount of a finite entry.
   double LargestOf(int number) const { return asked_[number].largest; }
-  const std::vector<double>& costs(int number) const { return kinds_[number].costs; }
+  const CostList& costs(int number) const { return kinds_[number].costs; }
+
+  // The costs of the first table that is equal.
+  const CostList& Shared(const CostTable& table, std::span<const int> states) {
+    return costs(NumberOf(table, states));
+  }
+
+  // Of tables whose variables are all in `scope`.
+  CostList Sum(std::span<const int> scope, std::span<const CostTable* const> terms,
+               std::span<const int> states) {
+    key_.clear();
+    for (const CostTable* term : terms) {
+      key_.push_back(NumberOf(*term, states));
+      for (int v : term->variables)
+        key_.push_back(static_cast<int>(std::find(scope.begin(), scope.end(), v) - scope.begin()));
+    }
+    const auto [known, is_new] = sums_.try_emplace(key_);
+    if (!is_new) return known->second;
+    std::vector<double> sum(static_cast<size_t>(Combinations(scope, states)), 0);
+    for (const CostTable* term : terms) AddBroadcast(*term, scope, states, sum);
+    known->second = Shared({{scope.begin(), scope.end()}, std::move(sum)}, states);
+    return known->second;
+  }
 
   // The number of what is left without some states of the variable at `position`.
   int Without(int number, size_t position, const std::vector<bool>& drop) {
@@ -57,7 +80,7 @@ class KnownTables {
         if (!drop[s]) out = std::copy(row, row + around.after, out);
     std::vector<int> sizes = kinds_[number].sizes;
     sizes[position] = static_cast<int>(num_kept);
-    return Known(kinds_.NumberOf(std::move(left), std::move(sizes)));
+    return Known(kinds_.NumberOf(CostList(std::move(left)), std::move(sizes)));
   }
 
  private:
@@ -98,6 +121,9 @@ class KnownTables {
 
   TableKinds kinds_;
   std::vector<Asked> asked_;  // per kind
+  // By the kinds of the terms, and the places of their variables in the scope.
+  std::unordered_map<std::vector<int>, CostList, HashOfInts> sums_;
+  std::vector<int> key_;  // of the sum that is looked for
 };
 
 class Reducer {
@@ -110,10 +136,13 @@ class Reducer {
       std::iota(result_.kept.back().begin(), result_.kept.back().end(), 0);
     }
     for (CostTable& table : tables()) {
+      table.costs = known_.Shared(table, states());
       if (std::is_sorted(table.variables.begin(), table.variables.end())) continue;
       std::vector<int> order = table.variables;
       std::sort(order.begin(), order.end());
-      table = Reordered(table, std::move(order), states());
+      const CostTable* const term = &table;
+      table.costs = known_.Sum(order, {&term, 1}, states());
+      table.variables = std::move(order);
     }
   }
 
@@ -259,29 +288,34 @@ class Reducer {
     std::stable_sort(by_rank.begin(), by_rank.end(), [&](size_t a, size_t b) {
       return tables()[a].variables.size() < tables()[b].variables.size();
     });
-    const std::vector<std::vector<int>> of = TablesOf(result_.model);
+    const TablesOfEach of = TablesOf(result_.model);
     std::vector<bool> gone(tables().size(), false);
+    std::vector<std::vector<const CostTable*>> added(tables().size());  // to a table, once its turn has come
     bool forbids = false;
     double constant = 0;
     for (size_t t : by_rank) {
-      const CostTable& table = tables()[t];
+      CostTable& table = tables()[t];
+      if (!added[t].empty()) {
+        added[t].insert(added[t].begin(), &table);
+        table.costs = known_.Sum(table.variables, added[t], states());
+      }
       if (table.variables.empty()) {
         constant += table.costs[0];
         gone[t] = true;
         continue;
       }
-      const std::vector<int>* fewest = &of[table.variables[0]];
+      int rarest = table.variables[0];
       for (int v : table.variables)
-        if (of[v].size() < fewest->size()) fewest = &of[v];
-      for (int other : *fewest) {
-        CostTable& home = tables()[other];
+        if (of[v].size() < of[rarest].size()) rarest = v;
+      for (int other : of[rarest]) {
+        const CostTable& home = tables()[other];
         if (static_cast<size_t>(other) == t || gone[other] ||
             !std::includes(home.variables.begin(), home.variables.end(), table.variables.begin(),
                            table.variables.end()))
           continue;
         forbids |= table.variables.size() > 1 &&
                    std::find(table.costs.begin(), table.costs.end(), kNever) != table.costs.end();
-        AddBroadcast(table, home.variables, states(), home.costs);
+        added[other].push_back(&table);
         gone[t] = true;
         break;
       }
@@ -296,7 +330,7 @@ class Reducer {
 
   std::vector<bool> keeps_;  // per variable: all its states
   Reduced result_;
-  std::vector<std::vector<int>> of_;  // the tables of a variable
+  TablesOfEach of_;  // the tables of a variable
   KnownTables known_;
   std::vector<int> kinds_;  // per table: its number in known_
   // By whether states are compared, how many, and per table of a variable, its number and the variable's place in it.

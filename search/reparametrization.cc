@@ -7,11 +7,10 @@
 namespace meshwork {
 namespace {
 
-// Adds amounts[s] to the entries where the variable at `position` has state s.
-void AddPerState(const std::vector<double>& amounts, size_t position, const std::vector<int>& states,
-                 CostTable& table) {
-  const AroundVariable around = Around(table, position, states);
-  double* row = table.costs.data();
+// Adds amounts[s] to the entries where the variable has state s.
+void AddPerState(const std::vector<double>& amounts, const AroundVariable& around,
+                 std::vector<double>& costs) {
+  double* row = costs.data();
   for (size_t b = 0; b < around.before; ++b)
     for (size_t s = 0; s < around.states; ++s, row += around.after)
       for (size_t j = 0; j < around.after; ++j) row[j] += amounts[s];
@@ -151,8 +150,11 @@ CostModel Reparametrization::Model() const {
   CostModel model{model_.states, {}};
   for (size_t t = 0; t < added_.size(); ++t) {
     if (added_[t].empty()) continue;
-    CostTable& table = model.tables.emplace_back(model_.tables[t]);
-    for (size_t p = 0; p < added_[t].size(); ++p) AddPerState(added_[t][p], p, model.states, table);
+    const CostTable& table = model_.tables[t];
+    std::vector<double> costs = table.costs.list();
+    for (size_t p = 0; p < added_[t].size(); ++p)
+      AddPerState(added_[t][p], Around(table, p, model.states), costs);
+    model.tables.push_back({table.variables, std::move(costs)});
   }
   if (constant_ != 0) model.tables.push_back({{}, {constant_}});
   for (size_t v = 0; v < own_.size(); ++v)

@@ -24,7 +24,7 @@ std::vector<int> Twins::Into(std::vector<int> original) const {
 
 Twins JoinTwins(CostModel model) {
   TableKinds kinds;
-  const std::vector<std::vector<int>> of = TablesOf(model);
+  const TablesOfEach of = TablesOf(model);
   // By its states, and per table of a variable: a number that equal tables have, the variable first, and the others.
   std::map<std::vector<int>, std::vector<int>> alike;
   for (size_t v = 0; v < of.size(); ++v) {
@@ -50,9 +50,12 @@ Twins JoinTwins(CostModel model) {
       model.states[variables[i]] = 1;
       for (int t : of[variables[i]]) is_gone[t] = true;
     }
-    if (variables.size() > 1)
-      for (int t : of[variables[0]])
-        for (double& cost : model.tables[t].costs) cost *= static_cast<double>(variables.size());
+    if (variables.size() == 1) continue;
+    for (int t : of[variables[0]]) {
+      std::vector<double> costs = model.tables[t].costs.list();
+      for (double& cost : costs) cost *= static_cast<double>(variables.size());
+      model.tables[t].costs = std::move(costs);
+    }
   }
   result.model.states = std::move(model.states);
   for (size_t t = 0; t < is_gone.size(); ++t)

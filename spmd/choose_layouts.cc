@@ -20,7 +20,9 @@ namespace {
 
 Graph LocalOf(const InsertedRelayouts& inserted, const std::vector<OpenedLoop>& loops,
               const Topology& topology) {
-  return Localize(loops.empty() ? inserted.graph : CloseLoops(inserted.graph, loops), {.topology = topology});
+  const LocalizeOptions options{.topology = topology};
+  return loops.empty() ? Localize(inserted.graph, options)
+                       : Localize(CloseLoops(inserted.graph, loops), options);
 }
 
 // With less code, and collectives that run together as one.

@@ -49,7 +49,7 @@ class Inserter {
       : graph_(graph),
         topology_(topology),
         replication_(replication),
-        rewriter_(graph),
+        rewriter_(graph, /*more=*/graph.nodes().size() / 4),
         kept_(KeptValues(graph)),
         forms_(graph.values().size()),
         readers_(graph.values().size()),

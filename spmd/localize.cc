@@ -101,7 +101,7 @@ class Localizer {
       : graph_(graph),
         options_(options),
         num_sums_(num_sums),
-        rewriter_(graph),
+        rewriter_(graph, /*more=*/graph.nodes().size() / 4),
         to_(rewriter_.to()),
         wide_(graph, options) {
     for (const Argument& argument : to_.arguments()) ToBlock(to_.mutable_value(argument.value));

@@ -57,9 +57,9 @@ TEST(MinOutTest, IsTheLeastOfTheSum) {
       for (int v = 1; v < num_variables; ++v)
         if (random() % 3 == 0) table.variables.push_back(v);
       std::shuffle(table.variables.begin(), table.variables.end(), random);
-      table.costs.resize(static_cast<size_t>(Combinations(table.variables, model.states)));
-      for (double& cost : table.costs)
-        cost = random() % 8 == 0 ? kInf : static_cast<int>(random() % 100) - 50;
+      std::vector<double> costs(static_cast<size_t>(Combinations(table.variables, model.states)));
+      for (double& cost : costs) cost = random() % 8 == 0 ? kInf : static_cast<int>(random() % 100) - 50;
+      table.costs = std::move(costs);
       model.tables.push_back(std::move(table));
     }
     for (const CostTable& table : model.tables) tables.push_back(&table);
@@ -170,6 +170,49 @@ TEST(ReduceTest, DropsWhatOnlyTablesThatBecomeOneForbid) {
   const Reduced reduced = Reduce(ModelOf(problem));
   EXPECT_EQ(reduced.kept[z], std::vector<int>{0});
   EXPECT_EQ(reduced.kept[x], std::vector<int>{1});
+}
+
+// A ring of tables that are equal, in either order of their variables, and what is added to them.
+TEST(ReduceTest, TablesThatAreEqualShareTheirCosts) {
+  constexpr int kRing = 8;
+  MinSum problem;
+  for (int v = 0; v < kRing; ++v) problem.AddVariable(2);
+  for (int v = 0; v < kRing; ++v) {
+    const int next = (v + 1) % kRing;
+    problem.AddTable(v % 4 < 2 ? std::vector<int>{v, next} : std::vector<int>{next, v}, {0, 4, 6, 1});
+    problem.AddTable({v}, {1, 2});
+  }
+  const Reduced reduced = Reduce(ModelOf(problem));
+  ASSERT_TRUE(reduced.dropped.empty());
+  ASSERT_EQ(reduced.model.tables.size(), kRing);
+  std::set<std::vector<double>> different;
+  std::set<const std::vector<double>*> lists;
+  for (const CostTable& table : reduced.model.tables) {
+    different.insert(table.costs.list());
+    lists.insert(&table.costs.list());
+  }
+  EXPECT_LT(lists.size(), kRing);
+  EXPECT_EQ(lists.size(), different.size());
+  ForEachAssignment(reduced.model.states, [&](const std::vector<int>& assignment) {
+    EXPECT_EQ(SumOf(reduced.model, assignment), problem.CostOf(assignment));
+  });
+}
+
+TEST(TableKindsTest, AListIsOfOneKindForEachOfItsSizes) {
+  const std::vector<int> states = {2, 3, 1};
+  const CostList costs = {1, 2, 3, 4, 5, 6};
+  TableKinds kinds;
+  const auto number = [&](std::vector<int> variables, CostList list) {
+    return kinds.NumberOf(CostTable{std::move(variables), std::move(list)}, states);
+  };
+  const int rows = number({0, 1}, costs), columns = number({1, 0}, costs);
+  EXPECT_NE(rows, columns);
+  EXPECT_EQ(number({0, 1}, costs), rows);
+  EXPECT_EQ(number({1, 0}, costs), columns);
+  EXPECT_EQ(number({0, 1}, costs.list()), rows);
+  EXPECT_NE(number({0, 1}, {1, 2, 3, 4, 5, 7}), rows);
+  EXPECT_NE(number({0, 1, 2}, costs), rows);
+  EXPECT_EQ(kinds.size(), 4);
 }
 
 TEST(ReduceTest, KeepsTheLeastSumForAllStatesOfWhatKeepsThem) {
