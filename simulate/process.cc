@@ -19,17 +19,23 @@
 #include "meshwork/runtime/overlap_clock.h"
 #include "meshwork/runtime/profile_row.h"
 #include "meshwork/runtime/transport.h"
+#include "meshwork/simulate/crossings.h"
 #include "meshwork/simulate/finish.h"
 #include "meshwork/simulate/pieces.h"
 
 namespace meshwork {
 namespace {
 
+constexpr int64_t kMostProcesses = 16;  // whose plans are looked at
+
 // An end of a transport for plans: it says how many domains there are, and carries nothing.
 class PlannedEnd : public Transport {
  public:
-  PlannedEnd(int64_t num_domains, const Link& speed) : num_domains_(num_domains) { set_speed(speed); }
-  int64_t domain() const override { return 0; }
+  PlannedEnd(int64_t domain, int64_t num_domains, const Link& speed)
+      : domain_(domain), num_domains_(num_domains) {
+    set_speed(speed);
+  }
+  int64_t domain() const override { return domain_; }
   int64_t num_domains() const override { return num_domains_; }
   absl::StatusOr<std::vector<std::string>> AllGather(std::string_view, std::string_view) override {
     return CarriesNothing();
@@ -42,7 +48,7 @@ class PlannedEnd : public Transport {
     MESHWORK_CHECK(false, "nothing runs a plan");
     return absl::OkStatus();
   }
-  const int64_t num_domains_;
+  const int64_t domain_, num_domains_;
 };
 
 // Inputs and outputs are the process's own blocks, as a session would gather or cut them.
@@ -57,19 +63,21 @@ std::set<std::string> DistributedOf(const Graph& local) {
 // Runs a schedule against a clock.
 class ScheduleClock {
  public:
-  ScheduleClock(const Link& link, const Machine& machine) : link_(link), machine_(&machine) {}
+  ScheduleClock(const Link& link, const Machine& machine, const Crossings& crossings)
+      : link_(link), machine_(&machine), crossings_(&crossings) {}
 
   void Run(const Schedule& schedule, int depth) {
     const Pieces pieces = CutPieces(schedule);
     std::vector<bool> done(pieces.all.size(), false);
     const Schedule* const around = std::exchange(schedule_, &schedule);
     const int depth_around = std::exchange(depth_, depth);
+    int loops = 0;
     for (size_t i = 0; i < schedule.instructions.size(); ++i) {
       const Instruction& instruction = schedule.instructions[i];
       if (depth == 0) Pass(instruction);
       if (instruction.barrier) AddSpan(instruction, "barrier", "", machine_->barrier_seconds);
       if (instruction.is_remote()) Remote(instruction);
-      else if (instruction.loop != nullptr) Loop(instruction);
+      else if (instruction.loop != nullptr) Loop(instruction, loops++);
       else if (const int p = pieces.of[i]; p < 0) Add(instruction, SecondsOf(instruction));
       else if (!done[static_cast<size_t>(p)]) {
         done[static_cast<size_t>(p)] = true;
@@ -143,7 +151,9 @@ class ScheduleClock {
 
   void Start(const Instruction& instruction) {
     if ((instruction.sends.empty() && instruction.receives.empty()) || instruction.is_fence()) return;
-    const double bytes = std::max(BytesOf(instruction.sends), BytesOf(instruction.receives));
+    OperationPath operation = around_;
+    operation.push_back(instruction.operation);
+    const double bytes = crossings_->BytesOf(operation);
     const Node& node = schedule_->graph->nodes()[static_cast<size_t>(instruction.node)];
     const std::string name = NameOfCollective(*schedule_->graph, node), where = node.location.ToString();
     AddSpan(instruction, "start of " + name, where, machine_->op_seconds);
@@ -159,13 +169,6 @@ class ScheduleClock {
                       .latency = link_.latency,
                       .times = times_,
                       .depth = depth_});
-  }
-
-  double BytesOf(const std::vector<RemoteStep::Part>& parts) const {
-    double bytes = 0;
-    for (const RemoteStep::Part& part : parts)
-      bytes += static_cast<double>(schedule_->buffers[static_cast<size_t>(part.buffer)].bytes);
-    return bytes;
   }
 
   int NodeOf(const Instruction& instruction) const { return depth_ > 0 ? loop_ : instruction.node; }
@@ -193,7 +196,8 @@ class ScheduleClock {
   }
 
   // The first two turns of a loop are run; those that follow are like the second. The spans are those of the first.
-  void Loop(const Instruction& instruction) {
+  // loops: how many there are before it.
+  void Loop(const Instruction& instruction, int loops) {
     const LoopPlan& loop = *instruction.loop;
     const int64_t length = loop.kind == NestedStep::Kind::kRepeat ? loop.length : 1;
     if (length < 1) return;
@@ -202,6 +206,7 @@ class ScheduleClock {
     const int loop_around = loop_;
     if (depth_ == 0) loop_ = instruction.node;
     const int64_t times_around = std::exchange(times_, SaturatedProduct(times_, length));
+    around_.insert(around_.end(), {loops, 0});
     RunBodies(loop);
     times_ = times_around;
     const size_t last = spans_.size();
@@ -211,6 +216,7 @@ class ScheduleClock {
       spans_.resize(last);
       clock_.Repeat(before, static_cast<double>(length - 2));
     }
+    around_.resize(around_.size() - 2);
     const Node& node = schedule_->graph->nodes()[static_cast<size_t>(instruction.node)];
     spans_.insert(spans_.begin() + static_cast<std::ptrdiff_t>(first),
                   {.node = depth_ == 0 ? instruction.node : loop_,
@@ -233,19 +239,26 @@ class ScheduleClock {
       for (const LoopPlan::Body& body : loop.bodies) {
         ScheduleClock chosen = *this;
         chosen.Run(body.schedule, depth_ + 1);
+        ++around_.back();
         if (chosen.clock_.now > longest.clock_.now) longest = chosen;
       }
       clock_ = longest.clock_;
       spans_ = std::move(longest.spans_);
     } else {
-      for (const LoopPlan::Body& body : loop.bodies) Run(body.schedule, depth_ + 1);
+      for (const LoopPlan::Body& body : loop.bodies) {
+        Run(body.schedule, depth_ + 1);
+        ++around_.back();
+      }
     }
+    around_.back() = 0;
     arrives_ = std::move(arrives);
   }
 
   Link link_;
   const Machine* machine_;
+  const Crossings* crossings_;
   const Schedule* schedule_ = nullptr;
+  OperationPath around_;       // the loops and bodies around what runs
   int depth_ = 0, loop_ = -1;  // loop_: the outermost loop's node
   int64_t times_ = 1;
   OverlapClock clock_;
@@ -257,14 +270,15 @@ class ScheduleClock {
 }  // namespace
 
 absl::StatusOr<Schedule> ScheduleOfProcess(const Program& program, const Machine& machine,
-                                           const SimulateOptions& options) {
+                                           const SimulateOptions& options, int64_t domain) {
   const CpuBackend backend(1);
   ExecutorOptions executor{.overlap = options.overlap, .poison_padding = false, .check_replicas = false};
   std::unique_ptr<PlannedEnd> end;
   if (program.num_domains > 1) {
     MESHWORK_ASSIGN_OR_RETURN(const Placement placement,
                               Placement::Create(program.body.mesh(), program.num_domains));
-    end = std::make_unique<PlannedEnd>(program.num_domains, LinkBetweenDomains(placement, machine.topology));
+    end = std::make_unique<PlannedEnd>(domain, program.num_domains,
+                                       LinkBetweenDomains(placement, machine.topology));
     executor.transport = end.get();
     executor.distributed = DistributedOf(program.body);
   }
@@ -272,11 +286,29 @@ absl::StatusOr<Schedule> ScheduleOfProcess(const Program& program, const Machine
   return MakeSchedule(std::move(plan), static_cast<int>(machine.workers), executor.fuse);
 }
 
+namespace {
+
+// Of all processes, or of some of many.
+absl::StatusOr<Crossings> CrossingsOf(const Program& program, const Machine& machine,
+                                      const SimulateOptions& options) {
+  Crossings crossings;
+  const int64_t looked_at = std::min(program.num_domains, kMostProcesses);
+  for (int64_t i = 0; i < looked_at; ++i) {
+    const int64_t domain = i * program.num_domains / looked_at;
+    MESHWORK_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOfProcess(program, machine, options, domain));
+    crossings.Add(schedule);
+  }
+  return crossings;
+}
+
+}  // namespace
+
 absl::StatusOr<Simulation> SimulateProcess(const Program& program, const Machine& machine,
                                            const SimulateOptions& options) {
   MESHWORK_CHECK(machine.workers >= 1);
   MESHWORK_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOfProcess(program, machine, options));
-  ScheduleClock clock(LinkBetweenDomains(schedule.domain.placement(), machine.topology), machine);
+  MESHWORK_ASSIGN_OR_RETURN(const Crossings crossings, CrossingsOf(program, machine, options));
+  ScheduleClock clock(LinkBetweenDomains(schedule.domain.placement(), machine.topology), machine, crossings);
   clock.Run(schedule, 0);
   std::vector<double> passed = clock.Passed(schedule.graph->nodes().size());
   Simulation step = clock.Finish();

@@ -8,7 +8,8 @@
 // collective between its own devices is a copy, or no more than another order of a sum. So its step is simulated from the
 // plan that it would run: instruction by instruction (runtime/cpu/schedule.h), each as long as its piece was measured
 // (simulate/pieces.h), or by the roofline of the process. What crosses between processes takes the link over the slowest
-// axis that leads to others, beside compute as in runtime/overlap.h. One process stands for all.
+// axis that leads to others, beside compute as in runtime/overlap.h. One process stands for all, but what crosses takes as
+// long as for the process that has most of it to carry (simulate/crossings.h).
 //
 // Pure functions; thread-safe.
 #pragma once
@@ -20,10 +21,10 @@
 
 namespace meshwork {
 
-// The schedule of the first of program.num_domains processes. `machine`: its workers and links count. Errors: the
+// The schedule of one of program.num_domains processes. `machine`: its workers and links count. Errors: the
 // domains cannot share the mesh (Placement::Create); those of Executor::PlanStep.
 absl::StatusOr<Schedule> ScheduleOfProcess(const Program& program, const Machine& machine,
-                                           const SimulateOptions& options = {});
+                                           const SimulateOptions& options = {}, int64_t domain = 0);
 
 // Nodes of the spans and of the memory are those of the program in the order in which it runs. The memory is that of a
 // device; the process needs less than that for each, as it stores what is equal once. REQUIRES: machine.workers >= 1; the

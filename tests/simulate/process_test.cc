@@ -11,6 +11,7 @@
 #include "meshwork/runtime/executor.h"
 #include "meshwork/runtime/local_program.h"
 #include "meshwork/runtime/transport/loopback.h"
+#include "meshwork/simulate/crossings.h"
 #include "meshwork/simulate/measure.h"
 #include "meshwork/simulate/pieces.h"
 #include "simulate/programs.h"
@@ -18,6 +19,7 @@
 namespace meshwork {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // Where ops alone take time, the step is the sum of its pieces.
@@ -79,6 +81,37 @@ func step(%h: f32[64,96] {x,_}, %e: f32[64,96] {x,_}, var %w: f32[96,96], var %u
   EXPECT_NE(pieces.all[0].key, pieces.all[1].key);
   EXPECT_EQ(pieces.all[0].in_place.size(), 1u);
   EXPECT_THAT(pieces.all[1].in_place, IsEmpty());
+}
+
+// One process is simulated, but all wait for the one that has most to carry, also in a loop.
+TEST(ProcessTest, WhatCrossesTakesAsLongAsWhereThereIsMost) {
+  const Program program = Compiled(R"(mesh [batch=2, model=4]
+func step(%w: f32[96,64] {batch,_}) {
+  %a = relayout %w {model,_} : f32[96,64] {model,_}
+  %y = scan %w length=3 (var %c: f32[96,64] {batch,_}) {
+    %g = relayout %c {model,_} : f32[96,64] {model,_}
+    %e = exp %g
+    %n = relayout %e {batch,_} : f32[96,64] {batch,_}
+    update %c = %n
+  } : f32[96,64] {batch,_}
+  return a=%a, y=%y
+})",
+                                   4);
+  const Link link{.bandwidth = 1e6, .latency = 1e-3};
+  const Machine machine{
+      .topology = Topology::Create(program.body.mesh(), {{"batch", link}, {"model", link}}).value(),
+      .workers = 1};
+  // Processes 0 and 3 have a part of the rows that they want.
+  std::vector<double> bytes;
+  for (int64_t domain = 0; domain < 4; ++domain) {
+    const Schedule schedule = ScheduleOfProcess(program, machine, {}, domain).value();
+    for (const Instruction& instruction : schedule.instructions)
+      if (instruction.is_remote() && instruction.kind != Instruction::Kind::kWait)
+        bytes.push_back(BytesCrossing(schedule, instruction));
+  }
+  EXPECT_THAT(bytes, ElementsAre(6144, 12288, 12288, 6144));
+  EXPECT_NEAR(SimulateProcess(program, machine)->link_seconds, 7 * (12288 / link.bandwidth + link.latency),
+              1e-9);
 }
 
 // What crosses between processes takes the time that Session::PredictTime says, with and without overlap.
