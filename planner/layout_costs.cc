@@ -79,8 +79,13 @@ double LayoutCosts::Whole(ValueId id, int left, int before, const Node& node) {
 
 template <typename Make>
 CostList LayoutCosts::Known(int n, size_t i, ValueId id, double times, Make&& make) {
-  if (replication_.MayRefuse(id)) return make();
-  auto [known, is_new] = known_.try_emplace({space_.modes_id(n), static_cast<int>(i), held_.kind(id), times});
+  std::vector<uint64_t> refused;  // what else it depends on which gathers are refused
+  if (replication_.MayRefuse(id)) {
+    refused = {replication_.KindOf(id), static_cast<uint64_t>(space_.layouts(id)[0])};
+    for (ValueId result : nodes_[n].results) refused.push_back(replication_.KindOf(result));
+  }
+  auto [known, is_new] = known_.try_emplace(
+      {space_.modes_id(n), static_cast<int>(i), held_.kind(id), times, std::move(refused)});
   if (is_new) known->second = make();
   return known->second;
 }

@@ -74,7 +74,7 @@ class LayoutCosts {
   const HeldValues& held_;
   double refused_seconds_;
   // By what costs depend on: the ways to run the op, its tensor, the states of the value, how often.
-  std::map<std::tuple<int, int, int, double>, CostList> known_;
+  std::map<std::tuple<int, int, int, double, std::vector<uint64_t>>, CostList> known_;
 };
 
 }  // namespace meshwork

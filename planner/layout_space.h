@@ -38,7 +38,7 @@ struct OpModes {
   std::vector<int> left;             // [count, results], with what is owed
   std::vector<AxisSet> axes;         // that cut a letter
   std::vector<double> parts;         // of the op's arithmetic that a device does, that with the most of it
-  std::vector<double> even_parts;    // likewise, padding apart
+  std::vector<double> even_parts;    // likewise, as if all blocks were even
   std::vector<CutIds> cuts;          // per letter of the op's rule
   std::vector<std::vector<int>> wanted_by_any;  // per operand, each layout once
 

@@ -83,8 +83,8 @@ class MinSum {
 
 struct MinSumOptions {
   // About how many entries of tables the solver may compute: a unit of its time, 1e9 are about a second or two. An
-  // elimination that takes more is not tried. It holds at most 8 bytes per entry, most often far less, and the problem's
-  // own tables a few times.
+  // elimination that takes more, or more than 2e9, is not tried. It holds at most 8 bytes per entry, most often far less,
+  // and the problem's own tables a few times, or 24 times where branches are deep (search/bounded_search.h).
   int64_t max_entries = 500'000'000;
   // A known assignment to start from, where exact elimination takes too many entries. The result costs no more. Empty: none.
   std::vector<int> start = {};
