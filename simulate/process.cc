@@ -288,12 +288,13 @@ absl::StatusOr<Schedule> ScheduleOfProcess(const Program& program, const Machine
 
 namespace {
 
-// Of all processes, or of some of many.
+// Of all processes, or of some of many. first: the schedule of process 0.
 absl::StatusOr<Crossings> CrossingsOf(const Program& program, const Machine& machine,
-                                      const SimulateOptions& options) {
+                                      const SimulateOptions& options, const Schedule& first) {
   Crossings crossings;
+  crossings.Add(first);
   const int64_t looked_at = std::min(program.num_domains, kMostProcesses);
-  for (int64_t i = 0; i < looked_at; ++i) {
+  for (int64_t i = 1; i < looked_at; ++i) {
     const int64_t domain = i * program.num_domains / looked_at;
     MESHWORK_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOfProcess(program, machine, options, domain));
     crossings.Add(schedule);
@@ -307,7 +308,7 @@ absl::StatusOr<Simulation> SimulateProcess(const Program& program, const Machine
                                            const SimulateOptions& options) {
   MESHWORK_CHECK(machine.workers >= 1);
   MESHWORK_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOfProcess(program, machine, options));
-  MESHWORK_ASSIGN_OR_RETURN(const Crossings crossings, CrossingsOf(program, machine, options));
+  MESHWORK_ASSIGN_OR_RETURN(const Crossings crossings, CrossingsOf(program, machine, options, schedule));
   ScheduleClock clock(LinkBetweenDomains(schedule.domain.placement(), machine.topology), machine, crossings);
   clock.Run(schedule, 0);
   std::vector<double> passed = clock.Passed(schedule.graph->nodes().size());
