@@ -113,6 +113,7 @@ def compile_with_jax(model, layers, optimizer):
     from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
     mesh = Mesh(np.array(jax.devices()).reshape(BATCH, MODEL), ("batch", "model"))
+
     def tensor(shape, spec, dtype=jnp.float32):
         return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, spec))
 
@@ -159,9 +160,8 @@ def compile_with_jax(model, layers, optimizer):
 
 def compile_with_meshwork(binary, model, layers, optimizer):
     """Returns the milliseconds of Compile without the proof, and of the proof, on the same mesh."""
-    name = f"compile/{optimizer}/L:{layers}/log2_devices:3"
-    if model == "transformer":
-        name = f"scaling/transformer/L:{layers}/log2_devices:3"
+    program = f"compile/{optimizer}" if model == "mlp" else f"scaling/{model}"
+    name = f"{program}/L:{layers}/log2_devices:3"
     command = [binary, f"--benchmark_filter={name}$", "--benchmark_format=json", "--benchmark_min_time=0.5"]
     result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     (entry,) = [b for b in result["benchmarks"] if b["name"] == name]
