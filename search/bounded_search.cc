@@ -24,9 +24,11 @@ constexpr double kForExact = 0.1, kForExactBranch = 0.002;
 
 constexpr int kMaxRounds = 40;
 
-// Branches are looked at where the bound is at least this part of the least cost that is known: there would be too many
-// otherwise; and as deep, as each level holds its tables.
+// Branches are looked at where the bound is at least this part of the least cost that is known; otherwise there would be too
+// many.
 constexpr double kClose = 0.95;
+
+// So many parts lie in each other at most, because each of them holds its tables.
 constexpr size_t kMostDeep = 24;
 
 // Rounds are over where less than this part of the states is dropped.
@@ -72,8 +74,8 @@ class BoundedSearch {
     best_ = std::move(assignment);
   }
 
-  // The best assignment, in the part where `path_` ends; of what was dropped there, something that costs no more or may not
-  // be.
+  // The best assignment in terms of the part where `path_` ends. Where that part has dropped a state of it, another state
+  // stands for it, and the sum may be another.
   std::vector<int> BestInPart() const {
     std::vector<int> best = best_;
     for (const Shrunk* part : path_) best = part->Into(std::move(best));

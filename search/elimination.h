@@ -13,7 +13,7 @@
 
 namespace meshwork {
 
-// Entries that one elimination may take, whatever a search may: until it ends, it holds a number for every few of them.
+// Entries that one elimination may take, whatever a search may take in all: it holds its tables until it ends.
 constexpr double kMostExact = 2e9;
 
 struct Eliminated {

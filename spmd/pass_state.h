@@ -71,7 +71,6 @@ class PassState {
   std::optional<Graph> WithSummaries(const Graph& graph);
   // Of a short program, keeps the whole one until its layers are laid out.
   std::optional<Graph> Propagated(Graph& graph);
-
   std::optional<Graph> Placed(const Graph& graph);
   // Where a gather is refused, or choose_layouts does not look for what costs less.
   std::optional<Graph> WithKeptWeights();
