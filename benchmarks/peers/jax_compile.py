@@ -29,6 +29,7 @@ PASSES = ("shardy-xla", "spmd-partitioning")
 EXAMPLES_PER_DEVICE, UNITS_PER_DEVICE = 16, 128
 HEAD_UNITS = 16  # of the transformer, of which a device has one sequence, one token of it and one head
 BATCH, MODEL = 4, 2
+LAYERS = ("4", "16", "64", "256")  # that meshwork's benchmarks have
 
 
 def mlp(layers, tensor):
@@ -180,7 +181,7 @@ def main():
         prog="jax_compile", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", choices=["mlp", "transformer"], default="mlp")
-    parser.add_argument("--layers", default="4,256", help="numbers of layers, from 4, 16, 64, 256")
+    parser.add_argument("--layers", default="4,256", help=f"numbers of layers, from {', '.join(LAYERS)}")
     parser.add_argument("--optimizer", choices=["adam", "sgd"], default="adam", help="of the MLP")
     parser.add_argument("--repetitions", type=int, default=5, help="of each")
     parser.add_argument("--benchmarks", help=argparse.SUPPRESS)
@@ -191,6 +192,9 @@ def main():
         return 0
     if options.model == "transformer" and options.optimizer != "adam":
         parser.error("--optimizer: the transformer is trained with adam")
+    wrong = [layers for layers in options.layers.split(",") if layers not in LAYERS]
+    if wrong:
+        parser.error(f"--layers: \"{wrong[0]}\" is none of {', '.join(LAYERS)}")
     is_slow = False
     print(f"{options.model}, {options.optimizer}, medians of {options.repetitions}, ms")
     print("layers  meshwork   proof  JAX's two passes  ratio  JAX, all")
