@@ -23,10 +23,15 @@ void PrintJson(int64_t cores, const absl::StatusOr<Gpus>& found) {
   json["gpus"] = nlohmann::ordered_json::array();
   if (!found.ok()) json["no_gpus"] = MessageOf(found.status());
   else json["driver"] = found->driver_version;
-  if (found.ok() && found->cublas_version.ok()) json["cublas"] = *found->cublas_version;
-  else if (found.ok()) json["no_cublas"] = MessageOf(found->cublas_version.status());
-  if (found.ok() && found->nccl_version.ok()) json["nccl"] = *found->nccl_version;
-  else if (found.ok()) json["no_nccl"] = MessageOf(found->nccl_version.status());
+  const auto add_library = [&](const std::string& name, const absl::StatusOr<std::string>& version) {
+    if (version.ok()) json[name] = *version;
+    else json["no_" + name] = MessageOf(version.status());
+  };
+  if (found.ok()) {
+    add_library("cublas", found->cublas_version);
+    add_library("cudnn", found->cudnn_version);
+    add_library("nccl", found->nccl_version);
+  }
   for (const GpuInfo& gpu : found.ok() ? found->gpus : std::vector<GpuInfo>())
     json["gpus"].push_back({{"ordinal", gpu.ordinal},
                             {"name", gpu.name},
@@ -43,11 +48,15 @@ void PrintTable(int64_t cores, const absl::StatusOr<Gpus>& found) {
     return;
   }
   fmt::print("driver of CUDA {}\n", found->driver_version);
-  if (found->cublas_version.ok()) fmt::print("cuBLASLt {}\n", *found->cublas_version);
-  else fmt::print("no cuBLASLt: {}\n", MessageOf(found->cublas_version.status()));
-  if (found->nccl_version.ok()) fmt::print("NCCL {}\n\n", *found->nccl_version);
-  else fmt::print("no NCCL: {}\n\n", MessageOf(found->nccl_version.status()));
-  fmt::print("{:>3}  {:28}  {:12}  {:>10}  {:>9}\n", "GPU", "name", "architecture", "memory GiB", "free GiB");
+  const auto print_library = [](std::string_view name, const absl::StatusOr<std::string>& version) {
+    if (version.ok()) fmt::print("{} {}\n", name, *version);
+    else fmt::print("no {}: {}\n", name, MessageOf(version.status()));
+  };
+  print_library("cuBLASLt", found->cublas_version);
+  print_library("cuDNN", found->cudnn_version);
+  print_library("NCCL", found->nccl_version);
+  fmt::print("\n{:>3}  {:28}  {:12}  {:>10}  {:>9}\n", "GPU", "name", "architecture", "memory GiB",
+             "free GiB");
   for (const GpuInfo& gpu : found->gpus)
     fmt::print("{:>3}  {:28}  {:12}  {:>10}  {:>9}\n", gpu.ordinal, gpu.name,
                fmt::format("sm_{}", gpu.architecture), GiB(gpu.total_bytes), GiB(gpu.free_bytes));
@@ -61,7 +70,7 @@ absl::Status Devices(Arguments args) {
       "meshwork devices",
       "Lists the CPU and the GPUs of this machine: cores and memory; of each GPU its number, name,\n"
       "architecture, memory in all and free, and the driver's version; or why there are no GPUs.\n\n"
-      "Programs run on the CPU only, so far: docs/gpu.md says what there is for GPUs.");
+      "A program runs on a GPU by --devices cuda: docs/gpu.md.");
   flags.Switch("json", "prints one JSON object instead of a table", &is_json);
   if (const auto done = Parse(flags, args)) return *done;
   const absl::StatusOr<Gpus> found = ListGpus();

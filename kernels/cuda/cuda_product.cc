@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "meshwork/kernels/cuda/cuda_convolution.h"
 #include "meshwork/kernels/cuda/leading.h"
 #include "meshwork/ops/matmul_sizes.h"
 
@@ -35,10 +36,30 @@ int64_t OffsetOf(const std::vector<Walk::Dim>& dims, size_t t, int64_t index) {
   return offset;
 }
 
+// x: [positions, c], y: [positions, o], w: [c, o].
+std::optional<CudaProduct> ProductOf(const CudaConvolution& convolution) {
+  if (!convolution.is_product()) return std::nullopt;
+  const int64_t positions = convolution.in_positions(), c = convolution.in_channels,
+                o = convolution.out_channels;
+  CudaProduct product{.dtype = convolution.dtype, .calls = {{}}};
+  switch (convolution.kind) {
+    case CudaConvolution::Kind::kForward: product.m = positions, product.k = c, product.n = o; break;
+    case CudaConvolution::Kind::kInputGrad:
+      product.m = positions, product.k = o, product.n = c, product.transpose_b = true;
+      break;
+    case CudaConvolution::Kind::kFilterGrad:
+      product.m = c, product.k = positions, product.n = o, product.transpose_a = true;
+      break;
+  }
+  return product;
+}
+
 }  // namespace
 
 std::optional<CudaProduct> MakeCudaProduct(const OpRow& row, const KernelSpec& spec) {
   const DType dtype = spec.results[0].local.dtype;
+  if (const std::optional<CudaConvolution> convolution = MakeCudaConvolution(row, spec))
+    return ProductOf(*convolution);
   if (row.name != "matmul" || !IsFloat(dtype)) return std::nullopt;
   const MatmulSizes sizes =
       MatmulSizesOf(spec.attrs, spec.operands[0].local.shape, spec.operands[1].local.shape);

@@ -1,9 +1,11 @@
-// A row `matmul` as calls of a library that multiplies dense matrices, as cuBLASLt does.
+// A row `matmul`, or a convolution whose filter has one position, as calls of a library that multiplies dense matrices, as
+// cuBLASLt does.
 //
 //   matmul f32[8,4,16] f32[16,32]                       one call: [32,16] * [16,32]; b is the same for all of the batch
 //   matmul f32[8,16,4] f32[8,16,32], transpose_a, sum   one call: [4,128] * [128,32]; the sum goes on along k
 //   matmul f32[8,4,16] f32[8,16,32]                     one call, with a batch of 8
 //   matmul f32[8,4,16] f32[8,16,32], sum                eight calls, each of which adds to what is there
+//   conv f32[8,7,7,64] f32[1,1,64,256]                  one call: [392,64] * [64,256]; its gradients alike
 //
 // Nothing here needs CUDA. Plain data; a pure function, thread-safe.
 #pragma once
@@ -36,7 +38,8 @@ struct CudaProduct {
   bool operator==(const CudaProduct&) const = default;
 };
 
-// nullopt if it is better made by the row's own kernel: it is no `matmul`; of whole numbers; empty, or a sum of nothing; too
+// nullopt if it is better made by other means: it is neither a `matmul` nor a convolution of one position, of stride 1, without
+// padding and groups, nor a gradient of one; of whole numbers; empty, or a sum of nothing; too
 // large for a library's numbers; of more than 64 calls; or several calls would round a bf16 sum between them.
 std::optional<CudaProduct> MakeCudaProduct(const OpRow& row, const KernelSpec& spec);
 

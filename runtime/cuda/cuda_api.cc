@@ -43,11 +43,32 @@ std::string FillCublas(const LibraryLoader& loader, void* library, CudaApi& api)
   return missing;
 }
 
-#define MESHWORK_NCCL_LOOK(result, name, parameters) MESHWORK_CUDA_LOOK(name)
+#define MESHWORK_CUDA_TYPED_LOOK(result, name, parameters) MESHWORK_CUDA_LOOK(name)
+std::string FillCudnn(const LibraryLoader& loader, void* library, CudaApi& api) {
+  std::string missing;
+  MESHWORK_CUDNN_FUNCTIONS(MESHWORK_CUDA_TYPED_LOOK)
+  return missing;
+}
+
 std::string FillNccl(const LibraryLoader& loader, void* library, CudaApi& api) {
   std::string missing;
-  MESHWORK_NCCL_FUNCTIONS(MESHWORK_NCCL_LOOK)
+  MESHWORK_NCCL_FUNCTIONS(MESHWORK_CUDA_TYPED_LOOK)
   return missing;
+}
+
+// Whether the environment says that the library is not to be used.
+bool IsOff(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && std::string_view(value) == "off";
+}
+
+// Where a library that has no version of CUDA in its name may be: where the system looks, then in the toolkit's folder of the
+// build.
+std::vector<std::string> FilesOfName(const std::string& file) {
+  std::vector<std::string> files = {file};
+  if (const std::string folder = MESHWORK_CUDA_LIBRARY_DIR; !folder.empty())
+    files.push_back(folder + "/" + file);
+  return files;
 }
 
 // Where a library of the toolkit may be, the newest first. What is not where the system looks is taken from the toolkit's
@@ -108,16 +129,37 @@ absl::Status LoadCublas(const LibraryLoader& loader, CudaApi& api) {
       CudaVersionToString(api.driver_version), found));
 }
 
+absl::Status LoadCudnn(const LibraryLoader& loader, CudaApi& api) {
+  if (IsOff("MESHWORK_CUDNN"))
+    return absl::FailedPreconditionError(
+        "CUDA: the environment says MESHWORK_CUDNN=off, so convolutions are made by kernels of meshwork.");
+  std::string found;  // those that cannot be used
+  for (const std::string& file : FilesOfName("libcudnn.so.9")) {
+    void* const library = loader.open(file);
+    if (library == nullptr) continue;
+    const std::string missing = FillCudnn(loader, library, api);
+    const int version = api.cudnnGetVersion == nullptr ? 0 : static_cast<int>(api.cudnnGetVersion());
+    if (version < kOldestCudnn) {
+      found += fmt::format("; {} cannot be used", file);
+    } else if (!missing.empty()) {
+      found += fmt::format("; {} has no function {}", file, missing);
+    } else {
+      api.cudnn_version = version;
+      return absl::OkStatus();
+    }
+  }
+  return absl::FailedPreconditionError(fmt::format(
+      "CUDA: there is no libcudnn.so.9{}; install NVIDIA's cuDNN 9, and have LD_LIBRARY_PATH name its folder. Without it "
+      "convolutions are slower.",
+      found));
+}
+
 absl::Status LoadNccl(const LibraryLoader& loader, CudaApi& api) {
-  const char* const wanted = std::getenv("MESHWORK_NCCL");
-  if (wanted != nullptr && std::string_view(wanted) == "off")
+  if (IsOff("MESHWORK_NCCL"))
     return absl::FailedPreconditionError(
         "CUDA: the environment says MESHWORK_NCCL=off, so data between GPUs goes through the process.");
-  std::vector<std::string> files = {"libnccl.so.2"};
-  if (const std::string folder = MESHWORK_CUDA_LIBRARY_DIR; !folder.empty())
-    files.push_back(folder + "/libnccl.so.2");
   std::string found;  // those that cannot be used
-  for (const std::string& file : files) {
+  for (const std::string& file : FilesOfName("libnccl.so.2")) {
     void* const library = loader.open(file);
     if (library == nullptr) continue;
     const std::string missing = FillNccl(loader, library, api);
@@ -159,6 +201,10 @@ std::string CublasVersionToString(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
+std::string CudnnVersionToString(int version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
 std::string NcclVersionToString(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
@@ -191,6 +237,7 @@ absl::StatusOr<CudaApi> LoadCudaApi(const LibraryLoader& loader) {
         "CUDA: the driver does not start: {}; nvidia-smi says what it sees.", ErrorToString(api, result)));
   api.nvrtc_status = LoadNvrtc(loader, api);
   api.cublas_status = LoadCublas(loader, api);
+  api.cudnn_status = LoadCudnn(loader, api);
   api.nccl_status = LoadNccl(loader, api);
   return api;
 }

@@ -1,4 +1,4 @@
-// The functions of the CUDA driver, of NVRTC, of cuBLASLt and of NCCL that meshwork calls, in one table of pointers.
+// The functions of the CUDA driver, of NVRTC, of cuBLASLt, of cuDNN and of NCCL that meshwork calls, in one table of pointers.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(const CudaApi* const api, LoadCudaApi());
 //   api->cuMemAllocAsync(&address, bytes, stream);
@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/runtime/cuda/cudnn_api.h"
 #include "meshwork/runtime/cuda/nccl_api.h"
 
 // F(name) for each function. cuda.h defines many names as those of a version, cuMemFree as cuMemFree_v2: the fields of
@@ -113,15 +114,18 @@
 namespace meshwork {
 
 #define MESHWORK_CUDA_FIELD(name) decltype(&::name) name = nullptr;
-#define MESHWORK_NCCL_FIELD(result, name, parameters) result(*name) parameters = nullptr;
+// Of libraries whose headers are not needed.
+#define MESHWORK_CUDA_TYPED_FIELD(result, name, parameters) result(*name) parameters = nullptr;
 struct CudaApi {
   MESHWORK_CUDA_DRIVER_FUNCTIONS(MESHWORK_CUDA_FIELD)
   // Only to be called if nvrtc_status is OK.
   MESHWORK_NVRTC_FUNCTIONS(MESHWORK_CUDA_FIELD)
   // Only to be called if cublas_status is OK.
   MESHWORK_CUBLAS_FUNCTIONS(MESHWORK_CUDA_FIELD)
+  // Only to be called if cudnn_status is OK.
+  MESHWORK_CUDNN_FUNCTIONS(MESHWORK_CUDA_TYPED_FIELD)
   // Only to be called if nccl_status is OK.
-  MESHWORK_NCCL_FUNCTIONS(MESHWORK_NCCL_FIELD)
+  MESHWORK_NCCL_FUNCTIONS(MESHWORK_CUDA_TYPED_FIELD)
 
   int driver_version = 0;   // the newest CUDA that the driver supports, as cuda.h counts: 13000 is 13.0
   int nvrtc_version = 0;    // the same of NVRTC
@@ -129,11 +133,13 @@ struct CudaApi {
   absl::Status nvrtc_status;   // why there is no NVRTC
   int cublas_version = 0;      // of cuBLASLt: 130001 is 13.0.1; 0: there is none
   absl::Status cublas_status;  // why there is no cuBLASLt
+  int cudnn_version = 0;       // 91900 is 9.19.0; 0: there is none
+  absl::Status cudnn_status;   // why there is no cuDNN
   int nccl_version = 0;        // 22809 is 2.28.9; 0: there is none
   absl::Status nccl_status;    // why there is no NCCL
   std::string code_folder;     // where compiled code is kept (runtime/cuda/code_cache.h); "": nowhere
 };
-#undef MESHWORK_NCCL_FIELD
+#undef MESHWORK_CUDA_TYPED_FIELD
 #undef MESHWORK_CUDA_FIELD
 
 // How libraries are opened, and symbols found in them: dlopen and dlsym, or what a test gives.
@@ -153,9 +159,12 @@ std::string CudaVersionToString(int version);
 // "13.0.1" of 130001.
 std::string CublasVersionToString(int version);
 
-// Opens the driver, NVRTC, cuBLASLt and NCCL, and calls cuInit. Of NVRTC and cuBLASLt it takes the newest that fits this
-// driver; a machine without has a table all the same, in which nvrtc_status, cublas_status or nccl_status says so, as where the
-// environment says MESHWORK_NCCL=off. Libraries stay open. Errors (FAILED_PRECONDITION): no driver; one that is too old, or
+// "9.19.0" of 91900.
+std::string CudnnVersionToString(int version);
+
+// Opens the driver, NVRTC, cuBLASLt, cuDNN and NCCL, and calls cuInit. Of NVRTC and cuBLASLt it takes the newest that fits this
+// driver; a machine without has a table all the same, in which nvrtc_status, cublas_status, cudnn_status or nccl_status says so,
+// as where the environment says MESHWORK_CUDNN=off or MESHWORK_NCCL=off. Libraries stay open. Errors (FAILED_PRECONDITION): no driver; one that is too old, or
 // lacks a function; cuInit fails, as where there is no GPU.
 absl::StatusOr<CudaApi> LoadCudaApi(const LibraryLoader& loader);
 

@@ -20,9 +20,11 @@ namespace meshwork {
 
 absl::Status CudaLauncher::EnqueueOnce(const CudaLevel& level, const CudaBases& bases) {
   for (const CudaAction& action : level.once) {
-    const auto* const product = std::get_if<ProductLaunch>(&action);
-    MESHWORK_RETURN_IF_ERROR(product == nullptr ? Launch(level, std::get<KernelLaunch>(action), bases)
-                                                : Launch(level, *product, bases));
+    if (const auto* const product = std::get_if<ProductLaunch>(&action))
+      MESHWORK_RETURN_IF_ERROR(Launch(level, *product, bases));
+    else if (const auto* const convolution = std::get_if<ConvolutionLaunch>(&action))
+      MESHWORK_RETURN_IF_ERROR(Launch(level, *convolution, bases));
+    else MESHWORK_RETURN_IF_ERROR(Launch(level, std::get<KernelLaunch>(action), bases));
     if (means_.blocking) MESHWORK_RETURN_IF_ERROR(WaitFor(level, action));
   }
   for (const CudaAction& action : level.actions)
@@ -42,6 +44,8 @@ absl::Status CudaLauncher::Enqueue(const CudaLevel& level, size_t begin, size_t 
       MESHWORK_RETURN_IF_ERROR(Launch(level, *parts, bases, tables));
     } else if (const auto* const product = std::get_if<ProductLaunch>(&action)) {
       MESHWORK_RETURN_IF_ERROR(Launch(level, *product, bases));
+    } else if (const auto* const convolution = std::get_if<ConvolutionLaunch>(&action)) {
+      MESHWORK_RETURN_IF_ERROR(Launch(level, *convolution, bases));
     } else if (const auto* const transfers = std::get_if<TransferLaunch>(&action)) {
       const bool is_wanted =
           transfers->unpacks < 0 || bases[static_cast<size_t>(transfers->addresses[0][0].storage)] != 0;
@@ -107,12 +111,17 @@ absl::Status CudaLauncher::NamingNode(const absl::Status& status, const CudaLeve
   return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(nodes.front().node)));
 }
 
+CUdeviceptr CudaLauncher::AddressOf(const DeviceAddress& address, const CudaBases& bases) const {
+  if (address.storage == DeviceAddress::kScratch)
+    return means_.workspace + static_cast<CUdeviceptr>(address.offset);
+  return AddressAt(bases, address);
+}
+
 absl::Status CudaLauncher::Launch(const CudaLevel& level, const KernelLaunch& launch,
                                   const CudaBases& bases) {
   KernelArguments arguments;
   for (const DeviceAddress& pointer : launch.pointers) {
-    const CUdeviceptr address =
-        pointer.storage == DeviceAddress::kScratch ? means_.workspace : AddressAt(bases, pointer);
+    const CUdeviceptr address = AddressOf(pointer, bases);
     means_.functions->CheckAlignment(launch.kernel, address);
     arguments.Add(address);
   }
@@ -127,6 +136,16 @@ absl::Status CudaLauncher::Launch(const CudaLevel& level, const ProductLaunch& l
                                           AddressAt(bases, launch.d)};
   means_.products->CheckAlignment(launch.product, addresses);
   return NamingNode(means_.products->Launch(*means_.stream, launch.product, addresses, means_.workspace),
+                    level, launch.nodes);
+}
+
+absl::Status CudaLauncher::Launch(const CudaLevel& level, const ConvolutionLaunch& launch,
+                                  const CudaBases& bases) {
+  const CudaConvolutions::Addresses addresses{AddressOf(launch.x, bases), AddressOf(launch.w, bases),
+                                              AddressOf(launch.y, bases)};
+  means_.convolutions->CheckAlignment(launch.convolution, addresses);
+  return NamingNode(means_.convolutions->Launch(*means_.stream, launch.convolution, addresses,
+                                                AddressOf(launch.workspace, bases)),
                     level, launch.nodes);
 }
 

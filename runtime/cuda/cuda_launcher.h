@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/runtime/cuda/cuda_addresses.h"
+#include "meshwork/runtime/cuda/cuda_convolutions.h"
 #include "meshwork/runtime/cuda/cuda_functions.h"
 #include "meshwork/runtime/cuda/cuda_level.h"
 #include "meshwork/runtime/cuda/cuda_products.h"
@@ -28,6 +29,7 @@ class CudaLauncher {
     std::shared_ptr<const CudaStream> stream;
     const CudaFunctions* functions = nullptr;
     const CudaProducts* products = nullptr;
+    const CudaConvolutions* convolutions = nullptr;
     CudaOwnMemory own;
     CUdeviceptr workspace = 0;
     std::byte* predicate = nullptr;    // a byte of pinned memory
@@ -61,6 +63,7 @@ class CudaLauncher {
   absl::Status EnqueueLoop(const LoopLaunch& loop, const CudaBases& bases, const CudaTables& tables);
   absl::Status Launch(const CudaLevel& level, const KernelLaunch& launch, const CudaBases& bases);
   absl::Status Launch(const CudaLevel& level, const ProductLaunch& launch, const CudaBases& bases);
+  absl::Status Launch(const CudaLevel& level, const ConvolutionLaunch& launch, const CudaBases& bases);
   absl::Status Launch(const CudaLevel& level, const PartsLaunch& launch, const CudaBases& bases,
                       const CudaTables& tables);
   absl::Status Launch(const TransferLaunch& launch, const CudaTables& tables);
@@ -68,6 +71,8 @@ class CudaLauncher {
   absl::Status NamingNode(const absl::Status& status, const CudaLevel& level,
                           const std::vector<ProfiledNode>& nodes) const;
   absl::Status Launch(const RemoteLaunch& launch, const CudaBases& bases);
+  // Where it lies in this step: in a storage, or in scratch memory.
+  CUdeviceptr AddressOf(const DeviceAddress& address, const CudaBases& bases) const;
   absl::StatusOr<bool> IsTrue(CUdeviceptr predicate);
   // Notes the first difference.
   absl::Status Compare(const CudaLevel& level, const CompareStep& compare, const CudaBases& bases);

@@ -1,6 +1,7 @@
 #include "meshwork/runtime/cuda/cuda_level.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -114,6 +115,62 @@ class LevelMaker {
     return true;
   }
 
+  // ---- Convolutions.
+
+  // Whether a library computes the step. Its filters have the channels of the result first: they are brought there, and back,
+  // by way of scratch memory.
+  bool AddConvolution(const OpRow& row, const ComputeStep& compute) {
+    if (options_.take_convolution == nullptr) return false;
+    const std::optional<CudaConvolution> convolution = MakeCudaConvolution(row, compute.spec);
+    if (!convolution.has_value()) return false;
+    using Kind = CudaConvolution::Kind;
+    const int64_t launches = LaunchesOf(compute);
+    // Of the image that is read, the filter, and the image that the op reads or makes.
+    std::vector<std::array<DeviceAddress, 3>> all(static_cast<size_t>(launches));
+    int64_t alignment = kPackAlignment;
+    for (int64_t i = 0; i < launches; ++i) {
+      const DeviceAddress first = AddressOf(compute, compute.in[0], i),
+                          second = AddressOf(compute, compute.in[1], i),
+                          result = AddressOf(compute, compute.out[0], i);
+      auto& [x, w, y] = all[static_cast<size_t>(i)];
+      if (convolution->kind == Kind::kForward) x = first, w = second, y = result;
+      else if (convolution->kind == Kind::kInputGrad) x = result, w = second, y = first;
+      else x = first, w = result, y = second;
+      alignment = std::min(alignment, PackAlignmentOf({x, w, y}));
+    }
+    const std::optional<TakenConvolution> taken =
+        options_.take_convolution(plan_, compute.node, *convolution, alignment);
+    if (!taken.has_value()) return false;
+    std::vector<CudaAction>& actions = compute.once ? level_.once : level_.actions;
+    const int64_t filter_bytes = convolution->filter_elements() * DTypeSize(convolution->dtype);
+    const int64_t workspace =
+        (filter_bytes + kAlignmentOfPlaces - 1) / kAlignmentOfPlaces * kAlignmentOfPlaces;
+    level_.scratch_bytes = std::max(level_.scratch_bytes, workspace + taken->workspace_bytes);
+    for (const auto& [x, w, y] : all) {
+      const bool makes_filter = convolution->kind == Kind::kFilterGrad;
+      const DeviceAddress filter{.storage = DeviceAddress::kScratch};
+      if (!makes_filter) AddFilterTranspose(*convolution, w, filter, compute, alignment, actions);
+      actions.push_back(ConvolutionLaunch{.convolution = taken->number,
+                                          .x = x,
+                                          .w = filter,
+                                          .y = y,
+                                          .workspace = {DeviceAddress::kScratch, workspace},
+                                          .nodes = {NodeOf(compute)}});
+      if (makes_filter) AddFilterTranspose(*convolution, filter, w, compute, alignment, actions);
+    }
+    return true;
+  }
+
+  void AddFilterTranspose(const CudaConvolution& convolution, const DeviceAddress& from,
+                          const DeviceAddress& to, const ComputeStep& compute, int64_t alignment,
+                          std::vector<CudaAction>& actions) {
+    CudaKernel kernel = MakeCudaKernel(GetOp("transpose"), FilterTranspose(convolution), alignment).value();
+    KernelLaunch launch{.pointers = {from, to}, .grid = kernel.blocks, .nodes = {NodeOf(compute)}};
+    launch.nodes[0].instances = 0;  // the work is that of the convolution
+    launch.kernel = kernels_.Add(std::move(kernel));
+    actions.push_back(std::move(launch));
+  }
+
   // ---- Kernels.
 
   void Add(const CudaGroup& group) {
@@ -173,7 +230,7 @@ class LevelMaker {
 
   void Add(const ComputeStep& compute, size_t) {
     const OpRow& row = *plan_.graph->nodes()[static_cast<size_t>(compute.node)].row;
-    if (AddProduct(row, compute)) return;
+    if (AddProduct(row, compute) || AddConvolution(row, compute)) return;
     const int64_t launches = LaunchesOf(compute);
     std::vector<std::vector<DeviceAddress>> pointers(static_cast<size_t>(launches));
     int64_t alignment = kPackAlignment;

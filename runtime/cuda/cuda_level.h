@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "meshwork/kernels/cuda/cuda_convolution.h"
 #include "meshwork/kernels/cuda/cuda_kernel.h"
 #include "meshwork/kernels/cuda/cuda_product.h"
 #include "meshwork/runtime/cuda/storage_map.h"
@@ -60,6 +61,14 @@ struct ProductLaunch {
   std::vector<ProfiledNode> nodes = {};  // that it computes, at least one
 };
 
+// One convolution by a library. Its filter may lie in scratch memory, in the library's order of dims.
+struct ConvolutionLaunch {
+  size_t convolution = 0;  // the number that TakeConvolution gave
+  DeviceAddress x = {}, w = {}, y = {};
+  DeviceAddress workspace = {};          // scratch memory of the library
+  std::vector<ProfiledNode> nodes = {};  // that it computes, at least one
+};
+
 // One launch of a kernel that moves data.
 struct TransferLaunch {
   size_t kernel = 0;                     // of CudaKernels
@@ -96,8 +105,8 @@ struct LoopLaunch {
   int node = -1;
 };
 
-using CudaAction = std::variant<KernelLaunch, PartsLaunch, ProductLaunch, TransferLaunch, LoopLaunch,
-                                CompareStep, RemoteLaunch>;
+using CudaAction = std::variant<KernelLaunch, PartsLaunch, ProductLaunch, ConvolutionLaunch, TransferLaunch,
+                                LoopLaunch, CompareStep, RemoteLaunch>;
 
 // All kernels of a step, each once.
 class CudaKernels {
@@ -133,11 +142,20 @@ struct ProductAlignment {
 using TakeProduct = std::function<std::optional<size_t>(
     const StepPlan& plan, int node, const CudaProduct& product, const ProductAlignment& alignment)>;
 
+// The same of a convolution, all of whose addresses are multiples of `alignment` bytes.
+struct TakenConvolution {
+  size_t number = 0;
+  int64_t workspace_bytes = 0;
+};
+using TakeConvolution = std::function<std::optional<TakenConvolution>(
+    const StepPlan& plan, int node, const CudaConvolution& convolution, int64_t alignment)>;
+
 struct LevelOptions {
   bool fuse = false;                   // groups of steps are one launch each (runtime/cuda/cuda_fusion.h)
   TakeProduct take_product = nullptr;  // null: nobody takes any
-  int64_t shared_bytes = 0;            // dynamic shared memory that a block may have
-  bool remotes_read_host = true;       // the process carries data to other domains (CudaRemotes::is_captured)
+  TakeConvolution take_convolution = nullptr;
+  int64_t shared_bytes = 0;       // dynamic shared memory that a block may have
+  bool remotes_read_host = true;  // the process carries data to other domains (CudaRemotes::is_captured)
 };
 
 // Kernels are added to `kernels`. Keeps pointers into the plan. REQUIRES: every row has a CUDA kernel; the plan calls

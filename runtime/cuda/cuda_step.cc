@@ -53,6 +53,7 @@ absl::Status CudaStep::Prepare(std::shared_ptr<const CudaContext> context) {
   MESHWORK_ASSIGN_OR_RETURN(stream_, CudaStream::Create(context));
   CudaKernels kernels;
   products_ = std::make_unique<CudaProducts>(context);
+  convolutions_ = std::make_unique<CudaConvolutions>(context);
   MESHWORK_RETURN_IF_ERROR(PrepareFence());
   MESHWORK_RETURN_IF_ERROR(MakeRoot(kernels, context->most_shared_bytes()));
   if (remotes_ != nullptr) {
@@ -70,19 +71,30 @@ absl::Status CudaStep::Prepare(std::shared_ptr<const CudaContext> context) {
 
 absl::Status CudaStep::MakeRoot(CudaKernels& kernels, int64_t shared_bytes) {
   absl::Status failed;  // the first error
-  const TakeProduct take = [&](const StepPlan& plan, int node, const CudaProduct& product,
-                               const ProductAlignment& alignment) -> std::optional<size_t> {
-    if (!failed.ok()) return std::nullopt;
+  // What `add` gives for a node: a library's number, or nothing.
+  const auto taking = [&](const StepPlan& plan, int node, const auto& add) {
     const MatmulPrecision precision =
         FactorsFitTf32(*plan.graph, node) ? MatmulPrecision::kTf32 : options_.matmul_precision;
-    const absl::StatusOr<std::optional<size_t>> number = products_->Add(product, alignment, precision);
-    if (number.ok()) return *number;
-    failed = Annotate(number.status(), fmt::format("Prepare: {}: ", plan.graph->Describe(node)));
-    return std::nullopt;
+    auto taken = failed.ok() ? add(precision) : decltype(add(precision))(std::nullopt);
+    if (!taken.ok())
+      failed = Annotate(taken.status(), fmt::format("Prepare: {}: ", plan.graph->Describe(node)));
+    return taken.ok() ? *std::move(taken) : std::nullopt;
+  };
+  const TakeProduct take_product = [&](const StepPlan& plan, int node, const CudaProduct& product,
+                                       const ProductAlignment& alignment) {
+    return taking(plan, node,
+                  [&](MatmulPrecision precision) { return products_->Add(product, alignment, precision); });
+  };
+  const TakeConvolution take_convolution = [&](const StepPlan& plan, int node,
+                                               const CudaConvolution& convolution, int64_t alignment) {
+    return taking(plan, node, [&](MatmulPrecision precision) {
+      return convolutions_->Add(convolution, alignment, precision);
+    });
   };
   root_ = MakeLevel(plan_, kernels,
                     {.fuse = options_.fuse,
-                     .take_product = take,
+                     .take_product = take_product,
+                     .take_convolution = take_convolution,
                      .shared_bytes = shared_bytes,
                      .remotes_read_host = remotes_read_host()});
   MESHWORK_RETURN_IF_ERROR(failed);
@@ -170,6 +182,7 @@ absl::Status CudaStep::RunOnce() {
   launcher_.emplace(CudaLauncher::Means{.stream = stream_,
                                         .functions = &functions_,
                                         .products = products_.get(),
+                                        .convolutions = convolutions_.get(),
                                         .own = own(),
                                         .workspace = workspace_.address(),
                                         .predicate = pinned_.data() + pinned_.bytes() - 1,

@@ -32,6 +32,7 @@
 #include "meshwork/runtime/cuda/cuda_stream.h"
 #include "meshwork/runtime/cuda/cuda_tables.h"
 #include "meshwork/runtime/cuda/host_copier.h"
+#include "meshwork/runtime/cuda/rematerialize.h"
 
 namespace meshwork {
 
@@ -76,7 +77,7 @@ class CudaStep : public PreparedStep {
 
   CudaStep(StepPlan plan, std::vector<DTensor> variables, const PrepareOptions& options,
            std::unique_ptr<CudaRemotes> remotes)
-      : plan_(options.fuse ? OrderForFusion(std::move(plan)) : std::move(plan)),
+      : plan_(options.fuse ? Rematerialize(OrderForFusion(std::move(plan))) : std::move(plan)),
         variables_(std::move(variables)),
         options_(options),
         remotes_(std::move(remotes)) {}
@@ -129,6 +130,7 @@ class CudaStep : public PreparedStep {
   std::vector<CudaSection> sections_;  // of the root
   CudaFunctions functions_;
   std::unique_ptr<CudaProducts> products_;
+  std::unique_ptr<CudaConvolutions> convolutions_;
   std::shared_ptr<const CudaStream> stream_;
   CudaBuffer arena_, constants_, workspace_;
   // Host tensors; the last byte is for predicates. Nobody writes it before the stream is waited for: transfers may read it.

@@ -34,10 +34,13 @@ absl::StatusOr<Gpus> ListGpus() {
 absl::StatusOr<Gpus> ListGpus(const CudaApi& api) {
   Gpus gpus;
   gpus.driver_version = CudaVersionToString(api.driver_version);
-  if (api.cublas_status.ok()) gpus.cublas_version = CublasVersionToString(api.cublas_version);
-  else gpus.cublas_version = api.cublas_status;
-  if (api.nccl_status.ok()) gpus.nccl_version = NcclVersionToString(api.nccl_version);
-  else gpus.nccl_version = api.nccl_status;
+  const auto version_or = [](const absl::Status& status, std::string version) -> absl::StatusOr<std::string> {
+    if (!status.ok()) return status;
+    return version;
+  };
+  gpus.cublas_version = version_or(api.cublas_status, CublasVersionToString(api.cublas_version));
+  gpus.cudnn_version = version_or(api.cudnn_status, CudnnVersionToString(api.cudnn_version));
+  gpus.nccl_version = version_or(api.nccl_status, NcclVersionToString(api.nccl_version));
   MESHWORK_ASSIGN_OR_RETURN(const int count, CountGpus(api));
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     MESHWORK_ASSIGN_OR_RETURN(const std::shared_ptr<const CudaContext> context,

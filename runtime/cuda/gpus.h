@@ -33,6 +33,7 @@ struct GpuInfo {
 struct Gpus {
   std::string driver_version;                  // the newest CUDA that the driver supports: "13.0"
   absl::StatusOr<std::string> cublas_version;  // "13.1.0"; or why products are made without cuBLASLt
+  absl::StatusOr<std::string> cudnn_version;   // "9.19.0"; or why convolutions are made without cuDNN
   absl::StatusOr<std::string> nccl_version;    // "2.28.9"; or why data between GPUs goes through the process
   std::vector<GpuInfo> gpus;                   // by ordinal; at least one
 };

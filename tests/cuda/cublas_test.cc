@@ -100,7 +100,7 @@ TEST(SimulatedCublasTest, FindsResultsOverOperandsAndWorkspaces) {
                   ->Launch(*player.gpu.stream, player.number,
                            {big.address(), player.b.address(), player.d.address()}, big.address())
                   .ok());
-  EXPECT_THAT(player.gpu.cuda.TakeFindings(), ElementsAre("a product on GPU 0 works where a matrix lies."));
+  EXPECT_THAT(player.gpu.cuda.TakeFindings(), ElementsAre("a product on GPU 0 works where a tensor lies."));
 }
 
 TEST(SimulatedCublasTest, FindsProductsWhoseHandleIsGone) {

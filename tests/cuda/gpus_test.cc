@@ -31,6 +31,7 @@ TEST(GpusTest, AreListedWithTheirMemory) {
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->driver_version, "12.8");
   EXPECT_EQ(found->cublas_version.value(), "13.0.1");
+  EXPECT_EQ(found->cudnn_version.value(), "9.19.0");
   ASSERT_EQ(found->gpus.size(), 2u);
   const GpuInfo &first = found->gpus[0], &second = found->gpus[1];
   EXPECT_EQ(first.ordinal, 0);
@@ -44,11 +45,12 @@ TEST(GpusTest, AreListedWithTheirMemory) {
   EXPECT_EQ(second.free_bytes, 1500);
 }
 
-TEST(GpusTest, WithoutCublasItIsSaidWhy) {
-  const SimulatedCuda cuda({.has_cublas = false});
+TEST(GpusTest, WithoutLibrariesItIsSaidWhy) {
+  const SimulatedCuda cuda({.has_cublas = false, .has_cudnn = false});
   const absl::StatusOr<Gpus> found = ListGpus(cuda.api());
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->cublas_version.status(), cuda.api().cublas_status);
+  EXPECT_EQ(found->cudnn_version.status(), cuda.api().cudnn_status);
 }
 
 #endif

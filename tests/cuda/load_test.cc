@@ -26,6 +26,9 @@ TEST(CudaLoadTest, EveryFunctionIsFound) {
   EXPECT_EQ(api->cuMemAlloc, cuda.api().cuMemAlloc);
   EXPECT_EQ(api->nvrtcGetPTX, cuda.api().nvrtcGetPTX);
   EXPECT_EQ(api->cublasLtMatmul, cuda.api().cublasLtMatmul);
+  EXPECT_EQ(api->cudnn_version, 91900);
+  EXPECT_TRUE(api->cudnn_status.ok());
+  EXPECT_EQ(api->cudnnBackendExecute, cuda.api().cudnnBackendExecute);
   EXPECT_EQ(api->nccl_version, 22809);
   EXPECT_TRUE(api->nccl_status.ok());
   EXPECT_EQ(api->ncclSend, cuda.api().ncclSend);
@@ -85,6 +88,14 @@ TEST(CudaLoadTest, TakesTheCublasThatFitsTheDriver) {
   const absl::StatusOr<CudaApi> api = LoadCudaApi(loader);
   EXPECT_TRUE(api->cublas_status.ok()) << api->cublas_status;
   EXPECT_EQ(api->cublas_version, 120805);
+}
+
+TEST(CudaLoadTest, WithoutCudnnThereIsATableAllTheSame) {
+  const SimulatedCuda cuda({.has_cudnn = false});
+  const absl::StatusOr<CudaApi> api = LoadCudaApi(cuda.loader());
+  ASSERT_TRUE(api.ok()) << api.status();
+  EXPECT_EQ(api->cudnn_version, 0);
+  EXPECT_THAT(api->cudnn_status.message(), HasSubstr("there is no libcudnn.so.9"));
 }
 
 // A driver older than NVRTC cannot run its code; an older NVRTC is taken.
@@ -170,7 +181,8 @@ class NvrtcTest : public testing::Test {
       return file == "libcuda.so.1" ? cuda_.loader().open(file) : open(file);
     };
     loader.find = [this, find = loader.find](void* library, const std::string& symbol) {
-      const bool is_driver = symbol.starts_with("cu") && !symbol.starts_with("cublas");
+      const bool is_driver =
+          symbol.starts_with("cu") && !symbol.starts_with("cublas") && !symbol.starts_with("cudnn");
       return is_driver ? cuda_.loader().find(library, symbol) : find(library, symbol);
     };
     api_ = LoadCudaApi(loader).value();
@@ -226,7 +238,8 @@ TEST(CublasTest, TakesTheDescriptors) {
     return file == "libcuda.so.1" ? cuda.loader().open(file) : open(file);
   };
   loader.find = [&cuda, find = loader.find](void* library, const std::string& symbol) -> void* {
-    const bool is_driver = symbol.starts_with("cu") && !symbol.starts_with("cublas");
+    const bool is_driver =
+        symbol.starts_with("cu") && !symbol.starts_with("cublas") && !symbol.starts_with("cudnn");
     return is_driver ? cuda.loader().find(library, symbol) : find(library, symbol);
   };
   CudaApi api = LoadCudaApi(loader).value();

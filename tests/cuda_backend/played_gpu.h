@@ -55,8 +55,8 @@ class RememberingPlayer : public SimulatedCompiler {
   std::map<std::string, std::shared_ptr<PlayedKernels>> kernels_;
 };
 
-// What is not freed when it ends fails the test. For some seeds there is no cuBLASLt, for others one that declines every
-// second product.
+// What is not freed when it ends fails the test. For some seeds there is no cuBLASLt, or no cuDNN, for others one that declines
+// every second product, or convolution.
 struct PlayedGpu {
   // `count` such GPUs of one machine.
   explicit PlayedGpu(uint64_t seed, const SimulatedGpu& gpu = {}, int64_t count = 1)
@@ -65,7 +65,16 @@ struct PlayedGpu {
               .seed = seed,
               .compiler = &player,
               .has_cublas = seed % 4 != 3,
-              .declined_products = seed % 4 == 2 ? 2 : 0}) {}
+              .declined_products = seed % 4 == 2 ? 2 : 0,
+              .has_cudnn = seed % 4 != 2,
+              .declined_convolutions = seed % 4 == 3 ? 2 : 0}) {}
+  // One GPU with these libraries.
+  PlayedGpu(uint64_t seed, SimulatedCudaOptions libraries)
+      : player(seed), cuda([&] {
+          libraries.seed = seed;
+          libraries.compiler = &player;
+          return libraries;
+        }()) {}
 
   // The backend; a new one each time.
   absl::StatusOr<std::unique_ptr<CudaBackend>> MakeBackend(int ordinal = 0,

@@ -46,7 +46,7 @@ absl::Status Load(const SimulatedCudaOptions& options, const std::string& lacks 
   };
   const absl::StatusOr<CudaApi> api = LoadCudaApi(loader);
   if (!api.ok()) return api.status();
-  for (const absl::Status& status : {api->nvrtc_status, api->cublas_status})
+  for (const absl::Status& status : {api->nvrtc_status, api->cublas_status, api->cudnn_status})
     if (!status.ok()) return status;
   return api->nccl_status;
 }
@@ -58,10 +58,10 @@ TEST(CudaErrors, Machines) {
     const absl::StatusOr<CudaApi> api = LoadCudaApi(cuda.loader());
     return api.ok() ? ListGpus(*api).status() : api.status();
   };
-  auto without_nccl = [] {
-    setenv("MESHWORK_NCCL", "off", /*overwrite=*/1);
+  auto without = [](const char* variable) {
+    setenv(variable, "off", /*overwrite=*/1);
     absl::Status status = Load({});
-    unsetenv("MESHWORK_NCCL");
+    unsetenv(variable);
     return status;
   };
   auto none_counted = [] {
@@ -84,11 +84,15 @@ TEST(CudaErrors, Machines) {
                                     MISTAKE(Load({.driver_version = 12040})),
                                     MISTAKE(Load({}, "libcublasLt")),
                                     MISTAKE(Load({}, "cublasLtMatmul")),
+                                    MISTAKE(Load({}, "libcudnn")),
+                                    MISTAKE(Load({}, "cudnnGetVersion")),
+                                    MISTAKE(Load({}, "cudnnBackendExecute")),
+                                    MISTAKE(without("MESHWORK_CUDNN")),
                                     MISTAKE(Load({}, "libnccl")),
                                     MISTAKE(Load({.nccl_version = 21703})),
                                     MISTAKE(Load({}, "ncclGetVersion")),
                                     MISTAKE(Load({}, "ncclSend")),
-                                    MISTAKE(without_nccl()),
+                                    MISTAKE(without("MESHWORK_NCCL")),
                                     MISTAKE(fails("cuInit", CUDA_ERROR_UNKNOWN)),
                                     MISTAKE(fails("cuDeviceGetCount", CUDA_ERROR_UNKNOWN)),
                                     MISTAKE(fails("cuDevicePrimaryCtxRetain", CUDA_ERROR_DEVICE_UNAVAILABLE)),
@@ -263,33 +267,49 @@ TEST(CudaErrors, Kernels) {
                                });
 }
 
-// What cuBLASLt says of a program's product.
+// What a library says of a program that it is to compute, if the function fails.
+absl::Status OfLibrary(const char* function, const char* program) {
+  const auto nothing = [](const SimulatedLaunch&) { return absl::OkStatus(); };
+  FunctionCompiler compiler({{"move_4", nothing}});
+  SimulatedCuda cuda({.compiler = &compiler});
+  const auto backend = CudaBackend::Create(CudaContext::Create(cuda.api(), 0).value()).value();
+  const Graph graph = ParseGraph(program, "layer.mw").value();
+  cuda.FailCall(function, 1);
+  std::map<std::string, DTensor> state;
+  MESHWORK_ASSIGN_OR_RETURN(const auto executor,
+                            Executor::Create(Compile(graph).value(), *backend, {}, &state));
+  std::map<std::string, Tensor> feeds, outputs;
+  for (const Argument& argument : graph.arguments())
+    feeds.emplace(graph.value(argument.value).name, Tensor::Zeros(graph.value(argument.value).type));
+  return executor->Run(feeds, &outputs);
+}
+
 TEST(CudaErrors, Products) {
-  const auto fails = [](const char* function) -> absl::Status {
-    FunctionCompiler compiler({{"move_4", [](const SimulatedLaunch&) { return absl::OkStatus(); }}});
-    SimulatedCuda cuda({.compiler = &compiler});
-    const auto backend = CudaBackend::Create(CudaContext::Create(cuda.api(), 0).value()).value();
-    const Graph graph = ParseGraph(
-                            "mesh [x=2]\nfunc f(%x: f32[4,3,5] {x,_,_}, %y: f32[4,5,7] {x,_,_}) {\n"
-                            "  %z = matmul %x, %y\n  return %z\n}",
-                            "layer.mw")
-                            .value();
-    cuda.FailCall(function, 1);
-    std::map<std::string, DTensor> state;
-    MESHWORK_ASSIGN_OR_RETURN(const auto executor,
-                              Executor::Create(Compile(graph).value(), *backend, {}, &state));
-    std::map<std::string, Tensor> feeds, outputs;
-    for (const Argument& argument : graph.arguments())
-      feeds.emplace(graph.value(argument.value).name, Tensor::Zeros(graph.value(argument.value).type));
-    return executor->Run(feeds, &outputs);
-  };
   std::vector<Mistake> mistakes;
   for (const char* function :
        {"cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatmulDescSetAttribute",
         "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutSetAttribute", "cublasLtMatmulPreferenceCreate",
         "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmul"})
-    mistakes.emplace_back(function, [=] { return fails(function); });
+    mistakes.emplace_back(function, [=] {
+      return OfLibrary(function,
+                       "mesh [x=2]\nfunc f(%x: f32[4,3,5] {x,_,_}, %y: f32[4,5,7] {x,_,_}) {\n"
+                       "  %z = matmul %x, %y\n  return %z\n}");
+    });
   ExpectErrors("cuda_products", mistakes);
+}
+
+// What cuDNN says before a kernel is needed: of the gradient of an image, whose filter is turned by a kernel, when it is
+// described.
+TEST(CudaErrors, Convolutions) {
+  std::vector<Mistake> mistakes;
+  for (const char* function : {"cudnnCreate", "cudnnBackendCreateDescriptor", "cudnnBackendSetAttribute",
+                               "cudnnBackendFinalize", "cudnnBackendGetAttribute"})
+    mistakes.emplace_back(function, [=] {
+      return OfLibrary(function,
+                       "mesh [x=2]\nfunc f(%y: f32[4,8,8,16] {x,_,_,_}, %w: f32[3,3,4,16] {_,_,_,_}) {\n"
+                       "  %x = conv_input_grad %y, %w shape=[4,8,8,4] low=[1,1] high=[1,1]\n  return %x\n}");
+    });
+  ExpectErrors("cuda_convolutions", mistakes);
 }
 
 // What a backend says before it needs a kernel.

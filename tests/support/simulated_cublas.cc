@@ -2,12 +2,11 @@
 #include "support/simulated_cublas.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <functional>
 
 #include "fmt/format.h"
-#include "meshwork/base/bfloat16.h"
+#include "support/simulated_numbers.h"
 #include "support/simulated_world.h"
 
 namespace meshwork {
@@ -16,33 +15,6 @@ namespace {
 constexpr uint64_t kAlgorithm = 0x616c676f;
 
 int64_t SizeOf(cudaDataType_t type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_16BF ? 2 : 4; }
-
-template <typename T>
-T ReadAs(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof(value));
-  return value;
-}
-
-double Read(cudaDataType_t type, const std::byte* from) {
-  if (type == CUDA_R_64F) return ReadAs<double>(from);
-  if (type == CUDA_R_16BF) return static_cast<double>(static_cast<float>(ReadAs<BFloat16>(from)));
-  return static_cast<double>(ReadAs<float>(from));
-}
-
-void Write(cudaDataType_t type, double value, std::byte* to) {
-  const auto narrow = static_cast<float>(value);
-  const BFloat16 narrower(narrow);
-  if (type == CUDA_R_64F) std::memcpy(to, &value, sizeof(value));
-  else if (type == CUDA_R_16BF) std::memcpy(to, &narrower, sizeof(narrower));
-  else std::memcpy(to, &narrow, sizeof(narrow));
-}
-
-// Rounded to 10 bits of mantissa.
-double Tf32(double x) {
-  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(x));
-  return static_cast<double>(std::bit_cast<float>((bits + 0x1000u) & ~0x1fffu));
-}
 
 // Element (row, column) of matrix `matrix`.
 int64_t PlaceOf(const SimulatedLayout& layout, int64_t matrix, int64_t row, int64_t column) {
@@ -91,8 +63,8 @@ void SimulatedProduct::Play(double alpha, const std::byte* a_data, const std::by
   const auto element = [&](const SimulatedLayout& layout, const std::byte* data, bool transposes,
                            int64_t matrix, int64_t row, int64_t column) {
     if (transposes) std::swap(row, column);
-    const double x = Read(layout.type, data + PlaceOf(layout, matrix, row, column));
-    return is_tf32 ? Tf32(x) : x;
+    const double x = ReadNumber(layout.type, data + PlaceOf(layout, matrix, row, column));
+    return is_tf32 ? RoundToTf32(x) : x;
   };
   for (int64_t matrix = 0; matrix < d.batch; ++matrix)
     for (int64_t column = 0; column < d.columns; ++column)
@@ -102,8 +74,8 @@ void SimulatedProduct::Play(double alpha, const std::byte* a_data, const std::by
           sum += element(a, a_data, operation.transpose_a, matrix, row, l) *
                  element(b, b_data, operation.transpose_b, matrix, l, column);
         sum *= alpha;
-        if (beta != 0) sum += beta * Read(c.type, c_data + PlaceOf(c, matrix, row, column));
-        Write(d.type, sum, d_data + PlaceOf(d, matrix, row, column));
+        if (beta != 0) sum += beta * ReadNumber(c.type, c_data + PlaceOf(c, matrix, row, column));
+        WriteNumber(d.type, sum, d_data + PlaceOf(d, matrix, row, column));
       }
 }
 
@@ -313,59 +285,71 @@ cublasStatus_t SimulatedWorld::cublasLtMatmul(cublasLtHandle_t handle, cublasLtM
       (algorithm->data[3] > 0 && reinterpret_cast<uintptr_t>(workspace) % 256 != 0))
     return CUBLAS_STATUS_INVALID_VALUE;
   const auto* const factors_type = &product->operation.scale;
-  const auto factor = [&](const void* at) { return Read(*factors_type, static_cast<const std::byte*>(at)); };
+  const auto factor = [&](const void* at) {
+    return ReadNumber(*factors_type, static_cast<const std::byte*>(at));
+  };
   const double by = factor(alpha), adds = factor(beta);
 
-  struct Place {
-    uintptr_t address;
-    int64_t bytes;
-  };
+  LibraryWork work{.who = fmt::format("a product on GPU {}", device)};
   const auto place = [](const void* at, int64_t bytes) {
-    return Place{reinterpret_cast<uintptr_t>(at), bytes};
+    return LibraryWork::Place{reinterpret_cast<uintptr_t>(at), bytes};
   };
-  std::vector<Place> places = {place(a, product->a.bytes()), place(b, product->b.bytes()),
-                               place(c, product->c.bytes()), place(d, product->d.bytes())};
-  for (size_t i = 0; i < places.size(); ++i)
+  const LibraryWork::Place places[] = {place(a, product->a.bytes()), place(b, product->b.bytes()),
+                                       place(c, product->c.bytes()), place(d, product->d.bytes())};
+  for (size_t i = 0; i < std::size(places); ++i)
     if (places[i].address % (algorithm->data[2] >> (16 * i) & 0xffff) != 0)
-      Find(fmt::format("a product on GPU {}: matrix {} is less aligned than its algorithm was chosen for.",
-                       device, "abcd"[i]));
+      Find(fmt::format("{}: matrix {} is less aligned than its algorithm was chosen for.", work.who,
+                       "abcd"[i]));
+  work.operands = {places[0], places[1]};
+  if (c != d) work.operands.push_back(places[2]);
+  work.result = places[3];
+  work.workspace = {reinterpret_cast<uintptr_t>(workspace), static_cast<int64_t>(algorithm->data[3])};
+  work.is_there = [this, of = reinterpret_cast<uintptr_t>(handle)] { return cublas_handles_.contains(of); };
+  work.run = [product = *product, by, adds, a, b, c, d] {
+    product.Play(by, static_cast<const std::byte*>(a), static_cast<const std::byte*>(b), adds,
+                 static_cast<const std::byte*>(c), static_cast<std::byte*>(d));
+  };
+  ++num_products;
+  EnqueueLibrary(*stream, std::move(work));
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// ---- Work of libraries.
+
+void SimulatedWorld::EnqueueLibrary(SimulatedStream& stream, LibraryWork work) {
+  using Place = LibraryWork::Place;
   const auto overlap = [](const Place& x, const Place& y) {
     return x.address < y.address + static_cast<uintptr_t>(y.bytes) &&
            y.address < x.address + static_cast<uintptr_t>(x.bytes);
   };
-  if (overlap(places[3], places[0]) || overlap(places[3], places[1]))
-    Find(fmt::format("a product on GPU {} is written over an operand.", device));
-  const auto scratch = static_cast<int64_t>(algorithm->data[3]);
-  if (scratch > 0) {
-    places.push_back(place(workspace, scratch));
-    for (size_t i = 0; i < 4; ++i)
-      if (overlap(places[4], places[i]))
-        Find(fmt::format("a product on GPU {} works where a matrix lies.", device));
+  std::vector<Place> places = work.operands;
+  places.push_back(work.result);
+  for (const Place& operand : work.operands)
+    if (overlap(operand, work.result)) Find(fmt::format("{} is written over an operand.", work.who));
+  if (work.workspace.bytes > 0) {
+    for (const Place& place : places)
+      if (overlap(place, work.workspace)) Find(fmt::format("{} works where a tensor lies.", work.who));
+    places.push_back(work.workspace);
   }
-  const std::string who = fmt::format("a product on GPU {}", device);
-  const auto are_there = [this, places, who, device](bool is_enqueued) {
+  const int device = stream.device;
+  const auto are_there = [this, who = work.who, places, device](bool is_enqueued) {
     return std::all_of(places.begin(), places.end(), [&](const Place& at) {
       return memory.Check(who, device, at.address, at.bytes, is_enqueued);
     });
   };
-  ++num_products;
-  if (!are_there(true)) {
-    Lose(device, CUDA_ERROR_ILLEGAL_ADDRESS);
-    return CUBLAS_STATUS_SUCCESS;
-  }
-  const uintptr_t of_handle = reinterpret_cast<uintptr_t>(handle);
-  Enqueue(*stream, [=, this, product = *product] {
-    if (!cublas_handles_.contains(of_handle)) {
-      Find(fmt::format("{} runs after its handle was destroyed.", who));
+  if (!are_there(true)) return Lose(device, CUDA_ERROR_ILLEGAL_ADDRESS);
+  Enqueue(stream, [=, this] {
+    if (!work.is_there()) {
+      Find(fmt::format("{} runs after its handle was destroyed.", work.who));
       return Lose(device, CUDA_ERROR_ILLEGAL_ADDRESS);
     }
     if (!are_there(false)) return Lose(device, CUDA_ERROR_ILLEGAL_ADDRESS);
     if (FailsWork(device)) return;
-    if (scratch > 0) std::memset(workspace, 0xCC, static_cast<size_t>(scratch));
-    product.Play(by, static_cast<const std::byte*>(a), static_cast<const std::byte*>(b), adds,
-                 static_cast<const std::byte*>(c), static_cast<std::byte*>(d));
+    if (work.workspace.bytes > 0)
+      std::memset(reinterpret_cast<void*>(work.workspace.address), 0xCC,
+                  static_cast<size_t>(work.workspace.bytes));
+    work.run();
   });
-  return CUBLAS_STATUS_SUCCESS;
 }
 
 }  // namespace meshwork

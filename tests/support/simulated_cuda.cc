@@ -63,8 +63,9 @@ std::map<std::string, void*> SymbolsOf(const CudaApi& api) {
   MESHWORK_CUDA_DRIVER_FUNCTIONS(MESHWORK_SIMULATED_SYMBOL)
   MESHWORK_NVRTC_FUNCTIONS(MESHWORK_SIMULATED_SYMBOL)
   MESHWORK_CUBLAS_FUNCTIONS(MESHWORK_SIMULATED_SYMBOL)
-#define MESHWORK_SIMULATED_NCCL_SYMBOL(result, name, parameters) MESHWORK_SIMULATED_SYMBOL_OF(name)
-  MESHWORK_NCCL_FUNCTIONS(MESHWORK_SIMULATED_NCCL_SYMBOL)
+#define MESHWORK_SIMULATED_TYPED_SYMBOL(result, name, parameters) MESHWORK_SIMULATED_SYMBOL_OF(name)
+  MESHWORK_CUDNN_FUNCTIONS(MESHWORK_SIMULATED_TYPED_SYMBOL)
+  MESHWORK_NCCL_FUNCTIONS(MESHWORK_SIMULATED_TYPED_SYMBOL)
   return symbols;
 }
 
@@ -119,6 +120,8 @@ void SimulatedWorld::ReportLeaks() {
   report(programs_.size(), "program of NVRTC");
   report(cublas_handles_.size(), "handle of cuBLASLt");
   report(operations_.size() + layouts_.size() + preferences_.size(), "descriptor of cuBLASLt");
+  report(cudnn_handles_.size(), "handle of cuDNN");
+  report(cudnn_descriptors_.size(), "descriptor of cuDNN");
   report(comms_.size(), "communicator of NCCL");
   if (work.num_pending() > 0) Find("work is left that waits for other GPUs.");
   for (size_t device = 0; device < contexts_.size(); ++device)
@@ -135,14 +138,17 @@ SimulatedCuda::SimulatedCuda(const SimulatedCudaOptions& options)
   MESHWORK_CUDA_DRIVER_FUNCTIONS(MESHWORK_SIMULATE)
   MESHWORK_NVRTC_FUNCTIONS(MESHWORK_SIMULATE)
   MESHWORK_CUBLAS_FUNCTIONS(MESHWORK_SIMULATE)
-#define MESHWORK_SIMULATE_NCCL(result, name, parameters) MESHWORK_SIMULATE(name)
-  MESHWORK_NCCL_FUNCTIONS(MESHWORK_SIMULATE_NCCL)
-#undef MESHWORK_SIMULATE_NCCL
+#define MESHWORK_SIMULATE_TYPED(result, name, parameters) MESHWORK_SIMULATE(name)
+  MESHWORK_CUDNN_FUNCTIONS(MESHWORK_SIMULATE_TYPED)
+  MESHWORK_NCCL_FUNCTIONS(MESHWORK_SIMULATE_TYPED)
+#undef MESHWORK_SIMULATE_TYPED
 #undef MESHWORK_SIMULATE
   api.driver_version = options.driver_version;
   api.nvrtc_version = 13000;
   if (options.has_cublas) api.cublas_version = 130001;
   else api.cublas_status = absl::FailedPreconditionError("CUDA: there is no libcublasLt.so.");
+  if (options.has_cudnn) api.cudnn_version = 91900;
+  else api.cudnn_status = absl::FailedPreconditionError("CUDA: there is no libcudnn.so.9.");
   if (options.nccl_version >= kOldestNccl) api.nccl_version = options.nccl_version;
   else api.nccl_status = absl::FailedPreconditionError("CUDA: there is no libnccl.so.2.");
 }
@@ -157,6 +163,7 @@ LibraryLoader SimulatedCuda::loader() const {
   return {.open = [this](const std::string& file) -> void* {
             const bool is_there = file == "libcuda.so.1" || file == "libnvrtc.so.13" ||
                                   (file == "libcublasLt.so.13" && world_->options.has_cublas) ||
+                                  (file == "libcudnn.so.9" && world_->options.has_cudnn) ||
                                   (file == "libnccl.so.2" && world_->options.nccl_version > 0);
             return is_there ? world_.get() : nullptr;
           },
@@ -206,6 +213,11 @@ int64_t SimulatedCuda::num_pending() const {
 int64_t SimulatedCuda::num_products() const {
   const std::lock_guard lock(world_->mutex);
   return world_->num_products;
+}
+
+int64_t SimulatedCuda::num_convolutions() const {
+  const std::lock_guard lock(world_->mutex);
+  return world_->num_convolutions;
 }
 
 int64_t SimulatedCuda::num_exchanges() const {

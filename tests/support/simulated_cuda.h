@@ -1,5 +1,5 @@
-// GPUs that are played in the memory of the process, for tests: a table of the functions of the driver, of NVRTC, of cuBLASLt
-// and of NCCL.
+// GPUs that are played in the memory of the process, for tests: a table of the functions of the driver, of NVRTC, of cuBLASLt,
+// of cuDNN and of NCCL.
 //
 //   SimulatedCuda cuda({.gpus = {{}, {.architecture = 80}}, .seed = 7, .compiler = &compiler});
 //   MESHWORK_ASSIGN_OR_RETURN(const auto context, CudaContext::Create(cuda.api(), 0));
@@ -24,6 +24,7 @@
 // - Products of cuBLASLt are summed in double, late as kernels are. Their operands, results and workspace lie in allocations,
 //   and are as aligned as the preferences said when the algorithm was chosen. An algorithm fits the descriptors for which it was
 //   chosen, and no others; some spoil their workspace.
+// - Convolutions of cuDNN the same. Its heuristic lists engines that must not be taken before those that may.
 //
 // Findings – mistakes of the caller that CUDA need not notice – are sentences. What is not taken fails the test when the
 // object is destroyed. Thread-safe; one at a time in a process.
@@ -55,8 +56,10 @@ struct SimulatedCudaOptions {
   std::vector<int> nvrtc_architectures = {75, 80, 90, 100};
   bool has_cublas = true;
   int64_t declined_products =
-      0;                     // cuBLASLt has no algorithm for each so-many-th product; 0: it has one for all
-  int nccl_version = 22809;  // 0: there is no NCCL
+      0;  // cuBLASLt has no algorithm for each so-many-th product; 0: it has one for all
+  bool has_cudnn = true;
+  int64_t declined_convolutions = 0;  // the same of cuDNN's engines and convolutions
+  int nccl_version = 22809;           // 0: there is no NCCL
 };
 
 class SimulatedWorld;
@@ -69,13 +72,14 @@ class SimulatedCuda {
   ~SimulatedCuda();
 
   const CudaApi& api() const;
-  // Opens the same functions as if they were libraries, libcuda.so.1, libnvrtc.so.13 and libcublasLt.so.13.
+  // Opens the same functions as if they were libraries, libcuda.so.1, libnvrtc.so.13, libcublasLt.so.13 and
+  // libcudnn.so.9.
   LibraryLoader loader() const;
 
   // The nth call of `function` from now on ("cuMemAllocAsync"), or of any function, returns `result` and does nothing;
   // what destroys, frees, or ends a capture or a scope does so nevertheless, as in CUDA, which reports errors of earlier
   // work there. Functions of NVRTC return NVRTC_ERROR_INTERNAL_ERROR, those of cuBLASLt CUBLAS_STATUS_INTERNAL_ERROR,
-  // those of NCCL ncclSystemError. Replaces what was asked for before.
+  // those of cuDNN CUDNN_STATUS_INTERNAL_ERROR, those of NCCL ncclSystemError. Replaces what was asked for before.
   void FailCall(std::string_view function, int64_t nth, CUresult result = CUDA_ERROR_UNKNOWN);
   void FailAnyCall(int64_t nth, CUresult result = CUDA_ERROR_UNKNOWN);
   // The nth kernel or product that runs from now on, on any GPU, does nothing and fails with `result`, which loses the context.
@@ -91,6 +95,8 @@ class SimulatedCuda {
   int64_t num_pending() const;
   // Calls of cublasLtMatmul that were taken.
   int64_t num_products() const;
+  // Calls of cudnnBackendExecute, the same.
+  int64_t num_convolutions() const;
   // Exchanges by NCCL that were put on streams, or captured.
   int64_t num_exchanges() const;
   // Sums by ncclAllReduce, the same.

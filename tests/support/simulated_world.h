@@ -17,6 +17,7 @@
 
 #include "support/simulated_cublas.h"
 #include "support/simulated_cuda.h"
+#include "support/simulated_cudnn.h"
 #include "support/simulated_memory.h"
 #include "support/simulated_nccl.h"
 #include "support/simulated_work.h"
@@ -86,6 +87,19 @@ struct SimulatedContext {
   CUresult lost = CUDA_SUCCESS;
 };
 
+// What a library puts on a stream: it reads operands, writes a result, and spoils its workspace.
+struct LibraryWork {
+  struct Place {
+    uintptr_t address = 0;
+    int64_t bytes = 0;
+  };
+  std::string who;  // in findings: "a product on GPU 0"
+  std::vector<Place> operands = {};
+  Place result = {}, workspace = {};
+  std::function<bool()> is_there = nullptr;  // whether its handle still exists
+  std::function<void()> run = nullptr;
+};
+
 // Held by who is inside of the driver, who alone touches the memory of GPUs. It is opened where that is touched: most calls
 // do not, and opening it takes the system some time.
 class SimulatedGate {
@@ -123,6 +137,7 @@ class SimulatedWorld {
     if constexpr (std::is_same_v<Result, CUresult>) return *failure;
     else if constexpr (std::is_same_v<Result, nvrtcResult>) return NVRTC_ERROR_INTERNAL_ERROR;
     else if constexpr (std::is_same_v<Result, cublasStatus_t>) return CUBLAS_STATUS_INTERNAL_ERROR;
+    else if constexpr (std::is_same_v<Result, CudnnStatus>) return CudnnStatus::kInternalError;
     else if constexpr (std::is_same_v<Result, NcclResult>) return NcclResult::kSystemError;
     else return f(*this);
   }
@@ -241,6 +256,21 @@ class SimulatedWorld {
                                 const cublasLtMatmulAlgo_t* algorithm, void* workspace,
                                 size_t workspace_bytes, cudaStream_t stream);
 
+  // ---- simulated_cudnn.cc
+  size_t cudnnGetVersion();
+  const char* cudnnGetErrorString(CudnnStatus status);
+  CudnnStatus cudnnCreate(CudnnHandle** handle);
+  CudnnStatus cudnnDestroy(CudnnHandle* handle);
+  CudnnStatus cudnnSetStream(CudnnHandle* handle, CUstream stream);
+  CudnnStatus cudnnBackendCreateDescriptor(CudnnDescriptorType type, CudnnDescriptor* made);
+  CudnnStatus cudnnBackendDestroyDescriptor(CudnnDescriptor handle);
+  CudnnStatus cudnnBackendFinalize(CudnnDescriptor handle);
+  CudnnStatus cudnnBackendSetAttribute(CudnnDescriptor handle, CudnnAttribute attribute, CudnnType type,
+                                       int64_t count, const void* values);
+  CudnnStatus cudnnBackendGetAttribute(CudnnDescriptor handle, CudnnAttribute attribute, CudnnType type,
+                                       int64_t most, int64_t* count, void* values);
+  CudnnStatus cudnnBackendExecute(CudnnHandle* handle, CudnnDescriptor plan, CudnnDescriptor pack);
+
   // ---- simulated_nccl.cc
   NcclResult ncclGetVersion(int* version);
   NcclResult ncclGetUniqueId(NcclUniqueId* id);
@@ -272,7 +302,7 @@ class SimulatedWorld {
   CUresult failure = CUDA_SUCCESS;
   bool failed_call_released = false;
   bool is_failing = false;  // the call in progress returns an error, and does its work nevertheless
-  int64_t num_products = 0;
+  int64_t num_products = 0, num_convolutions = 0;
   // The kernel or product in whose run work_to_failure becomes 0 fails.
   int64_t work_to_failure = 0;
   CUresult work_failure = CUDA_SUCCESS;
@@ -341,6 +371,13 @@ class SimulatedWorld {
   std::map<uintptr_t, SimulatedPreference> preferences_;
   int64_t num_heuristics_ = 0;
   std::map<std::string, std::shared_ptr<SimulatedKernels>> compiled_;  // by the number in the code
+  // Of all libraries but NCCL (simulated_cublas.cc).
+  void EnqueueLibrary(SimulatedStream& stream, LibraryWork work);
+  // ---- Of cuDNN.
+  std::optional<SimulatedConvolution> ConvolutionOf(const SimulatedDescriptor& operation);
+  std::map<uintptr_t, SimulatedCudnnHandle> cudnn_handles_;
+  std::map<uintptr_t, SimulatedDescriptor> cudnn_descriptors_;
+  int64_t num_cudnn_heuristics_ = 0;
   // ---- Of NCCL.
   // The group of this thread; null, and `result` says why, if it has none to which calls on these may be added.
   SimulatedGroup* OpenGroup(NcclComm* comm, CUstream stream, NcclResult& result);
