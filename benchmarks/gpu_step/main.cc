@@ -1,6 +1,6 @@
 // gpu_step: training steps on a GPU, and how near they come to what the GPU can. See --help.
 //
-// Exit code 2: the input is wrong, or there is no GPU; 1: a step failed.
+// Exit code 2: the input is wrong, there is no GPU, or a work could not be made; 1: a step failed.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "benchmarks/gpu_step/options.h"
+#include "benchmarks/gpu_step/training.h"
 #include "benchmarks/gpu_step/works.h"
 #include "benchmarks/machine.h"
 #include "benchmarks/main_of.h"
@@ -47,24 +49,39 @@ absl::StatusOr<Ready> MakeReady(GpuWorkPlan plan) {
   return ready;
 }
 
-absl::StatusOr<std::vector<Ready>> MakeAllReady(std::vector<GpuWorkPlan> plans) {
+struct AllReady {
   std::vector<Ready> works;
+  std::map<std::string, absl::Status> failed;  // by name
+};
+
+// A work that fails leaves the others alone.
+AllReady MakeAllReady(std::vector<GpuWorkPlan> plans) {
+  AllReady all;
   for (GpuWorkPlan& plan : plans) {
-    MESHWORK_ASSIGN_OR_RETURN(works.emplace_back(), MakeReady(std::move(plan)));
+    const std::string name = plan.name;
+    absl::StatusOr<Ready> ready = MakeReady(std::move(plan));
+    if (ready.ok()) all.works.push_back(*std::move(ready));
+    else all.failed.emplace(name, ready.status());
   }
-  return works;
+  return all;
+}
+
+// The errors of all that failed, with the code of one of them.
+absl::Status Failures(const AllReady& all) {
+  if (all.failed.empty()) return absl::OkStatus();
+  const auto message = [](std::string* out, const auto& failed) { out->append(failed.second.message()); };
+  return absl::Status(all.failed.begin()->second.code(), absl::StrJoin(all.failed, "\n", message));
 }
 
 // Seconds of a step, in a round of about `seconds`.
 absl::StatusOr<double> Round(GpuWork& work, double seconds, double& loss) {
-  using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
   int64_t steps = 0;
   double elapsed = 0;
   while (elapsed < seconds || steps == 0) {
     MESHWORK_ASSIGN_OR_RETURN(loss, work.step());
     ++steps;
-    elapsed = std::chrono::duration<double>(Clock::now() - start).count();
+    elapsed = SecondsSince(start);
   }
   return elapsed / static_cast<double>(steps);
 }
@@ -75,10 +92,11 @@ absl::Status TakeTurns(const GpuOptions& o, std::vector<GpuWorkPlan> plans) {
   nlohmann::ordered_json planned = {{"version", "meshwork"}, {"works", nlohmann::json::object()}};
   for (const GpuWorkPlan& plan : plans) planned["works"][plan.name] = plan.about;
   std::cout << planned.dump() << std::endl;
-  MESHWORK_ASSIGN_OR_RETURN(std::vector<Ready> works, MakeAllReady(std::move(plans)));
+  AllReady all = MakeAllReady(std::move(plans));
   std::map<std::string, Ready*> by_name;
   nlohmann::ordered_json ready = {{"version", "meshwork"}, {"works", nlohmann::json::object()}};
-  for (Ready& one : works) {
+  for (const auto& [name, status] : all.failed) ready["works"][name] = {{"error", MessageOf(status)}};
+  for (Ready& one : all.works) {
     by_name[one.name()] = &one;
     ready["works"][one.name()] = {{"loss", one.loss},
                                   {"flops", one.work.flops},
@@ -137,13 +155,15 @@ absl::Status Main(const GpuOptions& o) {
   if (!o.json.empty()) MESHWORK_RETURN_IF_ERROR(CheckWritable(o.json));
   MESHWORK_ASSIGN_OR_RETURN(std::vector<GpuWorkPlan> plans, PlanWorks(o));
   if (o.takes_turns) return TakeTurns(o, std::move(plans));
-  MESHWORK_ASSIGN_OR_RETURN(std::vector<Ready> works, MakeAllReady(std::move(plans)));
+  AllReady all = MakeAllReady(std::move(plans));
+  if (all.works.empty()) return Failures(all);
   for (int64_t repeat = 0; repeat < o.repeats; ++repeat)
-    for (Ready& one : works) {
+    for (Ready& one : all.works) {
       double loss = 0;
       MESHWORK_ASSIGN_OR_RETURN(one.rounds.emplace_back(), Round(one.work, o.seconds, loss));
     }
-  return Report(o, works);
+  MESHWORK_RETURN_IF_ERROR(Report(o, all.works));
+  return Failures(all);
 }
 
 }  // namespace

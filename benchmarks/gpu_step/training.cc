@@ -3,7 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "benchmarks/machine.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/row.h"
@@ -22,22 +21,15 @@ absl::StatusOr<GpuWork> Made(const GpuOptions& o, const Training& training, bool
     Random random(/*seed=*/2, batch);
     data->push_back(training.make_feeds(random));
   }
-  GpuWork work;
-  std::shared_ptr<Session> session;
-  std::shared_ptr<PrefetchToDevice> ahead;
-  absl::Status status;
-  work.setup_seconds = Seconds([&] {
-    status = [&]() -> absl::Status {
-      Graph graph(*mesh);
-      training.build(graph);
-      work.flops = FlopsOfProducts(graph);
-      MESHWORK_ASSIGN_OR_RETURN(Session made, Session::Create(graph, OptionsOf(o, training.precision)));
-      session = std::make_shared<Session>(std::move(made));
-      MESHWORK_ASSIGN_OR_RETURN(ahead, PrefetchToDevice::Create(*session, prefetches));
-      return absl::OkStatus();
-    }();
-  });
-  MESHWORK_RETURN_IF_ERROR(status);
+  const Clock::time_point start = Clock::now();
+  Graph graph(*mesh);
+  training.build(graph);
+  GpuWork work{.flops = FlopsOfProducts(graph)};
+  MESHWORK_ASSIGN_OR_RETURN(Session made, Session::Create(graph, OptionsOf(o, training.precision)));
+  const auto session = std::make_shared<Session>(std::move(made));
+  MESHWORK_ASSIGN_OR_RETURN(std::shared_ptr<PrefetchToDevice> ahead,
+                            PrefetchToDevice::Create(*session, prefetches));
+  work.setup_seconds = SecondsSince(start);
   ahead->Start([data, next = size_t{0}]() mutable -> absl::StatusOr<std::optional<NextFeeds>> {
     return NextFeeds{(*data)[next++ % data->size()]};
   });

@@ -1,6 +1,7 @@
 // A training step as gpu_step times it: fed from the host's memory, until its loss is in the host's memory.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -25,7 +26,7 @@ struct Training {
   std::function<Feeds(Random& random)> make_feeds;  // of one step
 };
 
-// The training's plan, and behind it that of the same training with prefetched batches if `prefetches`.
+// The training's plan, then, if `prefetches`, the plan of the same training with prefetched batches.
 std::vector<GpuWorkPlan> TrainingPlans(const GpuOptions& o, const Training& training, bool prefetches);
 // The same, where --prefetch says whether.
 std::vector<GpuWorkPlan> TrainingPlans(const GpuOptions& o, const Training& training);
@@ -34,6 +35,11 @@ std::vector<GpuWorkPlan> TrainingPlans(const GpuOptions& o, const Training& trai
 DType ComputeOf(const GpuOptions& o);
 
 SessionOptions OptionsOf(const GpuOptions& o, const std::string& precision);
+
+using Clock = std::chrono::steady_clock;
+inline double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // Floating-point operations of all products of one step.
 double FlopsOfProducts(const Graph& graph);

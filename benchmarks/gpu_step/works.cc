@@ -19,6 +19,7 @@ namespace {
 
 // A step that reads variables and leaves its result, "y", on the device.
 absl::StatusOr<GpuWork> OnDevice(const GpuOptions& o, const Graph& graph) {
+  const Clock::time_point start = Clock::now();
   GpuWork work{.flops = FlopsOfProducts(graph)};
   SessionOptions options = OptionsOf(o, o.precision);
   options.executor.distributed = {"y"};
@@ -26,6 +27,7 @@ absl::StatusOr<GpuWork> OnDevice(const GpuOptions& o, const Graph& graph) {
   const auto session = std::make_shared<Session>(std::move(made));
   MESHWORK_ASSIGN_OR_RETURN(BoundStep bound, session->Bind(StepMemory()));
   const auto step = std::make_shared<BoundStep>(std::move(bound));
+  work.setup_seconds = SecondsSince(start);
   work.step = [session, step]() -> absl::StatusOr<double> {
     MESHWORK_RETURN_IF_ERROR(step->Run());
     return 0.0;

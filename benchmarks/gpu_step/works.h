@@ -16,8 +16,9 @@ namespace meshwork {
 struct GpuWork {
   double flops = 0;  // of a step, of its products
   double bytes = 0;  // that a step has to read and write, at least; 0 if that does not bound it
-  double setup_seconds =
-      0;  // what it took to be ready for the first step: to build, compile and initialize it
+  // To build, compile and initialize the program, until the first step can begin; the data are made before that. 0 of a
+  // step that is no program.
+  double setup_seconds = 0;
   // One step; its loss, or 0.
   std::function<absl::StatusOr<double>()> step;
   // Where its time went, if that was asked for.

@@ -60,6 +60,8 @@ def print_table(ours, rows):
     """`rows`: peer, work, how many times each of meshwork's times of the same round, by its work."""
     print(f"{'':34}{'':28}{'ms':>10}{'ratio':>9}{'loss':>10}{'first step s':>14}")
     for work, about in ours.works.items():
+        if "error" in about:
+            continue
         flops = f"  {about['flops'] / statistics.median(ours.ms[work]) / 1e9:7.1f} TFLOP/s"
         ms, first = statistics.median(ours.ms[work]), about["first_step_s"]
         print(f"{'meshwork':34}{work:28}{ms:10.4f}{'':9}{about['loss']:10.4f}{first:14.2f}{flops}")
@@ -102,6 +104,9 @@ def main():
             peers.append(Turns(name, [python, os.path.join(HERE, script), "--works", asked, "--device", options.device]))
     try:
         ours.ready()
+        for work, about in ours.works.items():
+            if "error" in about:
+                print(f"{ours.name}, {about['error']}")
         for peer in list(peers):
             try:
                 peer.ready()
@@ -114,7 +119,7 @@ def main():
         for repeat in range(options.repeats):
             print(f"round {repeat + 1} of {options.repeats}", file=sys.stderr)
             for model, works in models.items():
-                beside = {work: ours.take(work) for work in works}
+                beside = {work: ours.take(work) for work in works if "error" not in ours.works[work]}
                 for peer in peers:
                     for other, about in peer.works.items():
                         if (other == model or other.startswith(model + "/")) and "error" not in about:
