@@ -136,11 +136,10 @@ absl::StatusOr<GpuWork> CublasFloor(const GpuOptions& options) {
   MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<Product> made, Product::Create(options.size));
   const std::shared_ptr<Product> product = std::move(made);
   const auto size = static_cast<double>(options.size);
-  return GpuWork{
-      .name = "cublaslt", .flops = 2 * size * size * size, .step = [product]() -> absl::StatusOr<double> {
-        MESHWORK_RETURN_IF_ERROR(product->Run());
-        return 0.0;
-      }};
+  return GpuWork{.flops = 2 * size * size * size, .step = [product]() -> absl::StatusOr<double> {
+                   MESHWORK_RETURN_IF_ERROR(product->Run());
+                   return 0.0;
+                 }};
 }
 
 absl::StatusOr<GpuWork> CopyFloor(const GpuOptions& options) {
@@ -150,12 +149,11 @@ absl::StatusOr<GpuWork> CopyFloor(const GpuOptions& options) {
   MESHWORK_ASSIGN_OR_RETURN(*from, CudaBuffer::Allocate(stream, bytes));
   MESHWORK_ASSIGN_OR_RETURN(*to, CudaBuffer::Allocate(stream, bytes));
   MESHWORK_RETURN_IF_ERROR(Fill(*stream, from->address(), std::byte{1}, bytes));
-  return GpuWork{
-      .name = "copy", .bytes = 2.0 * static_cast<double>(bytes), .step = [=]() -> absl::StatusOr<double> {
-        MESHWORK_RETURN_IF_ERROR(CopyOnDevice(*stream, to->address(), from->address(), bytes));
-        MESHWORK_RETURN_IF_ERROR(stream->Synchronize());
-        return 0.0;
-      }};
+  return GpuWork{.bytes = 2.0 * static_cast<double>(bytes), .step = [=]() -> absl::StatusOr<double> {
+                   MESHWORK_RETURN_IF_ERROR(CopyOnDevice(*stream, to->address(), from->address(), bytes));
+                   MESHWORK_RETURN_IF_ERROR(stream->Synchronize());
+                   return 0.0;
+                 }};
 }
 
 }  // namespace meshwork

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
+#include "benchmarks/gpu_step/options.h"
 #include "benchmarks/gpu_step/works.h"
 
 namespace meshwork {

@@ -16,10 +16,11 @@ BATCH = 16
 STEPS, WARM_UP, MOST_SECONDS = 5, 3, 20.0
 
 
-def use_gpt2(batch):
-    """The sizes of GPT-2's smallest model from now on, with a vocabulary of a multiple of 64."""
+def use(about):
+    """Other sizes from now on, by name in small letters."""
     global LAYERS, DIM, HEADS, SEQUENCE, VOCABULARY, BATCH
-    LAYERS, DIM, HEADS, SEQUENCE, VOCABULARY, BATCH = 12, 768, 12, 1024, 50304, batch
+    LAYERS, DIM, HEADS = about["layers"], about["dim"], about["heads"]
+    SEQUENCE, VOCABULARY, BATCH = about["sequence"], about["vocabulary"], about["batch"]
 
 
 def weights():

@@ -1,4 +1,4 @@
-"""The works of gpu_step in JAX: one jit with donated state; attention by cuDNN where JAX has it."""
+"""The MLP and the transformer of gpu_step in JAX: one jit with donated state; attention by cuDNN where JAX has it."""
 
 import os
 
@@ -42,20 +42,31 @@ def main():
     def by_cudnn(q, k, v):
         return jax.nn.dot_product_attention(q, k, v, is_causal=True, implementation="cudnn")
 
-    def gpt_loss(attend):
+    def gpt_loss(attend, about):
+        dtype = jnp.bfloat16 if about["precision"] == "bf16" else jnp.float32
+
         def loss_of(weights, x, y):
-            return jax_gpt.loss_of(jax.tree.map(lambda w: w.astype(jnp.bfloat16), weights), x, y, attend)
+            return jax_gpt.loss_of(jax.tree.map(lambda w: w.astype(dtype), weights), x, y, attend)
 
         return loss_of
 
-    gpt_work.use_gpt2(gpu_turns.GPT_BATCH)
+    def mlp(about):
+        return [("", lambda: work.data_of(about["batch"]), lambda data: training(data[0], data[1:], mlp_loss))]
+
+    def gpt(about):
+        def data():
+            gpt_work.use(about)
+            return gpt_work.weights(), gpt_work.data()
+
+        ways = {"": gpt_loss(by_cudnn, about), "/no_cudnn": gpt_loss(None, about)}
+        return [(end, data, lambda data, loss_of=loss_of: training(*data, loss_of)) for end, loss_of in ways.items()]
+
+    asked, _ = gpu_turns.parse()
     works = {}
-    for batch in gpu_turns.MLP_BATCHES:
-        weights, images, labels = work.data_of(batch)
-        works[f"mlp/{batch}"] = training(weights, (images, labels), mlp_loss)
-    name = f"gpt/{gpu_turns.GPT_BATCH}"
-    works[name] = training(gpt_work.weights(), gpt_work.data(), gpt_loss(by_cudnn))
-    works[f"{name}/no_cudnn"] = training(gpt_work.weights(), gpt_work.data(), gpt_loss(None))
+    for name, about in asked.items():
+        ways = {"mlp": mlp, "gpt": gpt}.get(about["model"])
+        for end, make_data, begin in ways(about) if ways else []:
+            works[name + end] = gpu_turns.Work(make_data, begin)
     gpu_turns.serve(f"JAX {jax.__version__}", works)
 
 

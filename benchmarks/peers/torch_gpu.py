@@ -1,56 +1,83 @@
-"""The works of gpu_step in PyTorch: eager, and by torch.compile."""
+"""The works of gpu_step in PyTorch: eager, by torch.compile, or both, as suits a model."""
 
-import gpt_work
+import functools
+
 import gpu_turns
+import torch
+import torch_convolutions
+import torch_dlrm
 import torch_gpt
+import torch_recurrent
 import torch_step
+import torch_training
+import torch_transformers
 import work
 
 
+def mlp_batches(about, device):
+    _, images, labels = work.data_of(about["batch"])
+    batches = iter(zip(torch.from_numpy(images), torch.from_numpy(labels)))
+    return torch_training.batches_of(lambda: next(batches), device)
+
+
+def mlp(about, device):
+    weights, _, _ = work.data_of(about["batch"])
+    model = torch_step.make_model(weights).to(device)
+
+    def loss_of(x, y):
+        return torch.nn.functional.cross_entropy(model(x), y.long())
+
+    return loss_of, [torch_gpt.adam_of(model.parameters())]
+
+
+EAGER, COMPILED, BY_GRAPHS = {}, {"mode": "default"}, {"mode": "reduce-overhead"}
+# By model: what makes its batches, and the ways in which it is trained: the end of the name, what makes the model, and how
+# it is compiled.
+MODELS = {
+    "mlp": (mlp_batches, [("", mlp, EAGER), ("/compiled", mlp, BY_GRAPHS)]),
+    "cnn": (
+        torch_convolutions.digits,
+        [("", torch_convolutions.cnn, EAGER), ("/compiled", torch_convolutions.cnn, BY_GRAPHS)],
+    ),
+    "resnet50": (
+        torch_convolutions.images_and_labels,
+        [("", torch_convolutions.resnet50, EAGER), ("/compiled", torch_convolutions.resnet50, COMPILED)],
+    ),
+    "unet": (
+        torch_convolutions.images_and_classes,
+        [("", torch_convolutions.unet, EAGER), ("/compiled", torch_convolutions.unet, COMPILED)],
+    ),
+    "lstm": (torch_recurrent.tokens_and_targets, [("", torch_recurrent.language_model, EAGER)]),
+    "gru": (torch_recurrent.tokens_and_targets, [("", torch_recurrent.language_model, EAGER)]),
+    "bilstm": (torch_recurrent.tokens_and_targets, [("", torch_recurrent.language_model, EAGER)]),
+    "dlrm": (
+        torch_dlrm.examples,
+        [("", torch_dlrm.dlrm, EAGER), ("/one_table", torch_dlrm.dlrm_of_one_table, EAGER)],
+    ),
+    "gpt": (torch_transformers.tokens_and_targets, [("/compiled", torch_transformers.gpt, COMPILED)]),
+    "llama": (torch_transformers.tokens_and_targets, [("/compiled", torch_transformers.llama, COMPILED)]),
+    "vit": (torch_convolutions.images_and_labels, [("/compiled", torch_transformers.vit, COMPILED)]),
+    "bert": (torch_transformers.masked_tokens, [("/compiled", torch_transformers.bert, COMPILED)]),
+}
+
+
+def begin(make, how, about, device, batches):
+    loss_of, optimizers = make(about, device)
+    if how:
+        loss_of = torch.compile(loss_of, **how)
+    return torch_training.step_of(loss_of, optimizers, batches, about["precision"], device)
+
+
 def main():
-    import torch
-
-    def to_gpu(array):
-        return torch.from_numpy(array).pin_memory()
-
-    def training(xs, ys, loss_of, adam):
-        done = 0
-
-        def step():
-            nonlocal done
-            x, y = (v[done % work.BATCHES].to("cuda", non_blocking=True) for v in (xs, ys))
-            done += 1
-            adam.zero_grad(set_to_none=True)
-            loss = loss_of(x, y.long())
-            loss.backward()
-            adam.step()
-            return loss.item()
-
-        return step
-
-    def mlp(batch, compiled):
-        weights, images, labels = work.data_of(batch)
-        model = torch_step.make_model(weights).cuda()
-        loss_of = lambda x, y: torch.nn.functional.cross_entropy(model(x), y)
-        if compiled:
-            loss_of = torch.compile(loss_of, mode="reduce-overhead")
-        return training(to_gpu(images), to_gpu(labels), loss_of, torch_gpt.adam_of(model.parameters()))
-
-    def gpt():
-        weights = torch_gpt.mapped(gpt_work.weights(), lambda w: torch.from_numpy(w).cuda().requires_grad_())
-
-        def loss_of(x, y):
-            return torch_gpt.loss_of(torch_gpt.mapped(weights, lambda w: w.to(torch.bfloat16)), x, y)
-
-        tokens, targets = (to_gpu(xs) for xs in gpt_work.data())
-        return training(tokens, targets, torch.compile(loss_of), torch_gpt.adam_of(torch_gpt.leaves(weights)))
-
-    gpt_work.use_gpt2(gpu_turns.GPT_BATCH)
+    asked, device = gpu_turns.parse()
+    torch.backends.cudnn.benchmark = True
     works = {}
-    for batch in gpu_turns.MLP_BATCHES:
-        works[f"mlp/{batch}"] = mlp(batch, compiled=False)
-        works[f"mlp/{batch}/compiled"] = mlp(batch, compiled=True)
-    works[f"gpt/{gpu_turns.GPT_BATCH}"] = gpt()
+    for name, about in asked.items():
+        make_batches, ways = MODELS[about["model"]]
+        for end, make, how in ways:
+            works[name + end] = gpu_turns.Work(
+                functools.partial(make_batches, about, device), functools.partial(begin, make, how, about, device)
+            )
     gpu_turns.serve(f"PyTorch {torch.__version__}", works)
 
 
