@@ -190,7 +190,7 @@ bool IsWelcome(const std::vector<CudnnNote>& notes, DType dtype, MatmulPrecision
   return std::none_of(notes.begin(), notes.end(), [&](CudnnNote note) {
     switch (note) {
       case CudnnNote::kTensorCore: return dtype == F32 && precision == MatmulPrecision::kFull;
-      case CudnnNote::kDownConvertsInputs: return dtype == F32;
+      case CudnnNote::kDownConvertsInputs:
       case CudnnNote::kReducedPrecisionReduction:
       case CudnnNote::kFft:
       case CudnnNote::kNondeterministic:

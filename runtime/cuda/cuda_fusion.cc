@@ -14,10 +14,7 @@ namespace {
 
 // The groups of elementwise ops and reductions.
 std::vector<CudaGroup> FindChains(const StepPlan& plan) {
-  std::vector<size_t> last_reads(plan.storages.size(), 0);
-  for (size_t i = 0; i < plan.steps.size(); ++i)
-    for (const int storage : TouchedBy(plan, plan.steps[i]).reads)
-      last_reads[static_cast<size_t>(storage)] = i;
+  const LaterReads later(plan);
   std::vector<CudaGroup> groups;
   for (size_t i = 0; i < plan.steps.size();) {
     CudaGroupMaker group(plan);
@@ -28,7 +25,7 @@ std::vector<CudaGroup> FindChains(const StepPlan& plan) {
       else break;
     }
     if (i + group.size() < plan.steps.size()) group.Close(plan.steps[i + group.size()]);
-    if (group.size() > 1) groups.push_back(group.Make(i, last_reads));
+    if (group.size() > 1) groups.push_back(group.Make(i, later));
     i += std::max<size_t>(group.size(), 1);
   }
   return groups;

@@ -87,7 +87,7 @@ bool CudaGroupMaker::Close(const Step& step) {
   return false;
 }
 
-CudaGroup CudaGroupMaker::Make(size_t first, const std::vector<size_t>& last_reads) const {
+CudaGroup CudaGroupMaker::Make(size_t first, const LaterReads& later) const {
   CudaGroup group{
       .first = first, .end = first + members_.size(), .has_rows = size_ > 0, .has_columns = is_closed_};
   for (const Input& input : inputs_) group.operands.push_back(input.buffer);
@@ -96,9 +96,9 @@ CudaGroup CudaGroupMaker::Make(size_t first, const std::vector<size_t>& last_rea
     group.ops.push_back(member.op);
     const bool is_overwritten = std::any_of(members_.begin() + static_cast<ptrdiff_t>(m) + 1, members_.end(),
                                             [&](const Member& o) { return o.region == member.region; });
-    const auto storage = static_cast<size_t>(member.region.storage);
-    const bool is_read =
-        plan_->storages[storage].kind != Storage::Kind::kTemporary || last_reads[storage] >= group.end;
+    const int storage = member.region.storage;
+    const bool is_read = plan_->storages[static_cast<size_t>(storage)].kind != Storage::Kind::kTemporary ||
+                         later.IsRead(storage, group.end);
     const bool is_closing = is_closed_ && m + 1 == members_.size();
     if (is_overwritten || (!is_read && !is_closing)) continue;
     group.stored.push_back(static_cast<int>(m));

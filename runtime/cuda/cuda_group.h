@@ -2,7 +2,7 @@
 //
 //   CudaGroupMaker maker(plan);
 //   while (maker.Add(plan.steps[i])) ++i;     // each behind those before
-//   CudaGroup group = maker.Make(0, last_reads);
+//   CudaGroup group = maker.Make(0, LaterReads(plan));
 //
 // Not thread-safe; several may read one plan.
 #pragma once
@@ -15,6 +15,7 @@
 #include "meshwork/ir/type.h"
 #include "meshwork/kernels/cuda/cuda_kernel.h"
 #include "meshwork/runtime/cuda/cuda_parts.h"
+#include "meshwork/runtime/cuda/touched.h"
 #include "meshwork/runtime/step_plan.h"
 
 namespace meshwork {
@@ -48,8 +49,8 @@ class CudaGroupMaker {
   // Takes a reduction of columns as the last step, if it can be in one kernel with those before.
   bool Close(const Step& step);
 
-  // The steps taken, as those of the plan from `first` on. `last_reads`: per storage, the last step that reads it.
-  CudaGroup Make(size_t first, const std::vector<size_t>& last_reads) const;
+  // The steps taken, as those of the plan from `first` on.
+  CudaGroup Make(size_t first, const LaterReads& later) const;
 
  private:
   // A part of a storage.

@@ -221,6 +221,10 @@ class Rematerializer {
                    !wanted.contains(storage);
           });
       if (may_go) continue;
+      for (const ValueBuffers& value : compute == nullptr ? std::vector<ValueBuffers>() : compute->out) {
+        const int storage = plan_.buffers[static_cast<size_t>(value.first)].storage;
+        if (plan_.BytesOf(value) == plan_.storages[static_cast<size_t>(storage)].bytes) wanted.erase(storage);
+      }
       wanted.insert(touched.reads.begin(), touched.reads.end());
       kept.push_back(std::move(step));
     }

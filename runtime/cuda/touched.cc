@@ -73,4 +73,28 @@ void Touched::Add(const Touched& other) {
 
 Touched TouchedBy(const StepPlan& plan, const Step& step) { return Touches(plan).Of(step); }
 
+LaterReads::LaterReads(const StepPlan& plan) : accesses_(plan.storages.size()) {
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    for (const int storage : TouchedBy(plan, plan.steps[i]).reads) {
+      std::vector<Access>& of = accesses_[static_cast<size_t>(storage)];
+      if (of.empty() || of.back().step != i) of.push_back({i, true});
+    }
+    const auto* const compute = std::get_if<ComputeStep>(&plan.steps[i]);
+    if (compute == nullptr) continue;
+    for (const ValueBuffers& value : compute->out) {
+      const int storage = plan.buffers[static_cast<size_t>(value.first)].storage;
+      std::vector<Access>& of = accesses_[static_cast<size_t>(storage)];
+      const bool is_whole = plan.BytesOf(value) == plan.storages[static_cast<size_t>(storage)].bytes;
+      if (is_whole && (of.empty() || of.back().step != i)) of.push_back({i, false});
+    }
+  }
+}
+
+bool LaterReads::IsRead(int storage, size_t step) const {
+  const std::vector<Access>& of = accesses_[static_cast<size_t>(storage)];
+  const auto next =
+      std::lower_bound(of.begin(), of.end(), step, [](const Access& a, size_t at) { return a.step < at; });
+  return next != of.end() && next->reads;
+}
+
 }  // namespace meshwork

@@ -1,6 +1,7 @@
 // The storages of a step plan that a step touches: who may run before whom.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "meshwork/runtime/step_plan.h"
@@ -19,5 +20,21 @@ struct Touched {
 
 // With what the bodies of a loop touch.
 Touched TouchedBy(const StepPlan& plan, const Step& step);
+
+// Whether what storages have is read later. REQUIRES: the plan's steps do not change.
+class LaterReads {
+ public:
+  explicit LaterReads(const StepPlan& plan);
+
+  // Whether a step from `step` on may read what the storage has before it: some step does before another one writes all of it.
+  bool IsRead(int storage, size_t step) const;
+
+ private:
+  struct Access {
+    size_t step;
+    bool reads;  // otherwise it writes the whole storage
+  };
+  std::vector<std::vector<Access>> accesses_;  // by storage, ascending; without those that write a part
+};
 
 }  // namespace meshwork
