@@ -69,9 +69,7 @@ AllReady MakeAllReady(std::vector<GpuWorkPlan> plans) {
 // The errors of all that failed, with the code of one of them.
 absl::Status Failures(const AllReady& all) {
   if (all.failed.empty()) return absl::OkStatus();
-  const auto message = [](std::string* out, const auto& failed) {
-    out->append(std::string(failed.second.message()));
-  };
+  const auto message = [](std::string* out, const auto& failed) { out->append(MessageOf(failed.second)); };
   return absl::Status(all.failed.begin()->second.code(), absl::StrJoin(all.failed, "\n", message));
 }
 

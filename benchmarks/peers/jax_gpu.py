@@ -15,12 +15,16 @@ def main():
     import jax.numpy as jnp
     import numpy as np
 
-    jax.config.update("jax_default_matmul_precision", "highest")  # f32 is f32; of bf16 it changes nothing
+    def training(weights, batches, loss_of, about):
+        precision = "tensorfloat32" if about["precision"] == "tf32" else "highest"  # of bf16 it changes nothing
 
-    def training(weights, batches, loss_of):
+        def precise(*arguments):
+            with jax.default_matmul_precision(precision):
+                return loss_of(*arguments)
+
         zeros = lambda: jax.device_put(jax.tree.map(np.zeros_like, weights))
         state = (jax.device_put(weights), zeros(), zeros(), jax.device_put(np.float32(0)))
-        jitted = jax.jit(jax_gpt.step_of(loss_of), donate_argnums=0)
+        jitted = jax.jit(jax_gpt.step_of(precise), donate_argnums=0)
         done = 0
 
         def step():
@@ -51,15 +55,17 @@ def main():
         return loss_of
 
     def mlp(about):
-        return [("", lambda: work.data_of(about["batch"]), lambda data: training(data[0], data[1:], mlp_loss))]
+        return [("", lambda: work.data_of(about["batch"]), lambda data: training(data[0], data[1:], mlp_loss, about))]
 
     def gpt(about):
         def data():
             gpt_work.use(about)
             return gpt_work.weights(), gpt_work.data()
 
-        ways = {"": gpt_loss(by_cudnn, about), "/no_cudnn": gpt_loss(None, about)}
-        return [(end, data, lambda data, loss_of=loss_of: training(*data, loss_of)) for end, loss_of in ways.items()]
+        def begin(attend):
+            return lambda data: training(*data, gpt_loss(attend, about), about)
+
+        return [("", data, begin(by_cudnn)), ("/no_cudnn", data, begin(None))]
 
     asked, _ = gpu_turns.parse()
     works = {}
