@@ -19,6 +19,7 @@
 #include "meshwork/verify/certificate.h"
 #include "meshwork/verify/verify.h"
 #include "tools/commands.h"
+#include "tools/kernel_code.h"
 #include "tools/program_file.h"
 
 namespace meshwork::tools {
@@ -140,6 +141,7 @@ void AddCompile(FlagTable& flags, CompileOptions& options, std::string& topology
 absl::Status Compile(Arguments args) {
   std::string topology, emit = "local";
   ProgramChoice program;
+  KernelCodeChoice code;
   bool passes = false;
   CompileOptions options;
   FlagTable flags(
@@ -151,19 +153,27 @@ absl::Status Compile(Arguments args) {
       "  stats        collectives, operations, memory and times, as one JSON object\n"
       "  memory       the most that a device holds at a time, where, and the largest values there\n"
       "  explain      every collective, and why it is there\n"
-      "  certificate  what is proven, as JSON for meshwork verify");
+      "  certificate  what is proven, as JSON for meshwork verify\n\n"
+      "With --devices=cuda it compiles the kernels of the steps that meshwork run makes of the program, and\n"
+      "keeps their machine code, so that a run has nothing left to compile. Prints how many there are.");
   AddProgram(flags, program);
   flags.Choice("emit", "what to print", &emit,
                {"global", "propagated", "local", "stats", "memory", "explain", "certificate"});
   AddCompile(flags, options, topology);
   flags.Switch("passes", "prints the program after every pass that changes it instead", &passes);
+  AddKernelCode(flags, code);
   if (const auto done = Parse(flags, args)) return *done;
   if (passes && emit != "local")
     return InvalidArgument("--passes prints programs, not --emit={}; leave one of them out.", emit);
+  MESHWORK_RETURN_IF_ERROR(CheckKernelCode(code));
+  if (code.is_asked() && (passes || emit != "local"))
+    return InvalidArgument("--devices=cuda compiles kernels and prints no program; leave out --{}.",
+                           passes ? "passes" : "emit");
   MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(program));
   MESHWORK_ASSIGN_OR_RETURN(options.topology, ReadTopology(global.mesh(), topology));
-  MESHWORK_ASSIGN_OR_RETURN(const std::string text,
-                            passes ? EmitPasses(global, options) : Emit(emit, global, options));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, code.is_asked() ? CompileKernelCode(global, options, code)
+                                                    : passes        ? EmitPasses(global, options)
+                                                                    : Emit(emit, global, options));
   fmt::print("{}", text);
   return absl::OkStatus();
 }

@@ -109,6 +109,7 @@ CudaKernel PerTile(const OpRow& row, const KernelSpec& spec, bool of_keys, int64
   const int64_t tiles = ((of_keys ? z.t : z.s) + own_rows - 1) / own_rows;
   text.threads = kThreadsOfHead;
   text.blocks_at_once = at_once;
+  text.is_long = true;
   text.blocks = z.b * tiles * z.h;
   text.most_elements = text.blocks + z.s + z.t + z.d + z.e + own_rows;
   const std::string of = Whole(std::max<int64_t>(z.causal ? z.b * z.h : tiles, 1));

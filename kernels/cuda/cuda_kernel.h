@@ -49,6 +49,7 @@ struct CudaKernel {
   // results. The scratch is aligned to 16 bytes.
   std::shared_ptr<const CudaKernel> second = nullptr;
   int64_t scratch_bytes = 0;
+  bool is_long = false;  // its text takes seconds to compile, so that it is best begun before others
   struct BlockArgument {
     bool is_result;
     int index;

@@ -230,6 +230,7 @@ CudaKernel Finish(const KernelText& text) {
   kernel.shared_bytes = text.shared_bytes;
   kernel.pointers = std::ssize(text.in) + std::ssize(text.out);
   kernel.alignment = text.alignment;
+  kernel.is_long = text.is_long;
   kernel.block_arguments = text.block_arguments;
   return kernel;
 }

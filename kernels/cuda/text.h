@@ -75,6 +75,7 @@ struct KernelText {
   int64_t blocks_at_once = 0;  // that a multiprocessor has registers for; 0: as the compiler likes
   int64_t shared_bytes = 0;    // dynamic shared memory of a block
   bool in_place = false;       // a result may be an operand
+  bool is_long = false;        // CudaKernel::is_long
   int64_t alignment = 1;       // of the pointers, beyond that of their elements
   std::vector<CudaKernel::BlockArgument> block_arguments = {};
   std::vector<Shape> block_shapes = {};  // of these, for their ranks

@@ -3,11 +3,14 @@
 
 #include <dlfcn.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <vector>
 
+#include "meshwork/base/cores.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cuda/build_id.h"
 #include "meshwork/runtime/cuda/code_cache.h"
@@ -83,7 +86,9 @@ std::vector<std::string> FilesOf(std::string_view library) {
   return files;
 }
 
+// For the driver of the table, or for any if it has none.
 absl::Status LoadNvrtc(const LibraryLoader& loader, CudaApi& api) {
+  const bool has_driver = api.driver_version > 0;
   std::string found;  // those that cannot be used
   for (const std::string& file : FilesOf("libnvrtc")) {
     void* const library = loader.open(file);
@@ -91,7 +96,7 @@ absl::Status LoadNvrtc(const LibraryLoader& loader, CudaApi& api) {
     int major = 0, minor = 0;
     if (!FillNvrtc(loader, library, api).empty() || api.nvrtcVersion(&major, &minor) != NVRTC_SUCCESS) {
       found += fmt::format("; {} cannot be used", file);
-    } else if (major > api.driver_version / 1000) {
+    } else if (has_driver && major > api.driver_version / 1000) {
       found += fmt::format("; {} makes code for drivers of CUDA {}.0 or later", file, major);
     } else {
       api.nvrtc_version = 1000 * major + 10 * minor;
@@ -99,6 +104,11 @@ absl::Status LoadNvrtc(const LibraryLoader& loader, CudaApi& api) {
       return absl::OkStatus();
     }
   }
+  if (!has_driver)
+    return absl::FailedPreconditionError(fmt::format(
+        "CUDA: there is no libnvrtc.so of CUDA 12 or later{}; install the CUDA toolkit's NVRTC, and have "
+        "LD_LIBRARY_PATH name its folder.",
+        found));
   return absl::FailedPreconditionError(fmt::format(
       "CUDA: there is no libnvrtc.so of CUDA 12 or later that makes code for this driver of CUDA {}{}; install the CUDA "
       "toolkit's NVRTC of that version, and have LD_LIBRARY_PATH name its folder.",
@@ -245,15 +255,28 @@ absl::StatusOr<CudaApi> LoadCudaApi(const LibraryLoader& loader) {
 absl::StatusOr<const CudaApi*> LoadCudaApi() {
   static const auto* const api = [] {
     auto* const loaded = new absl::StatusOr<CudaApi>(LoadCudaApi(SystemLoader()));
-    if (loaded->ok())
-      (*loaded)->code_folder = CodeFolder([](const std::string& name) -> std::optional<std::string> {
-        const char* const value = std::getenv(name.c_str());
-        return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-      });
+    if (loaded->ok()) SetUpCompiling(**loaded);
     return loaded;
   }();
   if (!api->ok()) return api->status();
   return &**api;
+}
+
+absl::StatusOr<CudaApi> LoadCudaCompiler(const LibraryLoader& loader) {
+  CudaApi api;
+  MESHWORK_RETURN_IF_ERROR(LoadNvrtc(loader, api));
+  return api;
+}
+
+void SetUpCompiling(CudaApi& api) {
+  api.code_folder = CodeFolder([](const std::string& name) -> std::optional<std::string> {
+    const char* const value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  });
+  const std::vector<int> cores = UsableCores();
+  api.compile_threads =
+      cores.empty() ? static_cast<int>(std::thread::hardware_concurrency()) : static_cast<int>(cores.size());
+  api.report = [](std::string_view line) { fmt::print(stderr, "{}\n", line); };
 }
 
 }  // namespace meshwork

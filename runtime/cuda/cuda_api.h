@@ -12,8 +12,10 @@
 #include <cuda.h>
 #include <nvrtc.h>
 
+#include <chrono>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -138,6 +140,11 @@ struct CudaApi {
   int nccl_version = 0;        // 22809 is 2.28.9; 0: there is none
   absl::Status nccl_status;    // why there is no NCCL
   std::string code_folder;     // where compiled code is kept (runtime/cuda/code_cache.h); "": nowhere
+  // How kernels are compiled (runtime/cuda/compile_kernels.h): by so many threads; if it takes longer than `report_after`,
+  // `report` is given a line that says so, without a newline. Null: nobody is told.
+  int compile_threads = 1;
+  std::chrono::milliseconds report_after = std::chrono::milliseconds(2000);
+  std::function<void(std::string_view line)> report = nullptr;
 };
 #undef MESHWORK_CUDA_TYPED_FIELD
 #undef MESHWORK_CUDA_FIELD
@@ -169,7 +176,16 @@ std::string CudnnVersionToString(int version);
 absl::StatusOr<CudaApi> LoadCudaApi(const LibraryLoader& loader);
 
 // The table of this process: loaded by the first call, whose error all calls return. It alone keeps compiled code, in the
-// CodeFolder of this process's environment (runtime/cuda/code_cache.h). Thread-safe.
+// CodeFolder of this process's environment (runtime/cuda/code_cache.h), compiles by several threads and reports to standard
+// error (SetUpCompiling). Thread-safe.
 absl::StatusOr<const CudaApi*> LoadCudaApi();
+
+// A table that compiles, for a machine that may have no driver: the newest NVRTC is in it, and no other function. Error
+// (FAILED_PRECONDITION): there is no NVRTC.
+absl::StatusOr<CudaApi> LoadCudaCompiler(const LibraryLoader& loader);
+
+// Code is kept in the CodeFolder of this process's environment, kernels are compiled by a thread for each core that the process
+// may use, and what is reported goes to standard error.
+void SetUpCompiling(CudaApi& api);
 
 }  // namespace meshwork

@@ -5,7 +5,6 @@
 #include "meshwork/base/status.h"
 #include "meshwork/kernels/cuda/cuda_kernel.h"
 #include "meshwork/runtime/cross_device.h"
-#include "meshwork/runtime/cuda/cuda_fusion.h"
 #include "meshwork/runtime/cuda/gpus.h"
 #include "meshwork/runtime/cuda/storage_map.h"
 
@@ -20,11 +19,7 @@ namespace meshwork {
 bool CudaBackend::Has(const OpRow& row) const { return HasCudaKernel(row); }
 
 ExecutorMemory CudaBackend::PlanMemory(StepPlan plan, const PrepareOptions& options) const {
-  if (options.fuse) plan = OrderForFusion(std::move(plan));
-  const StorageMap map = MapStorages(plan, options.fuse);
-  return {.shared_bytes = map.arena_bytes,
-          .constant_bytes = map.constant_bytes,
-          .num_instructions = static_cast<int>(plan.steps.size())};
+  return PlanCudaMemory(std::move(plan), options.fuse);
 }
 
 #ifdef MESHWORK_HAVE_CUDA

@@ -110,19 +110,27 @@ absl::StatusOr<std::string> CompileNow(const CudaApi& api, int architecture, con
   return Read(api, program.handle, source, "reading the code", api.nvrtcGetCUBINSize, api.nvrtcGetCUBIN);
 }
 
+std::string PathOf(const CudaApi& api, int architecture, const CudaSource& source) {
+  return CodePath(api.code_folder, {.nvrtc_version = api.nvrtc_version,
+                                    .architecture = architecture,
+                                    .options = source.options,
+                                    .source = source.text,
+                                    .nvrtc_build = api.nvrtc_build});
+}
+
 }  // namespace
+
+std::optional<std::string> KeptCuda(const CudaApi& api, int architecture, const CudaSource& source) {
+  if (!api.nvrtc_status.ok() || api.code_folder.empty()) return std::nullopt;
+  return ReadCode(PathOf(api, architecture, source));
+}
 
 absl::StatusOr<std::string> CompileCuda(const CudaApi& api, int architecture, const CudaSource& source) {
   MESHWORK_RETURN_IF_ERROR(api.nvrtc_status);
-  if (api.code_folder.empty()) return CompileNow(api, architecture, source);
-  const std::string path = CodePath(api.code_folder, {.nvrtc_version = api.nvrtc_version,
-                                                      .architecture = architecture,
-                                                      .options = source.options,
-                                                      .source = source.text,
-                                                      .nvrtc_build = api.nvrtc_build});
-  if (std::optional<std::string> kept = ReadCode(path); kept.has_value()) return *std::move(kept);
+  if (std::optional<std::string> kept = KeptCuda(api, architecture, source); kept.has_value())
+    return *std::move(kept);
   MESHWORK_ASSIGN_OR_RETURN(std::string code, CompileNow(api, architecture, source));
-  KeepCode(path, code);
+  if (!api.code_folder.empty()) KeepCode(PathOf(api, architecture, source), code);
   return code;
 }
 

@@ -1,6 +1,7 @@
 // CUDA C++ to machine code, by NVRTC.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,5 +23,8 @@ struct CudaSource {
 //
 // Code that api.code_folder has is not compiled again, whatever the source's name; code that is compiled is kept there.
 absl::StatusOr<std::string> CompileCuda(const CudaApi& api, int architecture, const CudaSource& source);
+
+// What CompileCuda returns, if api.code_folder has it. Thread-safe.
+std::optional<std::string> KeptCuda(const CudaApi& api, int architecture, const CudaSource& source);
 
 }  // namespace meshwork

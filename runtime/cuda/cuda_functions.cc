@@ -1,24 +1,23 @@
 #ifdef MESHWORK_HAVE_CUDA
 #include "meshwork/runtime/cuda/cuda_functions.h"
 
-#include <string_view>
 #include <utility>
 
 #include "meshwork/base/status.h"
 #include "meshwork/kernels/cuda/cuda_kernel.h"
-#include "meshwork/runtime/cuda/cuda_compile.h"
+#include "meshwork/runtime/cuda/compile_kernels.h"
 
 namespace meshwork {
 
-absl::StatusOr<CudaFunctions> CudaFunctions::Compile(std::shared_ptr<const CudaContext> context,
+absl::StatusOr<CudaFunctions> CudaFunctions::Compile(const std::shared_ptr<const CudaContext>& context,
                                                      const std::string& name, const CudaKernels& kernels) {
   CudaFunctions made;
-  if (kernels.all().empty()) return made;
-  CudaSource source{.name = name + ".cu", .text = CudaSourceOf(kernels.all())};
-  for (const std::string_view option : kCudaOptions) source.options.emplace_back(option);
-  MESHWORK_ASSIGN_OR_RETURN(const std::shared_ptr<const CudaModule> module,
-                            CudaModule::Compile(std::move(context), source));
-  for (const CudaKernel& kernel : kernels.all()) {
+  MESHWORK_ASSIGN_OR_RETURN(const KernelCodes codes,
+                            CompileKernels(context->api(), context->architecture(), name, kernels.all()));
+  for (size_t k = 0; k < codes.kernels.size(); ++k) {
+    const CudaKernel& kernel = kernels.all()[k];
+    MESHWORK_ASSIGN_OR_RETURN(const std::shared_ptr<const CudaModule> module,
+                              CudaModule::Load(context, codes.kernels[k].name, codes.kernels[k].code));
     MESHWORK_ASSIGN_OR_RETURN(CudaFunction function, module->GetKernel(kernel.name));
     if (kernel.shared_bytes > 0)
       MESHWORK_RETURN_IF_ERROR(function.AllowSharedBytes(static_cast<int>(kernel.shared_bytes)));

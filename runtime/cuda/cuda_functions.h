@@ -23,8 +23,8 @@ namespace meshwork {
 class CudaFunctions {
  public:
   CudaFunctions() = default;
-  // As one source, `name`.cu. Errors: those of CudaModule::Compile.
-  static absl::StatusOr<CudaFunctions> Compile(std::shared_ptr<const CudaContext> context,
+  // `name`: of the step, for messages. Errors: those of CompileKernels and CudaModule::Load.
+  static absl::StatusOr<CudaFunctions> Compile(const std::shared_ptr<const CudaContext>& context,
                                                const std::string& name, const CudaKernels& kernels);
 
   // CHECKs that a pointer for the kernel is aligned as its text takes it to be.

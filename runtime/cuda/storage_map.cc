@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 #include <variant>
 
 #include "meshwork/plan/memory_plan.h"
@@ -144,6 +145,14 @@ StorageMap MapStorages(const StepPlan& plan, bool fuse) {
   for (size_t i = 0; i < map.bodies.size(); ++i)
     for (StorageMap& body : map.bodies[i]) Shift(body, placed.offsets[of_step[i]], 0);
   return map;
+}
+
+ExecutorMemory PlanCudaMemory(StepPlan plan, bool fuse) {
+  if (fuse) plan = OrderForFusion(std::move(plan));
+  const StorageMap map = MapStorages(plan, fuse);
+  return {.shared_bytes = map.arena_bytes,
+          .constant_bytes = map.constant_bytes,
+          .num_instructions = static_cast<int>(plan.steps.size())};
 }
 
 }  // namespace meshwork

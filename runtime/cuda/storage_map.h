@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "meshwork/runtime/executor_options.h"
 #include "meshwork/runtime/step_plan.h"
 
 namespace meshwork {
@@ -30,5 +31,8 @@ struct StorageMap {
 // `fuse`: the groups of FindCudaGroups (runtime/cuda/cuda_fusion.h) are one step each, and what they keep to themselves has no
 // memory. Law: storages that are in use at one time, one of them in a body or not, do not overlap.
 StorageMap MapStorages(const StepPlan& plan, bool fuse = false);
+
+// What a step of the plan would allocate (Backend::PlanMemory).
+ExecutorMemory PlanCudaMemory(StepPlan plan, bool fuse);
 
 }  // namespace meshwork

@@ -1,4 +1,5 @@
 // The commands compile, explain and verify of the program meshwork.
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -212,6 +213,77 @@ TEST_F(MeshworkTest, RefusesProgramsThatComputeNothing) {
                     "is computed; end it with return %value, or update %variable = %value.",
                     command));
   EXPECT_EQ(Run({"fmt", program}).code, 0);
+}
+
+// ---- Kernels ahead of a run.
+
+// "2 kernels for sm_90 in DIR, 1 of them compiled now": both numbers, or why there is no NVRTC.
+struct KernelCounts {
+  int kernels = -1, compiled = -1;
+  std::string no_compiler;
+};
+
+KernelCounts CountsOf(const Finished& finished, std::string_view middle) {
+  if (finished.code != 0 && (finished.err.find("no libnvrtc.so") != std::string::npos ||
+                             finished.err.find("this build of meshwork has none") != std::string::npos))
+    return {.no_compiler = finished.err};
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  const std::string head = "step on mesh [batch=2, model=4]: ";
+  KernelCounts counts;
+  if (finished.out.starts_with(head)) {
+    counts.kernels = std::atoi(finished.out.c_str() + head.size());
+    if (const size_t at = finished.out.find(", ", head.size()); at != std::string::npos)
+      counts.compiled = std::atoi(finished.out.c_str() + at + 2);
+  }
+  EXPECT_EQ(finished.out, fmt::format("{}{} kernels for {}, {} of them compiled now\n", head, counts.kernels,
+                                      middle, counts.compiled));
+  return counts;
+}
+
+// By the NVRTC of this machine, which needs no GPU.
+TEST_F(MeshworkTest, CompileMakesKernelsAheadOfARun) {
+  const std::string codes = Path("codes"), here = " in " + codes;
+  const auto compile = [&](const std::string& arch) {
+    return CountsOf(Run({"compile", Path("step.mw"), "--devices=cuda", "--arch", arch, "--cache", codes}),
+                    arch + here);
+  };
+  const KernelCounts first = compile("sm_90");
+  if (!first.no_compiler.empty()) GTEST_SKIP() << first.no_compiler;
+  EXPECT_GT(first.kernels, 3);
+  EXPECT_GT(first.compiled, 3);
+  const KernelCounts again = compile("sm_90"), other = compile("sm_80");
+  EXPECT_EQ(again.kernels, first.kernels);
+  EXPECT_EQ(again.compiled, 0);
+  EXPECT_EQ(other.compiled, first.compiled);
+  EXPECT_EQ(
+      Shell("MESHWORK_CUDA_CACHE=codes \"$0\" compile step.mw --devices=cuda --arch=sm_80").out,
+      fmt::format("step on mesh [batch=2, model=4]: {} kernels for sm_80 in codes, 0 of them compiled now\n",
+                  other.kernels));
+  const std::string file = File("file", "");
+  const Finished blocked =
+      Run({"compile", Path("step.mw"), "--devices=cuda", "--arch=sm_90", "--cache", file + "/codes"});
+  EXPECT_EQ(blocked.code, 2);
+  EXPECT_THAT(blocked.err, HasSubstr("meshwork compile: --cache: "));
+}
+
+TEST_F(MeshworkTest, CompileRefusesFlagsThatAreNotOfKernels) {
+  const std::string step = Path("step.mw");
+  ExpectFails(Run({"compile", step, "--arch=sm_90"}), 2,
+              "meshwork compile: --arch is of kernels for GPUs; add --devices=cuda, or leave it out.");
+  ExpectFails(Run({"compile", step, "--cache=codes", "--devices=cpu"}), 2,
+              "meshwork compile: --cache is of kernels for GPUs; add --devices=cuda, or leave it out.");
+  ExpectFails(Run({"compile", step, "--devices=cuda", "--emit=stats"}), 2,
+              "meshwork compile: --devices=cuda compiles kernels and prints no program; leave out --emit.");
+  ExpectFails(Run({"compile", step, "--devices=cuda", "--passes"}), 2,
+              "meshwork compile: --devices=cuda compiles kernels and prints no program; leave out --passes.");
+  ExpectFails(
+      Run({"compile", step, "--devices=cuda", "--arch=90"}), 2,
+      "meshwork compile: --arch: \"90\" is no architecture of a GPU: that is sm_ and the compute capability without "
+      "its point, as sm_90 for 9.0.");
+  ExpectFails(
+      Shell("MESHWORK_CUDA_CACHE=off \"$0\" compile step.mw --devices=cuda --arch=sm_90"), 2,
+      "meshwork compile: --cache is missing, and the environment names no folder for machine code; say where it is to "
+      "be kept, as --cache=codes.");
 }
 
 // ---- verify.

@@ -120,6 +120,25 @@ TEST(CudaLoadTest, TakesTheNvrtcThatFitsTheDriver) {
   EXPECT_EQ(api->nvrtc_version, 12040);
 }
 
+// Any NVRTC does where there is no driver.
+TEST(CudaLoadTest, CompilesWithoutADriver) {
+  const SimulatedCuda cuda;
+  LibraryLoader loader = cuda.loader();
+  loader.open = [open = loader.open](const std::string& file) {
+    return file.starts_with("libnvrtc.") ? open(file) : nullptr;
+  };
+  const absl::StatusOr<CudaApi> api = LoadCudaCompiler(loader);
+  ASSERT_TRUE(api.ok()) << api.status();
+  EXPECT_EQ(api->nvrtc_version, 13000);
+  EXPECT_EQ(api->nvrtcGetCUBIN, cuda.api().nvrtcGetCUBIN);
+  EXPECT_EQ(api->cuInit, nullptr);
+  EXPECT_EQ(api->code_folder, "");
+  loader.open = [](const std::string&) { return nullptr; };
+  const absl::Status none = LoadCudaCompiler(loader).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(none.message(), HasSubstr("there is no libnvrtc.so of CUDA 12 or later; install"));
+}
+
 // On this machine: there is a driver, or it is said why there is none.
 TEST(CudaLoadTest, OfThisProcess) {
   const absl::StatusOr<const CudaApi*> api = LoadCudaApi();

@@ -4,11 +4,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "meshwork/base/status.h"
+#include "meshwork/kernels/cuda/cuda_kernel.h"
 #include "meshwork/runtime/cuda/cuda_backend.h"
 #include "meshwork/runtime/cuda/cuda_context.h"
 #include "support/cuda_player.h"
@@ -16,43 +19,55 @@
 
 namespace meshwork {
 
-// Compiles each source once.
+// Plays each source once. What was given to it since the last kernel ran is played as one text, of one prelude: the host's
+// compiler takes a second for each text, however short it is.
 class RememberingPlayer : public SimulatedCompiler {
  public:
   explicit RememberingPlayer(uint64_t seed) : seed_(seed) {}
 
   absl::StatusOr<std::unique_ptr<SimulatedKernels>> Compile(const std::string& source) override {
-    std::shared_ptr<PlayedKernels>& kernels = kernels_[source];
-    if (kernels == nullptr) {
-      absl::StatusOr<std::unique_ptr<PlayedKernels>> played = PlayCuda(source);
-      if (!played.ok()) return played.status();
-      kernels = *std::move(played);
-      kernels->set_seed(seed_);
-    }
-    return std::make_unique<Shared>(kernels, launches_);
+    MESHWORK_CHECK(source.starts_with(CudaPrelude()));
+    ++sources_[source];
+    if (!played_.contains(source)) waiting_.insert(source);
+    return std::make_unique<Kernels>(*this, source);
   }
   // How many kernels have run.
   int64_t launches() const { return launches_; }
+  // How often each source was compiled.
+  const std::map<std::string, int64_t>& sources() const { return sources_; }
 
  private:
-  class Shared : public SimulatedKernels {
+  class Kernels : public SimulatedKernels {
    public:
-    Shared(std::shared_ptr<PlayedKernels> kernels, int64_t& launches)
-        : kernels_(std::move(kernels)), launches_(launches) {}
+    Kernels(RememberingPlayer& player, std::string source) : player_(player), source_(std::move(source)) {}
     absl::Status Launch(const std::string& name, Dim3 grid, Dim3 block, size_t shared_bytes,
                         void** args) override {
-      ++launches_;
-      return kernels_->Launch(name, grid, block, shared_bytes, args);
+      ++player_.launches_;
+      MESHWORK_RETURN_IF_ERROR(player_.PlayWaiting());
+      return player_.played_.at(source_)->Launch(name, grid, block, shared_bytes, args);
     }
 
    private:
-    const std::shared_ptr<PlayedKernels> kernels_;
-    int64_t& launches_;
+    RememberingPlayer& player_;
+    const std::string source_;
   };
+
+  absl::Status PlayWaiting() {
+    if (waiting_.empty()) return absl::OkStatus();
+    std::string text(CudaPrelude());
+    for (const std::string& source : waiting_) text += source.substr(CudaPrelude().size());
+    MESHWORK_ASSIGN_OR_RETURN(const std::shared_ptr<PlayedKernels> kernels, PlayCuda(text));
+    kernels->set_seed(seed_);
+    for (const std::string& source : waiting_) played_[source] = kernels;
+    waiting_.clear();
+    return absl::OkStatus();
+  }
 
   const uint64_t seed_;
   int64_t launches_ = 0;
-  std::map<std::string, std::shared_ptr<PlayedKernels>> kernels_;
+  std::map<std::string, int64_t> sources_;
+  std::set<std::string> waiting_;  // sources that are not played yet
+  std::map<std::string, std::shared_ptr<PlayedKernels>> played_;
 };
 
 // What is not freed when it ends fails the test. For some seeds there is no cuBLASLt, or no cuDNN, for others one that declines

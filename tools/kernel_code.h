@@ -1,0 +1,33 @@
+// The kernels of a program as machine code for GPUs, compiled ahead of a run: meshwork compile --devices=cuda.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "meshwork/base/flags.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/spmd/compile.h"
+
+namespace meshwork::tools {
+
+struct KernelCodeChoice {
+  std::string devices = "cpu";  // or "cuda"
+  std::string arch;             // "sm_90"; empty: that of GPU 0 of this machine
+  std::string cache;            // a folder; empty: the one that this process keeps code in
+  bool is_asked() const { return devices == "cuda"; }
+};
+
+// Adds --devices, --arch and --cache.
+void AddKernelCode(FlagTable& flags, KernelCodeChoice& choice);
+
+// Error: --arch or --cache without --devices=cuda.
+absl::Status CheckKernelCode(const KernelCodeChoice& choice);
+
+// Compiles the kernels of the steps that "meshwork run --devices=cuda" makes of the program, and keeps them. Returns a line that
+// says how many there are. Errors: the architecture or the folder is not given, and this machine has none; those of
+// CodeBackend::Create and Session::Create. REQUIRES: choice.is_asked().
+absl::StatusOr<std::string> CompileKernelCode(const Graph& global, const CompileOptions& options,
+                                              const KernelCodeChoice& choice);
+
+}  // namespace meshwork::tools
