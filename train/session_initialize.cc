@@ -41,8 +41,8 @@ absl::Status Session::Impl::InitializeOnHost(const Graph& init) {
   for (auto& [name, value] : values) {
     DTensor& variable = variables.at(name);
     MESHWORK_CHECK(value.layout() == variable.layout() && value.bytes() == variable.bytes(), "{}", name);
-    MESHWORK_RETURN_IF_ERROR(variable.memory().Upload(BoxCopy::Linear(value.bytes()), /*size=*/1, value.instance(0),
-                                                      variable.instance(0)));
+    MESHWORK_RETURN_IF_ERROR(variable.memory().Upload(BoxCopy::Linear(value.bytes()), /*size=*/1,
+                                                      value.instance(0), variable.instance(0)));
     value = {};  // the host need not hold all of them to the end
   }
   return absl::OkStatus();

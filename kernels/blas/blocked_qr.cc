@@ -17,11 +17,11 @@
 namespace meshwork {
 namespace {
 
-constexpr int64_t kSmallest = 64;     // of both sizes
-constexpr int64_t kPanel = 128;       // columns that are reduced one by one
-constexpr int64_t kRowBlock = 512;    // rows of a panel that stay in the L2 cache of a core
-constexpr int64_t kGramBlock = 1024;  // rows of a panel that one product takes
-constexpr int64_t kSlices = 32;       // of trailing columns: enough to share out
+constexpr int64_t kSmallest = 64;                  // of both sizes
+constexpr int64_t kPanel = 128;                    // columns that are reduced one by one
+constexpr int64_t kRowBlock = 512;                 // rows of a panel that stay in the L2 cache of a core
+constexpr int64_t kGramBlock = 1024;               // rows of a panel that one product takes
+constexpr int64_t kSlices = 32;                    // of trailing columns: enough to share out
 constexpr int64_t kNarrowest = 32, kWidest = 256;  // columns of a slice
 static_assert(kPanel <= kRowBlock);
 
@@ -75,11 +75,12 @@ class QrMember {
   // What the members share.
   struct Shared {
     CrewState crew;
-    T* panel = nullptr;    // [kPanel, stride]: the panel's columns one after the other; first: maxima of blocks of rows
-    T* factors = nullptr;  // -T of each panel, [width, width]
-    T* scales = nullptr;   // of columns
-    T* grams = nullptr;    // Vᵀ V of blocks of rows
-    T* tops = nullptr;     // [2, kPanel]: the row of the panel that the next reflection starts with
+    T* panel =
+        nullptr;  // [kPanel, stride]: the panel's columns one after the other; first: maxima of blocks of rows
+    T* factors = nullptr;    // -T of each panel, [width, width]
+    T* scales = nullptr;     // of columns
+    T* grams = nullptr;      // Vᵀ V of blocks of rows
+    T* tops = nullptr;       // [2, kPanel]: the row of the panel that the next reflection starts with
     double* sums = nullptr;  // [2, blocks, kPanel]: of products of columns, in blocks of rows
   };
 
@@ -119,11 +120,8 @@ class QrMember {
   void Allocate(Shared& shared) {
     const int64_t blocks = Blocks(m_, kRowBlock);
     const bool is_first = team_ == nullptr || team_->member() == 0;
-    const int64_t sizes[] = {std::max(kPanel * stride(), blocks * n_),
-                             Blocks(k_, kPanel) * kPanel * kPanel,
-                             n_,
-                             Blocks(m_, kGramBlock) * kPanel * kPanel,
-                             2 * kPanel};
+    const int64_t sizes[] = {std::max(kPanel * stride(), blocks * n_), Blocks(k_, kPanel) * kPanel * kPanel,
+                             n_, Blocks(m_, kGramBlock) * kPanel * kPanel, 2 * kPanel};
     const int64_t sums = 2 * blocks * kPanel, own = kPanel * kWidest;
     int64_t bytes = 2 * ScratchPieces::Padded(own * static_cast<int64_t>(sizeof(T)));
     if (is_first) {
@@ -225,8 +223,8 @@ class QrMember {
     double* const sums = shared_->sums + ((c % 2) * blocks_ + b) * kPanel;
     for (int64_t q = c; q < width_; ++q) {
       T* const y = Column(q) + first;
-      sums[q] = static_cast<double>(SubtractAndDot(c > 0 ? last_.factors[q] : T(0), (c > 0 ? v : u) + top, u + top,
-                                                   below - top, n - top, y + top));
+      sums[q] = static_cast<double>(SubtractAndDot(c > 0 ? last_.factors[q] : T(0), (c > 0 ? v : u) + top,
+                                                   u + top, below - top, n - top, y + top));
       if (b == 0) shared_->tops[(c % 2) * kPanel + q] = y[c];
     }
   }
@@ -313,12 +311,7 @@ class QrMember {
   // columns], of whose rows from j on the first `zeros` are zeros.
   void Apply(bool forward, int64_t zeros, T* matrix, int64_t columns, int64_t column, int64_t count) {
     T* const at = matrix + j_ * columns + column;
-    Multiply({.m = width_,
-              .n = count,
-              .k = rows_ - zeros,
-              .lda = stride(),
-              .ldb = columns,
-              .ldc = count},
+    Multiply({.m = width_, .n = count, .k = rows_ - zeros, .lda = stride(), .ldb = columns, .ldc = count},
              Column(0) + zeros, at + zeros * columns, own_[0]);
     Multiply({.transpose_a = forward,
               .m = width_,
@@ -388,14 +381,9 @@ class QrMember {
     T* const at = q_ + (j_ + first) * k_ + j_;
     Multiply({.m = width_, .n = width_, .k = width_, .lda = width_, .ldb = stride(), .ldc = width_}, Factor(),
              Column(0), own_[0]);
-    Multiply({.transpose_a = true,
-              .m = rows,
-              .n = width_,
-              .k = width_,
-              .lda = stride(),
-              .ldb = width_,
-              .ldc = k_},
-             Column(0) + first, own_[0], at);
+    Multiply(
+        {.transpose_a = true, .m = rows, .n = width_, .k = width_, .lda = stride(), .ldb = width_, .ldc = k_},
+        Column(0) + first, own_[0], at);
     for (int64_t i = first; i < std::min(first + rows, width_); ++i) at[(i - first) * k_ + i] += 1;
   }
 

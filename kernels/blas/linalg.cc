@@ -64,16 +64,16 @@ CBLAS_DIAG Diagonal(bool unit) { return unit ? CblasUnit : CblasNonUnit; }
 void SolveByLibrary(bool right, const Triangle& t, int64_t rows, int64_t columns, const float* a,
                     int64_t a_stride, float* x, int64_t stride) {
   ReserveForOpenBlas();
-  cblas_strsm(CblasRowMajor, right ? CblasRight : CblasLeft, UpperOrLower(t.lower), Op(t.transposed), Diagonal(t.unit),
-              static_cast<blasint>(rows), static_cast<blasint>(columns), 1, a, static_cast<blasint>(a_stride), x,
-              static_cast<blasint>(stride));
+  cblas_strsm(CblasRowMajor, right ? CblasRight : CblasLeft, UpperOrLower(t.lower), Op(t.transposed),
+              Diagonal(t.unit), static_cast<blasint>(rows), static_cast<blasint>(columns), 1, a,
+              static_cast<blasint>(a_stride), x, static_cast<blasint>(stride));
 }
 void SolveByLibrary(bool right, const Triangle& t, int64_t rows, int64_t columns, const double* a,
                     int64_t a_stride, double* x, int64_t stride) {
   ReserveForOpenBlas();
-  cblas_dtrsm(CblasRowMajor, right ? CblasRight : CblasLeft, UpperOrLower(t.lower), Op(t.transposed), Diagonal(t.unit),
-              static_cast<blasint>(rows), static_cast<blasint>(columns), 1, a, static_cast<blasint>(a_stride), x,
-              static_cast<blasint>(stride));
+  cblas_dtrsm(CblasRowMajor, right ? CblasRight : CblasLeft, UpperOrLower(t.lower), Op(t.transposed),
+              Diagonal(t.unit), static_cast<blasint>(rows), static_cast<blasint>(columns), 1, a,
+              static_cast<blasint>(a_stride), x, static_cast<blasint>(stride));
 }
 
 constexpr int64_t kSmallTriangle = 32;  // rows; the loops are as fast up to here
@@ -119,7 +119,8 @@ class BlockedCholesky {
       crew.Share((n_ - j + kRows - 1) / kRows, [&](int64_t t) { TakeOff(j, width, j + t * kRows); });
       crew.First([&] { Factor(j, width); });
       if (!shared_->is_positive) break;
-      crew.Share((n_ - j - width + kRows - 1) / kRows, [&](int64_t t) { Solve(j, width, j + width + t * kRows); });
+      crew.Share((n_ - j - width + kRows - 1) / kRows,
+                 [&](int64_t t) { Solve(j, width, j + width + t * kRows); });
     }
     const T rest = shared_->is_positive ? T(0) : std::numeric_limits<T>::quiet_NaN();
     crew.ForEach(n_, [&](int64_t i) {
@@ -152,8 +153,8 @@ class BlockedCholesky {
     RunOnThisCpu([&] { shared_->is_positive = FactorCholesky(square, width, n_, square); });
   }
   void Solve(int64_t j, int64_t width, int64_t row) {
-    SolveByLibrary(/*right=*/true, {.lower = true, .transposed = true, .unit = false}, std::min(kRows, n_ - row), width,
-                   l_ + j * n_ + j, n_, l_ + row * n_ + j, n_);
+    SolveByLibrary(/*right=*/true, {.lower = true, .transposed = true, .unit = false},
+                   std::min(kRows, n_ - row), width, l_ + j * n_ + j, n_, l_ + row * n_ + j, n_);
   }
 
   const T* const x_;
@@ -189,7 +190,7 @@ Kernel CholeskyCpu(const KernelSpec& spec) {
 
 Kernel TriangularSolveCpu(const KernelSpec& spec) {
   const Triangle t{spec.attrs.Get<bool>("lower"), spec.attrs.Get<bool>("transpose_a"),
-                          spec.attrs.Get<bool>("unit_diagonal")};
+                   spec.attrs.Get<bool>("unit_diagonal")};
   return ForF32AndF64(spec, [&](auto zero) {
     using T = decltype(zero);
     const int64_t n = RowsOf(spec.operands[0].local), columns = ColumnsOf(spec.operands[1].local);
