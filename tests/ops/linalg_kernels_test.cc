@@ -222,11 +222,11 @@ TEST(LinalgKernelsTest, QrOfWhatIsNotFiniteIsNaN) {
 }
 
 TEST(LinalgKernelsTest, TeamsOfAnySizeGiveTheSameBits) {
-  const Matrices<float> tall = Drawn<float>(2, 900, 300), wide = Drawn<float>(1, 300, 700);
+  const Matrices<float> tall = Drawn<float>(2, 700, 200), wide = Drawn<float>(1, 200, 700);
   for (const Matrices<float>& x : {tall, wide}) {
     const Decomposed<float> alone = QrOf(x);
     ExpectDecomposed(x, alone);
-    for (const int team : {1, 2, 5}) {
+    for (const int team : {1, 3}) {
       const Decomposed<float> together = QrOf(x, team);
       EXPECT_EQ(together.q.values, alone.q.values) << team;
       EXPECT_EQ(together.r.values, alone.r.values) << team;
