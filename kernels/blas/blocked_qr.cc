@@ -21,7 +21,7 @@ constexpr int64_t kSmallest = 64;                  // of both sizes
 constexpr int64_t kPanel = 128;                    // columns that are reduced one by one
 constexpr int64_t kRowBlock = 512;                 // rows of a panel that stay in the L2 cache of a core
 constexpr int64_t kGramBlock = 1024;               // rows of a panel that one product takes
-constexpr int64_t kSlices = 32;                    // of trailing columns: enough to share out
+constexpr int64_t kQrSlices = 32;                  // of trailing columns: enough to share out
 constexpr int64_t kNarrowest = 32, kWidest = 256;  // columns of a slice
 static_assert(kPanel <= kRowBlock);
 
@@ -30,7 +30,7 @@ int64_t Blocks(int64_t count, int64_t size) { return (count + size - 1) / size; 
 // How many of `columns` a slice has.
 int64_t SliceOf(int64_t columns) {
   constexpr int64_t kMultiple = 16;
-  return std::clamp(Blocks(Blocks(columns, kSlices), kMultiple) * kMultiple, kNarrowest, kWidest);
+  return std::clamp(Blocks(Blocks(columns, kQrSlices), kMultiple) * kMultiple, kNarrowest, kWidest);
 }
 
 // y[0, n) -= factor · v, and the sum of y · u from `from` on, added up in 16 lanes.

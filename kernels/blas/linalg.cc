@@ -57,23 +57,25 @@ Kernel ForF32AndF64(const KernelSpec& spec, Make make) {
 // ---- triangular_solve.
 
 CBLAS_UPLO UpperOrLower(bool lower) { return lower ? CblasLower : CblasUpper; }
-CBLAS_TRANSPOSE Op(bool transposed) { return transposed ? CblasTrans : CblasNoTrans; }
+CBLAS_TRANSPOSE Transposition(bool transposed) { return transposed ? CblasTrans : CblasNoTrans; }
 CBLAS_DIAG Diagonal(bool unit) { return unit ? CblasUnit : CblasNonUnit; }
 
 // x = op(a)⁻¹ x, or with `right` x op(a)⁻¹: x: [rows, columns], rows of either `a_stride` and `stride` elements apart.
 void SolveByLibrary(bool right, const Triangle& t, int64_t rows, int64_t columns, const float* a,
                     int64_t a_stride, float* x, int64_t stride) {
   ReserveForOpenBlas();
-  cblas_strsm(CblasRowMajor, right ? CblasRight : CblasLeft, UpperOrLower(t.lower), Op(t.transposed),
-              Diagonal(t.unit), static_cast<blasint>(rows), static_cast<blasint>(columns), 1, a,
-              static_cast<blasint>(a_stride), x, static_cast<blasint>(stride));
+  cblas_strsm(CblasRowMajor, right ? CblasRight : CblasLeft, UpperOrLower(t.lower),
+              Transposition(t.transposed), Diagonal(t.unit), static_cast<blasint>(rows),
+              static_cast<blasint>(columns), 1, a, static_cast<blasint>(a_stride), x,
+              static_cast<blasint>(stride));
 }
 void SolveByLibrary(bool right, const Triangle& t, int64_t rows, int64_t columns, const double* a,
                     int64_t a_stride, double* x, int64_t stride) {
   ReserveForOpenBlas();
-  cblas_dtrsm(CblasRowMajor, right ? CblasRight : CblasLeft, UpperOrLower(t.lower), Op(t.transposed),
-              Diagonal(t.unit), static_cast<blasint>(rows), static_cast<blasint>(columns), 1, a,
-              static_cast<blasint>(a_stride), x, static_cast<blasint>(stride));
+  cblas_dtrsm(CblasRowMajor, right ? CblasRight : CblasLeft, UpperOrLower(t.lower),
+              Transposition(t.transposed), Diagonal(t.unit), static_cast<blasint>(rows),
+              static_cast<blasint>(columns), 1, a, static_cast<blasint>(a_stride), x,
+              static_cast<blasint>(stride));
 }
 
 constexpr int64_t kSmallTriangle = 32;  // rows; the loops are as fast up to here
@@ -101,7 +103,7 @@ Kernel SolveSlices(int64_t matrices, int64_t n, int64_t columns, const Triangle&
 // ---- cholesky.
 
 constexpr int64_t kSmallCholesky = 128;
-constexpr int64_t kBlock = 128, kRows = 256;  // columns that are factored at once; rows of a task
+constexpr int64_t kBlock = 128, kTaskRows = 256;  // columns that are factored at once; rows of a task
 
 // From left to right, a block of columns at a time: what earlier columns took is taken off, the square on the diagonal is
 // factored by loops, and the rows below it are solved for.
@@ -116,11 +118,12 @@ class BlockedCholesky {
     Crew crew(team_, shared_->crew);
     for (int64_t j = 0; j < n_; j += kBlock) {
       const int64_t width = std::min(kBlock, n_ - j);
-      crew.Share((n_ - j + kRows - 1) / kRows, [&](int64_t t) { TakeOff(j, width, j + t * kRows); });
+      crew.Share((n_ - j + kTaskRows - 1) / kTaskRows,
+                 [&](int64_t t) { TakeOff(j, width, j + t * kTaskRows); });
       crew.First([&] { Factor(j, width); });
       if (!shared_->is_positive) break;
-      crew.Share((n_ - j - width + kRows - 1) / kRows,
-                 [&](int64_t t) { Solve(j, width, j + width + t * kRows); });
+      crew.Share((n_ - j - width + kTaskRows - 1) / kTaskRows,
+                 [&](int64_t t) { Solve(j, width, j + width + t * kTaskRows); });
     }
     const T rest = shared_->is_positive ? T(0) : std::numeric_limits<T>::quiet_NaN();
     crew.ForEach(n_, [&](int64_t i) {
@@ -138,9 +141,9 @@ class BlockedCholesky {
 
   // l = x minus what columns [0, j) took, of some rows of the block of columns at j.
   void TakeOff(int64_t j, int64_t width, int64_t row) {
-    const int64_t rows = std::min(kRows, n_ - row);
-    ScratchPieces pieces(ScratchPieces::Padded(kRows * kBlock * static_cast<int64_t>(sizeof(T))));
-    T* const taken = pieces.Take<T>(kRows * kBlock);
+    const int64_t rows = std::min(kTaskRows, n_ - row);
+    ScratchPieces pieces(ScratchPieces::Padded(kTaskRows * kBlock * static_cast<int64_t>(sizeof(T))));
+    T* const taken = pieces.Take<T>(kTaskRows * kBlock);
     const GemmTerm term;
     Gemm({.transpose_b = true, .m = rows, .n = width, .k = j, .lda = n_, .ldb = n_, .ldc = width}, {&term, 1},
          l_ + row * n_, l_ + j * n_, taken);
@@ -154,7 +157,7 @@ class BlockedCholesky {
   }
   void Solve(int64_t j, int64_t width, int64_t row) {
     SolveByLibrary(/*right=*/true, {.lower = true, .transposed = true, .unit = false},
-                   std::min(kRows, n_ - row), width, l_ + j * n_ + j, n_, l_ + row * n_ + j, n_);
+                   std::min(kTaskRows, n_ - row), width, l_ + j * n_ + j, n_, l_ + row * n_ + j, n_);
   }
 
   const T* const x_;
