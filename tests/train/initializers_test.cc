@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "meshwork/runtime/tensor_compare.h"
 #include "meshwork/train/session.h"
 
 namespace meshwork {
