@@ -44,6 +44,18 @@ struct StackDim {
 };
 using StackDims = std::vector<StackDim>;  // outer to inner
 
+// The threads that run one kernel together (Kernel::by_team), as one of them sees it.
+class Team {
+ public:
+  virtual ~Team() = default;
+  virtual int size() const = 0;
+  virtual int member() const = 0;  // which of them this one is, from 0 on
+  // Returns once all members have called it as often as this one; they see all that any of them wrote before.
+  virtual void Meet() = 0;
+  // Meets, and returns the pointer that member 0 passed.
+  virtual void* FromFirst(void* pointer) = 0;
+};
+
 // What a kernel is run on.
 struct KernelArgs {
   std::span<const void* const> in;
@@ -55,6 +67,8 @@ struct KernelArgs {
   // The part of the work to do: units [begin, end) of Kernel::units.
   int64_t begin = 0;
   int64_t end = 1;
+  // Of a kernel with by_team: all members of the team are called with the same arguments besides. Null: the caller is alone.
+  Team* team = nullptr;
 
   template <typename T>
   const T* In(int i) const {
@@ -89,6 +103,9 @@ struct Kernel {
   // of n equal parts of the operand. 1: the results need the whole operand; also for operands beyond the
   // list.
   std::vector<int64_t> parts = {};
+  // All workers run all units, one after the other and each unit together, as KernelArgs::team; one that fails still meets the
+  // others as often as they expect. For few units of much work. The result does not depend on the team. REQUIRES: !by_rows.
+  bool by_team = false;
 
   bool MayCutAt(int64_t unit) const {
     return bounds.empty() || std::binary_search(bounds.begin(), bounds.end(), unit);

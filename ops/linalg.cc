@@ -1,16 +1,9 @@
 // Linear algebra of batches of matrices, […,n,n]: cholesky, triangular_solve, qr. Every matrix is whole on a
-// device; batches are sharded as they are.
-//
-// The loops are plain, row by row, so that they vectorise and give the same bits on every CPU: a library's
-// depend on the CPU, and its threads would be in the way of the runtime's, which runs matrices side by side.
+// device; batches are sharded as they are. Kernels: kernels/blas.
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <limits>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
-#include "meshwork/kernels/elementwise.h"
 #include "meshwork/ops/families.h"
 #include "meshwork/ops/ops.h"
 
@@ -173,186 +166,9 @@ double QrFlops(const OpView& view) {
   return 4.0 * static_cast<double>(x.num_elements()) * static_cast<double>(std::min(RowsOf(x), ColumnsOf(x)));
 }
 
-// ---- Kernels. One matrix at a time, in the result's memory.
-
-// Row by row: l[i,:] = (x[i,:] - what earlier columns took) / diagonal. NaN everywhere where x is not
-// positive definite.
-template <typename T>
-void Factor(const T* x, int64_t n, T* l) {
-  for (int64_t i = 0; i < n; ++i) {
-    for (int64_t j = 0; j < n; ++j) l[i * n + j] = j <= i ? x[i * n + j] : T(0);
-    for (int64_t j = 0; j <= i; ++j) {
-      T sum = l[i * n + j];
-      for (int64_t k = 0; k < j; ++k) sum -= l[i * n + k] * l[j * n + k];
-      if (j < i) l[i * n + j] = sum / l[j * n + j];
-      else if (sum > 0) l[i * n + i] = std::sqrt(sum);
-      else return void(std::fill_n(l, n * n, std::numeric_limits<T>::quiet_NaN()));
-    }
-  }
-}
-
-struct Triangle {
-  bool lower, transposed, unit;
-};
-
-// x = op(a)⁻¹ b in place of b: the rows of x in the order in which they become known, each taken off those
-// that need it.
-template <typename T>
-void SolveInPlace(const T* a, int64_t n, int64_t columns, const Triangle& t, T* x) {
-  const bool forward = t.lower != t.transposed;
-  for (int64_t step = 0; step < n; ++step) {
-    const int64_t i = forward ? step : n - 1 - step;
-    T* row = x + i * columns;
-    for (int64_t before = 0; before < step; ++before) {
-      const int64_t k = forward ? before : n - 1 - before;
-      const T factor = t.transposed ? a[k * n + i] : a[i * n + k];
-      const T* known = x + k * columns;
-      MESHWORK_INDEPENDENT
-      for (int64_t c = 0; c < columns; ++c) row[c] -= factor * known[c];
-    }
-    if (t.unit) continue;
-    const T diagonal = a[i * n + i];
-    MESHWORK_INDEPENDENT
-    for (int64_t c = 0; c < columns; ++c) row[c] /= diagonal;
-  }
-}
-
-// (1 - tau v vᵀ) applied from the left to columns [begin, end) of w, rows [top, m); v is column `at` of `vs`
-// below its row `top`, where it is 1.
-template <typename T>
-void Reflect(const T* vs, int64_t vs_columns, int64_t at, int64_t top, int64_t m, T tau, T* w,
-             int64_t columns, int64_t begin, int64_t end) {
-  constexpr int64_t kTile = 256;
-  std::array<T, kTile> dots;
-  for (int64_t first = begin; first < end; first += kTile) {
-    const int64_t count = std::min(kTile, end - first);
-    std::copy_n(w + top * columns + first, count, dots.begin());
-    for (int64_t i = top + 1; i < m; ++i) {
-      const T v = vs[i * vs_columns + at];
-      MESHWORK_INDEPENDENT
-      for (int64_t c = 0; c < count; ++c) dots[c] += v * w[i * columns + first + c];
-    }
-    for (int64_t i = top; i < m; ++i) {
-      const T v = tau * (i == top ? T(1) : vs[i * vs_columns + at]);
-      MESHWORK_INDEPENDENT
-      for (int64_t c = 0; c < count; ++c) w[i * columns + first + c] -= v * dots[c];
-    }
-  }
-}
-
-// tau of the reflection that MakeReflection left in column j: 2 / vᵀv; 0 where v is 0 but for its 1.
-template <typename T>
-T TauOf(const T* w, int64_t m, int64_t columns, int64_t j) {
-  T sum = 1;
-  bool is_zero = true;
-  for (int64_t i = j + 1; i < m; ++i) {
-    const T v = w[i * columns + j];
-    sum += v * v;
-    is_zero = is_zero && v == 0;
-  }
-  return is_zero ? T(0) : 2 / sum;
-}
-
-// Makes column j of w, from row j on, (beta, v): the reflection that takes it to (beta, 0, …), with the signs
-// of LAPACK's larfg, which its users know. Returns tau.
-template <typename T>
-T MakeReflection(T* w, int64_t m, int64_t columns, int64_t j) {
-  T largest = 0;
-  for (int64_t i = j; i < m; ++i) largest = std::max(largest, std::fabs(w[i * columns + j]));
-  if (largest == 0) return 0;
-  const T alpha = w[j * columns + j];
-  T sum = 0;
-  for (int64_t i = j; i < m; ++i) sum += (w[i * columns + j] / largest) * (w[i * columns + j] / largest);
-  const T beta = -std::copysign(largest * std::sqrt(sum), alpha);
-  for (int64_t i = j + 1; i < m; ++i) w[i * columns + j] /= alpha - beta;
-  const T tau = TauOf(w, m, columns, j);
-  w[j * columns + j] = tau == 0 ? alpha : beta;
-  return tau;
-}
-
-// Householder's reflections, in the memory of the result that is as large as x: q of m >= n, r otherwise.
-template <typename T>
-void Decompose(const T* x, int64_t m, int64_t n, T* q, T* r) {
-  const int64_t k = std::min(m, n);
-  T* w = m >= n ? q : r;
-  std::copy_n(x, m * n, w);
-  for (int64_t j = 0; j < k; ++j)
-    if (const T tau = MakeReflection(w, m, n, j); tau != 0) Reflect(w, n, j, j, m, tau, w, n, j + 1, n);
-  if (m >= n) {
-    for (int64_t i = 0; i < k; ++i)
-      for (int64_t c = 0; c < n; ++c) r[i * n + c] = c >= i ? w[i * n + c] : T(0);
-  } else {
-    for (int64_t i = 0; i < m; ++i) std::copy_n(w + i * n, m, q + i * m);
-    for (int64_t i = 0; i < m; ++i) std::fill_n(r + i * n, i, T(0));
-  }
-  // The first k columns of the reflections' product, from the last on: column j becomes its own reflection of
-  // the unit vector.
-  for (int64_t j = k; j-- > 0;) {
-    const T tau = TauOf(q, m, k, j);
-    for (int64_t i = 0; i < j; ++i) q[i * k + j] = 0;
-    if (tau != 0) Reflect(q, k, j, j, m, tau, q, k, j + 1, k);
-    for (int64_t i = j + 1; i < m; ++i) q[i * k + j] *= -tau;
-    q[j * k + j] = 1 - tau;
-  }
-}
-
-// A unit is a matrix; `run(matrix)` for each.
-template <typename Run>
-Kernel MatrixKernel(const KernelSpec& spec, Run run) {
-  const Type& x = spec.results[0].local;
-  int64_t matrices = 1;
-  for (int d = 0; d + 2 < x.rank(); ++d) matrices *= x.shape[d];
-  return {.run = OnThisCpu([run](const KernelArgs& args) {
-            for (int64_t i = args.begin; i < args.end; ++i) run(args, i);
-          }),
-          .units = matrices,
-          .by_rows = true,
-          .parts = std::vector<int64_t>(spec.operands.size(), matrices)};
-}
-
-template <typename Make>
-Kernel ForF32AndF64(const KernelSpec& spec, Make make) {
-  return spec.results[0].local.dtype == F64 ? make(double{}) : make(float{});
-}
-
-Kernel CholeskyCpu(const KernelSpec& spec) {
-  return ForF32AndF64(spec, [&](auto zero) {
-    using T = decltype(zero);
-    const int64_t n = RowsOf(spec.operands[0].local);
-    return MatrixKernel(spec, [n](const KernelArgs& args, int64_t i) {
-      Factor(args.In<T>(0) + i * n * n, n, args.Out<T>(0) + i * n * n);
-    });
-  });
-}
-
-Kernel TriangularSolveCpu(const KernelSpec& spec) {
-  const Triangle t{spec.attrs.Get<bool>("lower"), spec.attrs.Get<bool>("transpose_a"),
-                   spec.attrs.Get<bool>("unit_diagonal")};
-  return ForF32AndF64(spec, [&](auto zero) {
-    using T = decltype(zero);
-    const int64_t n = RowsOf(spec.operands[0].local), columns = ColumnsOf(spec.operands[1].local);
-    return MatrixKernel(spec, [n, columns, t](const KernelArgs& args, int64_t i) {
-      T* x = args.Out<T>(0) + i * n * columns;
-      std::copy_n(args.In<T>(1) + i * n * columns, n * columns, x);
-      SolveInPlace(args.In<T>(0) + i * n * n, n, columns, t, x);
-    });
-  });
-}
-
-Kernel QrCpu(const KernelSpec& spec) {
-  return ForF32AndF64(spec, [&](auto zero) {
-    using T = decltype(zero);
-    const int64_t m = RowsOf(spec.operands[0].local), n = ColumnsOf(spec.operands[0].local),
-                  k = std::min(m, n);
-    return MatrixKernel(spec, [m, n, k](const KernelArgs& args, int64_t i) {
-      Decompose(args.In<T>(0) + i * m * n, m, n, args.Out<T>(0) + i * m * k, args.Out<T>(1) + i * k * n);
-    });
-  });
-}
+}  // namespace
 
 // ---- Rows.
-
-}  // namespace
 
 std::span<const OpRow> LinalgOps() {
   static const auto* rows = new std::vector<OpRow>{
@@ -364,7 +180,6 @@ std::span<const OpRow> LinalgOps() {
        .rule = CholeskyRule,
        .grad = CholeskyGrad,
        .flops = CholeskyFlops,
-       .cpu = CholeskyCpu,
        .samples = {"f32[4,2,2]", "f64[6,3,2,2]", "f64[2,2]"},
        .sample_low = 0.75,
        .sample_high = 2},
@@ -378,7 +193,6 @@ std::span<const OpRow> LinalgOps() {
        .rule = TriangularSolveRule,
        .grad = TriangularSolveGrad,
        .flops = TriangularSolveFlops,
-       .cpu = TriangularSolveCpu,
        .samples = {"f32[4,2,2], f32[4,2,6]", "f64[3,3], f64[3,4]; lower=false",
                    "f64[2,3,3], f64[2,3,1]; transpose_a=true",
                    "f32[4,3,3], f32[4,3,2]; lower=false transpose_a=true unit_diagonal=true"},
@@ -391,7 +205,6 @@ std::span<const OpRow> LinalgOps() {
        .rule = QrRule,
        .grad = QrGrad,
        .flops = QrFlops,
-       .cpu = QrCpu,
        .samples = {"f32[4,3,2]", "f64[6,2,2,3]", "f64[3,3]", "f32[4,2,4]"}},
   };
   return *rows;

@@ -11,7 +11,6 @@
 #include "meshwork/train/rows_here.h"
 #include "meshwork/train/save_restore.h"
 #include "meshwork/train/session_backend.h"
-#include "meshwork/train/session_graphs.h"
 #include "meshwork/train/session_impl.h"
 #include "meshwork/train/staged_feeds.h"
 
@@ -118,9 +117,7 @@ absl::StatusOr<Session> Session::TryCreate(const Graph& graph, SessionOptions op
   MESHWORK_ASSIGN_OR_RETURN(Impl::Ready step, impl->Make({.rows = full}));
   impl->LayOutVariables(step.program.body);
   impl->ready.emplace(Impl::Kind{.rows = full}, std::move(step));
-  MESHWORK_ASSIGN_OR_RETURN(Impl::Ready init, impl->Prepare(InitializerGraph(impl->graph, impl->options.seed),
-                                                            impl->ForOthers(), impl->Whole()));
-  MESHWORK_RETURN_IF_ERROR(init.executor->Run({}, nullptr));
+  MESHWORK_RETURN_IF_ERROR(impl->Initialize());
   return Session(std::move(impl));
 }
 

@@ -117,14 +117,17 @@ absl::StatusOr<std::shared_ptr<Backend>> MakeBackend(const SessionOptions& optio
   Transport* const transport = options.executor.transport;
   if (transport != nullptr && transport->num_domains() > 1) gpu = GpuAmong(*transport, options.devices, gpu);
   MESHWORK_RETURN_IF_ERROR(gpu.status());
-  if (!gpu->has_value())
-    return std::make_shared<CpuBackend>(options.workers > 0 ? options.workers : WorkerPool::DefaultWorkers(),
-                                        options.own_cores);
+  if (!gpu->has_value()) return MakeCpuBackend(options);
   absl::StatusOr<std::unique_ptr<CudaBackend>> backend = CudaBackend::Create(**gpu);
   if (backend.ok()) return std::shared_ptr<Backend>(*std::move(backend));
   if (transport == nullptr || transport->num_domains() == 1) return backend.status();
   return Annotate(backend.status(), fmt::format("Session: domain {} of {} computes on GPU {}: ",
                                                 transport->domain(), transport->num_domains(), **gpu));
+}
+
+std::shared_ptr<Backend> MakeCpuBackend(const SessionOptions& options) {
+  return std::make_shared<CpuBackend>(options.workers > 0 ? options.workers : WorkerPool::DefaultWorkers(),
+                                      options.own_cores);
 }
 
 }  // namespace meshwork

@@ -29,5 +29,7 @@ absl::Status CheckDevices(std::string_view devices);
 // those of CheckDevices and of CudaBackend::Create; several GPUs; some domains compute on GPUs and some on CPUs. Throws
 // std::system_error if the system refuses a thread.
 absl::StatusOr<std::shared_ptr<Backend>> MakeBackend(const SessionOptions& options);
+// A new backend on the cores of this process, as `options` say. Throws as MakeBackend.
+std::shared_ptr<Backend> MakeCpuBackend(const SessionOptions& options);
 
 }  // namespace meshwork

@@ -16,15 +16,20 @@ namespace {
 // A variable's random stream hangs on its name, not on which others there are.
 int64_t StreamOf(std::string_view name) { return static_cast<int64_t>(StableHash(name) >> 1); }
 
+bool IsLinearAlgebra(std::string_view op) {
+  return op == "qr" || op == "cholesky" || op == "triangular_solve";
+}
+
 }  // namespace
 
-Graph InitializerGraph(const Graph& graph, int64_t seed) {
+Graph InitializerGraph(const Graph& graph, int64_t seed, const std::set<std::string>* chosen) {
   Graph init(graph.mesh());
   init.name = "initialize";
   for (const Argument& argument : graph.arguments()) {
     if (!argument.is_variable || !argument.initializer.has_value() || argument.initializer->build == nullptr)
       continue;
     const ValueInfo& info = graph.value(argument.value);
+    if (chosen != nullptr && !chosen->contains(info.name)) continue;
     // A mistake of the initializer's stands where the variable was declared.
     const LocationScope scope(init, info.location);
     const CallSite site{info.location.file.c_str(), info.location.line};
@@ -32,6 +37,20 @@ Graph InitializerGraph(const Graph& graph, int64_t seed) {
     init.Update(variable, argument.initializer->build(init, info.type, seed, StreamOf(info.name)), site);
   }
   return init;
+}
+
+InitializedWhere WhereToInitialize(const Graph& init) {
+  std::vector<bool> by_algebra(init.values().size(), false);
+  for (const Node& node : init.nodes()) {
+    bool is = IsLinearAlgebra(node.row->name);
+    for (const ValueId operand : node.operands) is = is || by_algebra[static_cast<size_t>(operand)];
+    for (const ValueId result : node.results) by_algebra[static_cast<size_t>(result)] = is;
+  }
+  InitializedWhere where;
+  for (const VariableUpdate& update : init.updates())
+    (by_algebra[static_cast<size_t>(update.value)] ? where.on_host : where.others)
+        .insert(init.argument_name(update.argument));
+  return where;
 }
 
 Graph GatherGraph(const Graph& graph, const std::string& name) {

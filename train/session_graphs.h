@@ -13,8 +13,17 @@
 
 namespace meshwork {
 
-// The program that sets every variable to its start; those without initializer to zero.
-Graph InitializerGraph(const Graph& graph, int64_t seed);
+// The program that sets every variable to its start; those without initializer to zero. With `chosen`, only the variables
+// of these names.
+Graph InitializerGraph(const Graph& graph, int64_t seed, const std::set<std::string>* chosen = nullptr);
+
+// The variables that `init`, an InitializerGraph, sets by linear algebra (qr, cholesky, triangular_solve), and the others.
+// The first ones are to be made on the host: all its cores decompose a matrix faster than a GPU whose kernels have a block for
+// each matrix.
+struct InitializedWhere {
+  std::set<std::string> on_host, others;
+};
+InitializedWhere WhereToInitialize(const Graph& init);
 
 // The program that gives a variable whole.
 Graph GatherGraph(const Graph& graph, const std::string& name);

@@ -77,6 +77,12 @@ struct Session::Impl {
   // For programs without the inputs and outputs of the step.
   ExecutorOptions Whole() const;
 
+  // Sets the variables to their initial values: where the session computes, but on the host those that it makes faster
+  // (WhereToInitialize).
+  absl::Status Initialize();
+  // On the host, and then copied to where the variables lie. The host holds them meanwhile.
+  absl::Status InitializeOnHost(const Graph& init);
+
   // Lets the program gather the outputs that lie in several domains.
   absl::Status GatherOutputs();
   // A variable that the program did not pin, or left open, lies where the full step put it, for all programs; so does

@@ -15,6 +15,9 @@ std::span<const LibraryKernel> LibraryKernels() {
       {"attention", AttentionCpu},
       {"attention_grad_q", AttentionGradQCpu},
       {"attention_grad_kv", AttentionGradKvCpu},
+      {"cholesky", CholeskyCpu},
+      {"triangular_solve", TriangularSolveCpu},
+      {"qr", QrCpu},
   };
   return kKernels;
 }

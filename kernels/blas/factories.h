@@ -12,5 +12,8 @@ Kernel ConvFilterGradCpu(const KernelSpec& spec);
 Kernel AttentionCpu(const KernelSpec& spec);
 Kernel AttentionGradQCpu(const KernelSpec& spec);
 Kernel AttentionGradKvCpu(const KernelSpec& spec);
+Kernel CholeskyCpu(const KernelSpec& spec);
+Kernel TriangularSolveCpu(const KernelSpec& spec);
+Kernel QrCpu(const KernelSpec& spec);
 
 }  // namespace meshwork

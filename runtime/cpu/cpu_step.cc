@@ -21,6 +21,30 @@ absl::Status KernelFailed(std::string_view where) {
       "there is not enough memory for what its kernel, or a library that it calls, works with");
 }
 
+// All workers of a step, for a kernel that they run together.
+class WorkersTeam : public Team {
+ public:
+  // `first`: where member 0 leaves a pointer for all.
+  WorkersTeam(int worker, int workers, Barrier& barrier, void** first)
+      : worker_(worker), workers_(workers), barrier_(barrier), first_(first) {}
+
+  int size() const override { return workers_; }
+  int member() const override { return worker_; }
+  void Meet() override { barrier_.Wait(); }
+  void* FromFirst(void* pointer) override {
+    if (worker_ == 0) *first_ = pointer;
+    Meet();
+    void* const first = *first_;
+    Meet();  // now it may be written again
+    return first;
+  }
+
+ private:
+  const int worker_, workers_;
+  Barrier& barrier_;
+  void** const first_;
+};
+
 // What an operation across domains is for.
 std::string WhereOf(const Schedule& schedule, const Instruction& remote) {
   return remote.is_fence() ? "the start of a step" : schedule.graph->Describe(remote.node);
@@ -267,7 +291,9 @@ void CpuStep::RunWorker(int worker) {
 bool CpuStep::RunInstruction(const Level& level, size_t i, int worker) {
   const Instruction& instruction = level.schedule->instructions[i];
   switch (instruction.kind) {
-    case Instruction::Kind::kKernel: RunKernelsOrFail(level, i, worker); break;
+    case Instruction::Kind::kKernel:
+      instruction.is_by_team() ? RunTeam(level, i, worker) : RunKernelsOrFail(level, i, worker);
+      break;
     case Instruction::Kind::kCompare: Compare(i, worker); break;
     case Instruction::Kind::kLoop: RunLoop(level, i, worker); break;
     case Instruction::Kind::kRemote:
@@ -313,6 +339,22 @@ void CpuStep::RunKernelsOrFail(const Level& level, size_t i, int worker) {
   } catch (...) {
     Fail(worker, KernelFailed(level.schedule->graph->Describe(level.schedule->instructions[i].node)));
   }
+}
+
+// All workers run it, or none does: a failure that some see and others do not yet would leave these waiting.
+void CpuStep::RunTeam(const Level& level, size_t i, int worker) {
+  if (worker == 0) skips_team_ = IsOver();
+  pool_.barrier().Wait();
+  const bool skips = skips_team_;
+  WorkersTeam team(worker, schedule_.num_workers, pool_.barrier(), &from_first_);
+  const Instruction& instruction = level.schedule->instructions[i];
+  try {
+    if (!skips) RunStep(level, instruction, instruction.steps[0], 0, instruction.rows, 0, worker, &team);
+  } catch (...) {
+    Fail(worker, KernelFailed(level.schedule->graph->Describe(instruction.node)));
+  }
+  pool_.barrier().Wait();
+  if (profiler_ != nullptr && &level == &root_) profiler_->lane(worker).RanSlice(i, 0);
 }
 
 // Nobody shall go on with what this step leaves.
@@ -461,7 +503,7 @@ void CpuStep::RunKernels(const Level& level, size_t i, int worker) {
 // kernel as if the rows before lay in front of it, so that a kernel finds row r at r rows from the start
 // either way (as Halide's buffers do). Those rows are never touched.
 void CpuStep::RunStep(const Level& level, const Instruction& instruction, const KernelStep& step,
-                      int64_t begin, int64_t end, int64_t strip, int worker) {
+                      int64_t begin, int64_t end, int64_t strip, int worker, Team* team) {
   WorkerState& call = workers_[worker];
   const auto address = [&](const StepBuffer& at) {
     if (at.rows == StepBuffer::Rows::kAll) return level.addresses[at.buffer];
@@ -480,7 +522,8 @@ void CpuStep::RunStep(const Level& level, const Instruction& instruction, const 
                    .in_blocks = blocks.first(num_in),
                    .out_blocks = blocks.subspan(num_in),
                    .begin = begin * units,
-                   .end = end * units});
+                   .end = end * units,
+                   .team = team});
 }
 
 }  // namespace meshwork

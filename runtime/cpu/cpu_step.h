@@ -78,7 +78,7 @@ class CpuStep : public PreparedStep {
   bool RunInstruction(const Level& level, size_t i, int worker);
   void RunKernels(const Level& level, size_t i, int worker);
   void RunStep(const Level& level, const Instruction& instruction, const KernelStep& step, int64_t begin,
-               int64_t end, int64_t strip, int worker);
+               int64_t end, int64_t strip, int worker, Team* team = nullptr);
   // Whether this step must change nothing any more.
   bool IsOver() const { return has_spares_ && has_failed_.load(std::memory_order_relaxed); }
   void RunRemote(const Level& level, size_t i, int worker);
@@ -86,6 +86,7 @@ class CpuStep : public PreparedStep {
   void LeaveRemotes(const Level& level);
   void RunCalls(const Level& level, size_t i, int worker);
   void RunKernelsOrFail(const Level& level, size_t i, int worker);
+  void RunTeam(const Level& level, size_t i, int worker);
   void Fail(int worker, absl::Status status);
   void RunLoop(const Level& level, size_t i, int worker);
   void RunBody(const Level& body, int worker);
@@ -110,6 +111,8 @@ class CpuStep : public PreparedStep {
   bool wrote_spares_ = false;  // whether the last step may have
   std::vector<WorkerState> workers_;
   std::atomic<bool> has_failed_{false};  // whether this step has failed in any worker
+  bool skips_team_ = false;              // whether the workers leave out a kernel that they run as a team
+  void* from_first_ = nullptr;           // see Team::FromFirst
   std::unique_ptr<Profiler> profiler_;   // null unless options.profile or trace_steps
 };
 

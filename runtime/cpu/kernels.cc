@@ -44,7 +44,8 @@ class OneByOne {
                 .in_blocks = blocks.empty() ? args.in_blocks : blocks.first(num_in_),
                 .out_blocks = blocks.empty() ? args.out_blocks : blocks.subspan(num_in_),
                 .begin = begin - first,
-                .end = end - first});
+                .end = end - first,
+                .team = args.team});
       begin = end;
     }
   }
@@ -79,7 +80,7 @@ int64_t OuterInstances(const Mesh& mesh, AxisSet axes, const InstanceMap& items)
 
 Kernel OneByOneKernel(const StepPlan& plan, const ComputeStep& compute, Kernel one) {
   const InstanceMap& items = compute.items;
-  Kernel all{.run = {}, .units = items.count() * one.units, .by_rows = one.by_rows};
+  Kernel all{.run = {}, .units = items.count() * one.units, .by_rows = one.by_rows, .by_team = one.by_team};
   for (size_t o = 0; o < compute.in.size(); ++o) {
     const AxisSet axes = compute.in[o].instances.axes();
     all.parts.push_back(axes == items.axes() ? items.count() * one.PartsOf(o)

@@ -142,12 +142,14 @@ struct Instruction {
   // kLoop: the loop, which all workers run together.
   std::shared_ptr<const LoopPlan> loop = nullptr;
   std::vector<Access> accesses = {};  // the memory that kRemote, kStart, kWait and kLoop touch
-  // Per worker; the units of a kernel's slices are rows.
+  // Per worker; the units of a kernel's slices are rows. Each worker has all rows of a kernel that they run as a team.
   std::vector<std::vector<WorkSlice>> slices = {};
 
   // Data moves to other domains and from them.
   bool is_remote() const { return kind == Kind::kRemote || kind == Kind::kStart || kind == Kind::kWait; }
   bool is_fence() const { return is_remote() && node < 0; }
+  // All workers run its kernel together (Kernel::by_team).
+  bool is_by_team() const { return !steps.empty() && steps[0].kernel.by_team; }
 };
 
 // The name in profiles and traces: "kernel", "collective", ….

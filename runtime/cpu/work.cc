@@ -127,6 +127,12 @@ void RowCuts::Assign(const Schedule& schedule, double cost, Instruction& instruc
   instruction.slices.assign(workers_, {});
   if (instruction.rows == 0) return;
   const auto storage_of = [&](const StepBuffer& at) { return schedule.buffers[at.buffer].storage; };
+  if (instruction.is_by_team()) {
+    instruction.slices.assign(workers_, {WorkSlice{0, 0, instruction.rows}});
+    for (const StepBuffer& at : instruction.steps[0].buffers)
+      if (at.is_result) Forget(storage_of(at));
+    return;
+  }
   std::optional<Cut> cut;
   for (const KernelStep& step : instruction.steps) {
     for (const StepBuffer& at : step.buffers) {

@@ -48,6 +48,28 @@ TEST(CudaSessionTest, TrainsAndEvaluatesAsOnTheCpu) {
   ExpectClean(gpu);
 }
 
+// The host makes what begins with linear algebra, and copies it to the GPU; the rest is made there. Bit by bit as on the CPU.
+TEST(CudaSessionTest, InitialValuesByLinearAlgebraAreThoseOfTheCpu) {
+  PlayedGpu gpu(3);
+  {
+    Graph g(Mesh::VirtualCpus("batch=2,model=2").value());
+    g.Var("sharded", Orthogonal({96, 130}), {"model", UNSHARDED});
+    g.Var("padded", Orthogonal({5, 3}, 2, F64), {"batch", UNSHARDED});
+    g.Var("whole", Orthogonal({130, 70}, 1, BF16), {UNSHARDED, UNSHARDED});
+    g.Var("uniform", GlorotUniform({6, 4}), {UNSHARDED, "model"});
+    g.Var("started", Zeros({3}), {UNSHARDED});
+    for (const bool share : {true, false}) {
+      SessionOptions options{.seed = 7, .executor = {.share = share}};
+      Session cpu = OnCpu(g, options), on_gpu = OnGpu(gpu, g, options);
+      for (const std::string& name : cpu.variable_names()) {
+        EXPECT_FALSE(on_gpu.State().at(name).memory().is_host());
+        EXPECT_TRUE(AllEqual(on_gpu.Get(name).value(), cpu.Get(name).value()).ok()) << name;
+      }
+    }
+  }
+  ExpectClean(gpu);
+}
+
 TEST(CudaSessionTest, VariablesAreReadAndSet) {
   PlayedGpu gpu(2);
   {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "meshwork/runtime/tensor_compare.h"
 #include "meshwork/train/session.h"
 
 namespace meshwork {
@@ -156,6 +158,28 @@ TEST(InitializersTest, OrthogonalHasOrthogonalColumnsOrRows) {
   }
   EXPECT_EQ(Initial(Orthogonal({3, 5}, 1, BF16)).dtype(), BF16);
   EXPECT_EQ(Initial(Orthogonal({0, 5}, 1, F64)).num_elements(), 0);
+}
+
+// As the recurrent kernel of an Lstm of 512 units starts. All workers make it together.
+TEST(InitializersTest, OrthogonalOfManyUnitsIsTheSameForAnyNumberOfWorkers) {
+  constexpr int64_t kUnits = 512, kColumns = 4 * kUnits;
+  const auto initial = [&](int workers, const std::string& mesh) {
+    Graph g(Mesh::VirtualCpus(mesh).value());
+    g.Var("w", Orthogonal({kUnits, kColumns}), {UNSHARDED, "model"});
+    return Session::Create(g, {.workers = workers})->Get("w").value();
+  };
+  const Tensor matrix = initial(1, "model=1");
+  const auto values = matrix.values<float>();
+  for (int64_t a = 0; a < kUnits; a += 31) {
+    for (int64_t b = 0; b < kUnits; ++b) {
+      double product = 0;
+      for (int64_t c = 0; c < kColumns; ++c)
+        product += static_cast<double>(values[a * kColumns + c]) * values[b * kColumns + c];
+      ASSERT_NEAR(product, a == b ? 1 : 0, 1e-5);
+    }
+  }
+  EXPECT_TRUE(AllEqual(initial(3, "model=1"), matrix).ok());
+  EXPECT_TRUE(AllEqual(initial(2, "batch=2,model=2"), matrix).ok());
 }
 
 TEST(InitializersTest, OrthogonalIsAsLikelyOneWayAsTheOther) {
