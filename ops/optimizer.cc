@@ -281,15 +281,15 @@ AdamResult AddAdamUpdate(const AdamOperands& x, const AdamNumbers& numbers, bool
   if (!x.weight.valid()) return {};
   std::vector<Value> operands = {x.weight, x.gradient, x.first_moment, x.second_moment, x.step};
   if (!x.learning_rate.is_number()) operands.push_back(InDType(x.learning_rate.value(), F64));
-  const std::vector<Value> r = x.weight.graph()->Add(
-      "adam_update", operands,
-      {{"learning_rate", x.learning_rate.is_number() ? x.learning_rate.number() : 1.0},
-       {"beta1", numbers.beta1},
-       {"beta2", numbers.beta2},
-       {"epsilon", numbers.epsilon},
-       {"weight_decay", numbers.weight_decay},
-       {"lazy", lazy}},
-      loc);
+  const std::vector<Value> r =
+      x.weight.graph()->Add("adam_update", operands,
+                            {{"learning_rate", x.learning_rate.is_number() ? x.learning_rate.number() : 1.0},
+                             {"beta1", numbers.beta1},
+                             {"beta2", numbers.beta2},
+                             {"epsilon", numbers.epsilon},
+                             {"weight_decay", numbers.weight_decay},
+                             {"lazy", lazy}},
+                            loc);
   return {r[0], r[1], r[2]};
 }
 
@@ -313,7 +313,8 @@ AdagradResult AdagradUpdate(const Value& weight, const Value& gradient, const Va
   if (!learning_rate.is_number()) operands.push_back(InDType(learning_rate.value(), F64));
   const std::vector<Value> r = weight.graph()->Add(
       "adagrad_update", operands,
-      {{"learning_rate", learning_rate.is_number() ? learning_rate.number() : 1.0}, {"epsilon", epsilon}}, loc);
+      {{"learning_rate", learning_rate.is_number() ? learning_rate.number() : 1.0}, {"epsilon", epsilon}},
+      loc);
   return {r[0], r[1]};
 }
 

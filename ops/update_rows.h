@@ -26,7 +26,6 @@ struct AdagradResult {
 // a' = a + g²; w' = w - learning_rate g / (sqrt(a') + epsilon), see Adagrad in train/optimizers.h. Elements whose gradient is 0
 // keep both, even where the quotient is 0 / 0. learning_rate: a number, or a float scalar.
 AdagradResult AdagradUpdate(const Value& weight, const Value& gradient, const Value& accumulator,
-                            const Operand& learning_rate, double epsilon,
-                            CallSite loc = CallSite::Current());
+                            const Operand& learning_rate, double epsilon, CallSite loc = CallSite::Current());
 
 }  // namespace meshwork

@@ -336,8 +336,8 @@ class Update {
     const Operand own_rate = rate.is_number() ? rate : Operand(InDType(rate.value(), dtype), loc_);
     const bool is_table = IsTable(weight.variable);
     const std::vector<Value> next =
-        rule_.formula({InDType(weight.variable, dtype), InDType(weight.gradient, dtype), state, step, own_rate,
-                       decay, is_table});
+        rule_.formula({InDType(weight.variable, dtype), InDType(weight.gradient, dtype), state, step,
+                       own_rate, decay, is_table});
     if (next.size() != 1 + state.size())
       return mistakes_.Record(
           fmt::format("its formula gives {}; it must give {}, the new weight and the new state of each slot.",

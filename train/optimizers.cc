@@ -142,8 +142,8 @@ Values LambFormula(const Lamb::Options& o, const Operands& x) {
 UpdateRule LambRule(const Lamb::Options& o) {
   UpdateRule rule = MomentsRule("Lamb", o, o.weight_decay);
   if (o.lazy)
-    rule.options.Update(
-        InvalidArgument("lazy=true: the length of an update needs all rows; AdamW and Adam have a lazy form."));
+    rule.options.Update(InvalidArgument(
+        "lazy=true: the length of an update needs all rows; AdamW and Adam have a lazy form."));
   rule.formula = [o](const Operands& x) { return LambFormula(o, x); };
   return rule;
 }

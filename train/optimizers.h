@@ -76,7 +76,8 @@ struct UpdateRule {
     Value step = {};
     Operand learning_rate = 0.0;  // a number, or a scalar of that dtype
     double weight_decay = 0;
-    bool is_table = false;  // rows of the weight are looked up (Gather along dim 0), and it is read in no other way
+    bool is_table =
+        false;  // rows of the weight are looked up (Gather along dim 0), and it is read in no other way
   };
 
   std::string name = {};      // "Adam": in errors, and in small letters in the names of the state
