@@ -54,9 +54,9 @@ Sweep SweepOfAdagrad(const KernelSpec& spec) {
   const DType dtype = spec.results[0].local.dtype;
   Sweep sweep{.in = {}, .out = {dtype, dtype}, .before = {}, .behind = {}, .lines = {}};
   for (size_t o = 0; o < 3; ++o) sweep.in.push_back(spec.operands[o].local.dtype);
-  sweep.behind = fmt::format("const {0} rate = ({0})({1}{2});\n", ComputeName(dtype),
-                             Real(spec.attrs.Get<double>("learning_rate")),
-                             spec.operands.size() == 4 ? " * a3[0]" : "");
+  sweep.behind =
+      fmt::format("const {0} rate = ({0})({1}{2});\n", ComputeName(dtype),
+                  Real(spec.attrs.Get<double>("learning_rate")), spec.operands.size() == 4 ? " * a3[0]" : "");
   sweep.lines = fmt::format(
       "const {0} v1 = x1 == 0 ? x2 : x2 + x1 * x1;\n"
       "const {0} v0 = x1 == 0 ? x0 : x0 - x1 * rate / (Sqrt(v1) + {1});\n",

@@ -31,9 +31,9 @@ struct CudaTableRows {
 
 // A part, as a table of the device has it: the struct Part of the kernels' text.
 struct CudaPart {
-  int64_t first_block = 0, end_block = 0;  // of the launch
-  int64_t elements = 0;                    // of its first result
-  CudaTableRows table = {};                // of lookups and of updates of rows
+  int64_t first_block = 0, end_block = 0;       // of the launch
+  int64_t elements = 0;                         // of its first result
+  CudaTableRows table = {};                     // of lookups and of updates of rows
   uint64_t pointers[kMostPointersOfPart] = {};  // addresses of its operands, then of its results
 };
 

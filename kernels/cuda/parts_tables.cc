@@ -112,11 +112,11 @@ CudaKernel MakeCudaRowUpdates(const OpRow& row, const KernelSpec& spec, const Ke
   }
   MESHWORK_CHECK(pointer <= kMostPointersOfPart, "{} has rows of {} pointers", row.name, pointer);
   const auto [wide, per] = cuda::ThreadsOfRow(s.inner);
-  body += fmt::format(
-      cuda::kRowUpdates, fmt::arg("inner", cuda::Whole(std::max<int64_t>(s.inner, 1))),
-      fmt::arg("number", cuda::ComputeName(dtype)), fmt::arg("loaded", cuda::Loaded(dtype, "p1[at]")),
-      fmt::arg("rounded", cuda::RoundedNumber(dtype, "all")), fmt::arg("stays", stays),
-      fmt::arg("lines", cuda::Indented(lines)), fmt::arg("wide", wide), fmt::arg("per", per));
+  body += fmt::format(cuda::kRowUpdates, fmt::arg("inner", cuda::Whole(std::max<int64_t>(s.inner, 1))),
+                      fmt::arg("number", cuda::ComputeName(dtype)),
+                      fmt::arg("loaded", cuda::Loaded(dtype, "p1[at]")),
+                      fmt::arg("rounded", cuda::RoundedNumber(dtype, "all")), fmt::arg("stays", stays),
+                      fmt::arg("lines", cuda::Indented(lines)), fmt::arg("wide", wide), fmt::arg("per", per));
   return cuda::KernelOfParts(fmt::format("scatter_add_{}", row.name), spec, sweep.in.size(), body);
 }
 

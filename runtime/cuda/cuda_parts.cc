@@ -146,8 +146,8 @@ class PartsOrder {
     auto batch = std::find_if(held_.begin(), held_.end(),
                               [&](const HeldSteps& held) { return held.kind == member.kind; });
     if (batch == held_.end())
-      batch = held_.insert(
-          held_.end(), {.steps = {}, .touched = {}, .kind = member.kind, .enough = member.enough});
+      batch = held_.insert(held_.end(),
+                           {.steps = {}, .touched = {}, .kind = member.kind, .enough = member.enough});
     batch->steps.insert(batch->steps.end(), member.steps.begin(), member.steps.end());
     batch->touched.Add(member.touched);
     batch->elements += member.held;

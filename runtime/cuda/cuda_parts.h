@@ -25,8 +25,9 @@ struct CudaParts {
   const OpRow* row = nullptr;
   // Of the first part, for MakeCudaParts: parts have one text. Operands have the dtypes that are read.
   KernelSpec spec;
-  std::optional<KernelSpec> scatter = std::nullopt;  // updates of rows, for MakeCudaRowUpdates: what adds up the gradient
-  std::vector<BufferId> common;                      // the operands that are one for all parts
+  std::optional<KernelSpec> scatter =
+      std::nullopt;              // updates of rows, for MakeCudaRowUpdates: what adds up the gradient
+  std::vector<BufferId> common;  // the operands that are one for all parts
   struct Part {
     std::vector<BufferId> operands, results;
     int64_t elements = 0;  // of the first result

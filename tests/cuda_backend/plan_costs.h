@@ -51,7 +51,8 @@ class PlanCosts {
   // Of the launches that do the op, among others.
   int64_t LaunchesOf(std::string_view op) const {
     int64_t launches = 0;
-    for (const LaunchCost& cost : all_) launches += cost.ops.find(op) == std::string::npos ? 0 : cost.launches;
+    for (const LaunchCost& cost : all_)
+      launches += cost.ops.find(op) == std::string::npos ? 0 : cost.launches;
     return launches;
   }
 
@@ -70,7 +71,8 @@ class PlanCosts {
     LaunchCost cost;
     for (size_t i = group.first; i < group.end; ++i) {
       const std::string_view name = NameOf(std::get<ComputeStep>(plan_.steps[i]));
-      if (cost.ops.find(name) == std::string::npos) cost.ops += fmt::format("{}{}", cost.ops.empty() ? "" : "+", name);
+      if (cost.ops.find(name) == std::string::npos)
+        cost.ops += fmt::format("{}{}", cost.ops.empty() ? "" : "+", name);
     }
     std::set<int> storages;
     for (const auto* buffers : {&group.operands, &group.results})
@@ -98,14 +100,16 @@ class PlanCosts {
   void Add(const ComputeStep& step) {
     const int64_t launches = step.one_by_one ? step.needed : 1;
     int64_t bytes = BytesOf(step.spec.operands) + BytesOf(step.spec.results);
-    if (NameOf(step) == "gather") bytes += step.spec.results[0].local.bytes() - step.spec.operands[0].local.bytes();
+    if (NameOf(step) == "gather")
+      bytes += step.spec.results[0].local.bytes() - step.spec.operands[0].local.bytes();
     std::string ops(NameOf(step));
     if (step.reduces >= 0) ops += "+all_reduce";
     all_.push_back({std::move(ops), launches, bytes * launches});
   }
   void Add(const CopyStep& step) {
-    LaunchCost cost{.ops = step.node < 0 ? "copy"
-                                         : std::string(plan_.graph->nodes()[static_cast<size_t>(step.node)].row->name)};
+    LaunchCost cost{.ops = step.node < 0
+                               ? "copy"
+                               : std::string(plan_.graph->nodes()[static_cast<size_t>(step.node)].row->name)};
     for (const Transfer& transfer : step.transfers)
       cost.bytes += transfer.box.elements() * DTypeSize(transfer.dtype) * (std::ssize(transfer.from) + 1);
     all_.push_back(std::move(cost));
