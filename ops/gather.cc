@@ -77,6 +77,44 @@ Kernel GatherCpu(const KernelSpec& spec) {
   });
 }
 
+// Puts the dims in front of indices, and of what there is one row of for each index.
+void LeadWith(const StackDims& dims, TensorSpec& spec) {
+  Shape sizes;
+  for (const StackDim& dim : dims) sizes.push_back(dim.size);
+  spec.local.shape.insert(spec.local.shape.begin(), sizes.begin(), sizes.end());
+  spec.global.shape.insert(spec.global.shape.begin(), sizes.size(), 1);
+}
+
+// A lookup of the rows of a spec whose `dim` is behind the dims. REQUIRES: devices hold the whole dim of `table`.
+KernelSpec BehindDims(KernelSpec spec, const StackDims& dims) {
+  spec.attrs.Set("dim", spec.attrs.Get<int64_t>("dim") + std::ssize(dims));
+  return spec;
+}
+bool IsWholeAlong(const KernelSpec& spec, const TensorSpec& table) {
+  const int64_t dim = spec.attrs.Get<int64_t>("dim");
+  return table.local.shape[dim] == table.global.shape[dim];
+}
+// Whether the first operand, or the second one, varies along all dims and the other along none.
+bool AloneVaries(const StackDims& dims, size_t operand) {
+  return std::all_of(dims.begin(), dims.end(), [&](const StackDim& dim) {
+    return dim.varies[operand] && !dim.varies[1 - operand] && !dim.reduced.has_value();
+  });
+}
+
+// Lookups of all instances in one table are one lookup of more indices; those with the same indices in a table of each are one in
+// tables side by side.
+std::optional<KernelSpec> StackGather(const KernelSpec& spec, const StackDims& dims) {
+  KernelSpec stacked = spec;
+  LeadWith(dims, stacked.results[0]);
+  if (AloneVaries(dims, 1) && spec.attrs.Get<int64_t>("dim") == 0) {
+    LeadWith(dims, stacked.operands[1]);
+    return stacked;
+  }
+  if (!AloneVaries(dims, 0) || !IsWholeAlong(spec, spec.operands[0])) return std::nullopt;
+  LeadWith(dims, stacked.operands[0]);
+  return BehindDims(std::move(stacked), dims);
+}
+
 // ---- scatter_add
 
 absl::StatusOr<std::vector<Type>> InferScatterAdd(const OpView& view) {
@@ -102,6 +140,23 @@ Rule ScatterAddRule(const OpView& view) {
 
 std::vector<Value> ScatterAddGrad(const GradView& view) {
   return {Gather(view.result_grads[0], view.operands[1], view.attrs.Get<int64_t>("dim")), Value()};
+}
+
+// What all instances add to one table are more updates of it; what they add at the same indices to a table of each goes to
+// tables side by side.
+std::optional<KernelSpec> StackScatterAdd(const KernelSpec& spec, const StackDims& dims) {
+  const bool is_one_table = std::all_of(dims.begin(), dims.end(), [](const StackDim& dim) {
+    return dim.reduced == ReduceOp::kSum && dim.varies[0] && dim.varies[1];
+  });
+  KernelSpec stacked = spec;
+  LeadWith(dims, stacked.operands[0]);
+  if (is_one_table && spec.attrs.Get<int64_t>("dim") == 0) {
+    LeadWith(dims, stacked.operands[1]);
+    return stacked;
+  }
+  if (!AloneVaries(dims, 0) || !IsWholeAlong(spec, spec.results[0])) return std::nullopt;
+  LeadWith(dims, stacked.results[0]);
+  return BehindDims(std::move(stacked), dims);
 }
 
 double ScatterAddFlops(const OpView& view) { return static_cast<double>(view.operands[0].num_elements()); }
@@ -150,6 +205,7 @@ std::span<const OpRow> GatherOps() {
        .rule = GatherRule,
        .grad = GatherGrad,
        .cpu = GatherCpu,
+       .stack = StackGather,
        .reads_block = true,
        .samples = {"f32[6,4], i32[3]; dim=0", "f64[4,6], i64[2,3]; dim=1", "f32[4,6], i32[]; dim=0",
                    "bf16[6,4], i64[4]; dim=0", "u8[6,4], i32[4]; dim=0", "i32[2,4,3], i32[6]; dim=1",
@@ -165,6 +221,7 @@ std::span<const OpRow> GatherOps() {
        .grad = ScatterAddGrad,
        .flops = ScatterAddFlops,
        .cpu = ScatterAddCpu,
+       .stack = StackScatterAdd,
        .reads_block = true,
        .samples = {"f32[3,4], i32[3]; shape=[6,4] dim=0", "f64[4,2,3], i64[2,3]; shape=[4,6] dim=1",
                    "f32[6], i32[]; shape=[4,6] dim=0", "bf16[4,6], i64[4]; shape=[6,6] dim=0",

@@ -9,6 +9,7 @@
 #include "meshwork/ir/builder.h"
 #include "meshwork/ir/exchange.h"
 #include "meshwork/kernels/copy.h"
+#include "meshwork/kernels/stack.h"
 #include "meshwork/ops/families.h"
 #include "meshwork/ops/ops.h"
 
@@ -110,7 +111,22 @@ Kernel ConcatCpu(const KernelSpec& spec) {
                 }
               },
           .units = result.num_elements(),
-          .by_rows = true};
+          .by_rows = true,
+          .parts = std::vector<int64_t>(
+              spec.operands.size(),
+              std::max<int64_t>(
+                  1, std::accumulate(result.shape.begin(), result.shape.begin() + static_cast<int64_t>(dim),
+                                     int64_t{1}, std::multiplies<>())))};
+}
+
+std::optional<KernelSpec> StackConcat(const KernelSpec& spec, const StackDims& dims) {
+  for (const StackDim& dim : dims)
+    if (dim.reduced.has_value() ||
+        !std::all_of(dim.varies.begin(), dim.varies.end(), [](bool v) { return v; }))
+      return std::nullopt;
+  KernelSpec stacked = Stacked(spec, dims);
+  stacked.attrs.Set("dim", spec.attrs.Get<int64_t>("dim") + std::ssize(dims));
+  return stacked;
 }
 
 // ---- reverse
@@ -225,6 +241,7 @@ std::span<const OpRow> JoiningOps() {
        .exchange = ConcatExchange,
        .grad = ConcatGrad,
        .cpu = ConcatCpu,
+       .stack = StackConcat,
        .samples = {"f32[4,6], f32[4,3]; dim=1", "f64[4,6], f64[2,6], f64[6,6]; dim=0", "f32[4,6]; dim=0",
                    "bf16[4,2,3], bf16[4,6,3]; dim=1", "f16[4,6], f16[4,3]; dim=1", "i32[5], i32[2]; dim=0",
                    "bool[4,6], bool[4,6]; dim=1", "i64[4,6], i64[4,3]; dim=1"}},

@@ -10,6 +10,7 @@
 #include "meshwork/ops/families.h"
 #include "meshwork/ops/hyperparameters.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/ops/update_rows.h"
 
 namespace meshwork {
 namespace {
@@ -62,7 +63,12 @@ std::vector<Value> AdamForm(const std::vector<Value>& in, const Attrs& attrs) {
   const Value moved = Div(Mul(rate, m), Add(Mul(Sqrt(v), root), attr("epsilon")));
   const Value next = Sub(Mul(w, wide(Sub(1.0, Mul(lr, attr("weight_decay"))))), moved);
   std::vector<Value> results = {next, m, v};
-  for (Value& x : results) x = InDType(x, in[0].dtype());
+  const std::vector<Value> olds = {in[0], in[2], in[3]};
+  const bool is_lazy = attrs.Get<bool>("lazy");
+  for (size_t r = 0; r < results.size(); ++r) {
+    results[r] = InDType(results[r], in[0].dtype());
+    if (is_lazy) results[r] = Select(Equal(in[1], 0.0), olds[r], results[r]);
+  }
   return results;
 }
 std::vector<Value> AdamGrad(const GradView& view) {
@@ -76,12 +82,13 @@ double AdamFlops(const OpView& view) { return 13.0 * static_cast<double>(view.op
 // and folded: w -= (lr/(1-b1^t)) m / (sqrt(v)/sqrt(1-b2^t) + eps). The decay of Loshchilov and Hutter,
 // "Decoupled Weight Decay Regularization", Algorithm 2 (arXiv 1711.05101): w is first shrunk by lr times
 // weight_decay; by exactly 1 where that is 0. The learning rate is an attribute, times the last operand where there is one.
+// Lazy: where the gradient is 0 nothing changes.
 template <typename Element>
 Kernel AdamKernel(const KernelSpec& spec) {
   using T = Compute<Element>;
   const double learning_rate = spec.attrs.Get<double>("learning_rate");
   const double weight_decay = spec.attrs.Get<double>("weight_decay");
-  const bool has_rate = spec.operands.size() == 6;
+  const bool has_rate = spec.operands.size() == 6, is_lazy = spec.attrs.Get<bool>("lazy");
   const double b1 = spec.attrs.Get<double>("beta1"), b2 = spec.attrs.Get<double>("beta2");
   const T epsilon = static_cast<T>(spec.attrs.Get<double>("epsilon"));
   return {
@@ -103,9 +110,10 @@ Kernel AdamKernel(const KernelSpec& spec) {
           const T m_new = keep1 * Load<Element>(m[i]) + add1 * gradient;
           const T v_new = keep2 * Load<Element>(v[i]) + add2 * gradient * gradient;
           const T weight = keep * Load<Element>(w[i]) - rate * m_new / (std::sqrt(v_new) * root + epsilon);
-          m_out[i] = static_cast<Element>(m_new);
-          v_out[i] = static_cast<Element>(v_new);
-          w_out[i] = static_cast<Element>(weight);
+          const bool stays = is_lazy && gradient == T(0);
+          m_out[i] = stays ? m[i] : static_cast<Element>(m_new);
+          v_out[i] = stays ? v[i] : static_cast<Element>(v_new);
+          w_out[i] = stays ? w[i] : static_cast<Element>(weight);
         }
       }),
       .units = spec.results[0].local.num_elements(),
@@ -120,14 +128,93 @@ Kernel AdamCpu(const KernelSpec& spec) {
   });
 }
 
-// The weight, its gradient and its moments are walked alike; the step and the rate are one for all.
+// The weight, its gradient and its state, the first `own` operands, are walked alike; the step and the rate are one for all.
+template <int own>
 std::optional<KernelSpec> StackUpdate(const KernelSpec& spec, const StackDims& dims) {
   for (const StackDim& dim : dims)
-    if (std::any_of(dim.varies.begin() + 4, dim.varies.begin() + std::ssize(spec.operands),
+    if (std::any_of(dim.varies.begin() + own, dim.varies.begin() + std::ssize(spec.operands),
                     [](bool v) { return v; }) ||
-        !std::all_of(dim.varies.begin(), dim.varies.begin() + 4, [](bool v) { return v; }))
+        !std::all_of(dim.varies.begin(), dim.varies.begin() + own, [](bool v) { return v; }))
       return std::nullopt;
   return StackBroadcast(spec, dims);
+}
+
+// ---- adagrad_update
+
+absl::StatusOr<std::vector<Type>> InferAdagrad(const OpView& view) {
+  const Type& weight = view.operands[0];
+  if (!IsFloat(weight.dtype))
+    return InvalidArgument("the weight must be f32, f64 or bf16, got {}.", weight.ToString());
+  MESHWORK_RETURN_IF_ERROR(CheckFinite("learning_rate", view.attrs.Get<double>("learning_rate")));
+  MESHWORK_RETURN_IF_ERROR(CheckNotNegative("epsilon", view.attrs.Get<double>("epsilon")));
+  constexpr std::string_view kNames[] = {"weight", "gradient", "accumulator"};
+  for (int i = 1; i < 3; ++i)
+    if (view.operands[i] != weight)
+      return InvalidArgument("the {} is {}, the weight {}; they must agree.", kNames[i],
+                             view.operands[i].ToString(), weight.ToString());
+  if (view.operands.size() == 4 && view.operands[3] != Type{F64, {}})
+    return InvalidArgument("the rate must be f64[], got {}.", view.operands[3].ToString());
+  return std::vector<Type>(2, weight);
+}
+
+Rule AdagradRule(const OpView& view) {
+  std::string t;
+  for (int d = 0; d < view.operands[0].rank(); ++d) t += static_cast<char>('a' + d);
+  const std::string_view rate = view.operands.size() == 4 ? "," : "";
+  return MakeRule(fmt::format("{0},{0},{0}{1}->{0},{0}", t, rate), view.operands, view.results);
+}
+
+// The step in terms of other ops: what AdagradKernel computes, element by element.
+std::vector<Value> AdagradForm(const std::vector<Value>& in, const Attrs& attrs) {
+  const DType dtype = in[0].dtype() == F64 ? F64 : F32;
+  const auto wide = [&](const Value& x) { return InDType(x, dtype); };
+  const Value g = wide(in[1]);
+  Value lr = Constant(*g.graph(), attrs.Get<double>("learning_rate"), {F64, {}});
+  if (in.size() == 4) lr = Mul(lr, in[3]);
+  const Value a = Add(wide(in[2]), Mul(g, g));
+  const Value w = Sub(wide(in[0]), Div(Mul(g, wide(lr)), Add(Sqrt(a), attrs.Get<double>("epsilon"))));
+  const Value stays = Equal(g, 0.0);
+  return {Select(stays, in[0], InDType(w, in[0].dtype())), Select(stays, in[2], InDType(a, in[0].dtype()))};
+}
+std::vector<Value> AdagradGrad(const GradView& view) {
+  return GradientOfForm(
+      view, [&](const std::vector<Value>& operands) { return AdagradForm(operands, view.attrs); });
+}
+
+double AdagradFlops(const OpView& view) { return 7.0 * static_cast<double>(view.operands[0].num_elements()); }
+
+// Duchi, Hazan and Singer, JMLR 12, 2011, figure 1 with the diagonal matrix.
+template <typename Element>
+Kernel AdagradKernel(const KernelSpec& spec) {
+  using T = Compute<Element>;
+  const double learning_rate = spec.attrs.Get<double>("learning_rate");
+  const bool has_rate = spec.operands.size() == 4;
+  const T epsilon = static_cast<T>(spec.attrs.Get<double>("epsilon"));
+  return {.run = OnThisCpu([=](const KernelArgs& args) {
+            const T rate = static_cast<T>(has_rate ? learning_rate * *args.In<double>(3) : learning_rate);
+            const Element *w = args.In<Element>(0), *g = args.In<Element>(1), *a = args.In<Element>(2);
+            Element *w_out = args.Out<Element>(0), *a_out = args.Out<Element>(1);
+            const int64_t begin = args.begin, end = args.end;
+            MESHWORK_INDEPENDENT
+            for (int64_t i = begin; i < end; ++i) {
+              const T gradient = Load<Element>(g[i]);
+              const T a_new = Load<Element>(a[i]) + gradient * gradient;
+              const T weight = Load<Element>(w[i]) - gradient * rate / (std::sqrt(a_new) + epsilon);
+              const bool stays = gradient == T(0);
+              a_out[i] = stays ? a[i] : static_cast<Element>(a_new);
+              w_out[i] = stays ? w[i] : static_cast<Element>(weight);
+            }
+          }),
+          .units = spec.results[0].local.num_elements(),
+          .by_rows = true,
+          .parts = std::vector<int64_t>(3, spec.results[0].local.num_elements())};
+}
+
+Kernel AdagradCpu(const KernelSpec& spec) {
+  return Dispatch(spec.results[0].local.dtype, [&](auto zero) -> Kernel {
+    if constexpr (kIsReal<decltype(zero)>) return AdagradKernel<decltype(zero)>(spec);
+    else return {};
+  });
 }
 
 }  // namespace
@@ -137,7 +224,7 @@ std::span<const OpRow> OptimizerOps() {
       {.name = "adam_update",
        .doc =
            "weight, gradient, first and second moment, step (from 1), rate that multiplies the learning rate -> "
-           "new weight and moments",
+           "new weight and moments; lazy: elements whose gradient is 0 stay as they are",
        .num_operands = 5,
        .optional_operands = 1,
        .num_results = 3,
@@ -145,41 +232,90 @@ std::span<const OpRow> OptimizerOps() {
                  {"beta1", AttrKind::kFloat, 0.9},
                  {"beta2", AttrKind::kFloat, 0.999},
                  {"epsilon", AttrKind::kFloat, 1e-8},
-                 {"weight_decay", AttrKind::kFloat, 0.0}},
+                 {"weight_decay", AttrKind::kFloat, 0.0},
+                 {"lazy", AttrKind::kBool, false}},
        .infer = InferAdam,
        .rule = AdamRule,
        .grad = AdamGrad,
        .flops = AdamFlops,
        .cpu = AdamCpu,
-       .stack = StackUpdate,
+       .stack = StackUpdate<4>,
        .is_light = true,
        .in_place = {0, 2, 3},
        .samples =
            {"f32[4,6], f32[4,6], f32[4,6], f32[4,6], i64[]; learning_rate=0.001",
             "f64[5], f64[5], f64[5], f64[5], i64[]; learning_rate=0.1 epsilon=1e-5",
             "f32[4,6], f32[4,6], f32[4,6], f32[4,6], i64[]; learning_rate=0.1 weight_decay=0.5",
-            "f32[4,6], f32[4,6], f32[4,6], f32[4,6], i64[], f64[]; learning_rate=0.1 weight_decay=0.5"},
+            "f32[4,6], f32[4,6], f32[4,6], f32[4,6], i64[], f64[]; learning_rate=0.1 weight_decay=0.5",
+            "f32[4,6], f32[4,6], f32[4,6], f32[4,6], i64[]; learning_rate=0.1 weight_decay=0.5 lazy=true"},
+       .sample_low = 0.1,
+       .sample_high = 1},
+      {.name = "adagrad_update",
+       .doc =
+           "weight, gradient, accumulator, rate that multiplies the learning rate -> new weight and accumulator; elements "
+           "whose gradient is 0 stay as they are",
+       .num_operands = 3,
+       .optional_operands = 1,
+       .num_results = 2,
+       .attrs = {{"learning_rate", AttrKind::kFloat}, {"epsilon", AttrKind::kFloat, 1e-10}},
+       .infer = InferAdagrad,
+       .rule = AdagradRule,
+       .grad = AdagradGrad,
+       .flops = AdagradFlops,
+       .cpu = AdagradCpu,
+       .stack = StackUpdate<3>,
+       .is_light = true,
+       .in_place = {0, 2},
+       .samples = {"f32[4,6], f32[4,6], f32[4,6]; learning_rate=0.1",
+                   "f64[5], f64[5], f64[5]; learning_rate=0.1 epsilon=1e-5",
+                   "f32[4,6], f32[4,6], f32[4,6], f64[]; learning_rate=0.1"},
        .sample_low = 0.1,
        .sample_high = 1},
   };
   return *rows;
 }
 
+namespace {
+
+AdamResult AddAdamUpdate(const AdamOperands& x, const AdamNumbers& numbers, bool lazy, CallSite loc) {
+  if (!x.weight.valid()) return {};
+  std::vector<Value> operands = {x.weight, x.gradient, x.first_moment, x.second_moment, x.step};
+  if (!x.learning_rate.is_number()) operands.push_back(InDType(x.learning_rate.value(), F64));
+  const std::vector<Value> r =
+      x.weight.graph()->Add("adam_update", operands,
+                            {{"learning_rate", x.learning_rate.is_number() ? x.learning_rate.number() : 1.0},
+                             {"beta1", numbers.beta1},
+                             {"beta2", numbers.beta2},
+                             {"epsilon", numbers.epsilon},
+                             {"weight_decay", numbers.weight_decay},
+                             {"lazy", lazy}},
+                            loc);
+  return {r[0], r[1], r[2]};
+}
+
+}  // namespace
+
 AdamResult AdamUpdate(const Value& weight, const Value& gradient, const Value& first_moment,
                       const Value& second_moment, const Value& step, const Operand& learning_rate,
                       double beta1, double beta2, double epsilon, double weight_decay, CallSite loc) {
+  return AddAdamUpdate({weight, gradient, first_moment, second_moment, step, learning_rate},
+                       {beta1, beta2, epsilon, weight_decay}, /*lazy=*/false, loc);
+}
+
+AdamResult LazyAdamUpdate(const AdamOperands& operands, const AdamNumbers& numbers, CallSite loc) {
+  return AddAdamUpdate(operands, numbers, /*lazy=*/true, loc);
+}
+
+AdagradResult AdagradUpdate(const Value& weight, const Value& gradient, const Value& accumulator,
+                            const Operand& learning_rate, double epsilon, CallSite loc) {
   if (!weight.valid()) return {};
-  std::vector<Value> operands = {weight, gradient, first_moment, second_moment, step};
+  std::vector<Value> operands = {weight, gradient, accumulator};
   if (!learning_rate.is_number()) operands.push_back(InDType(learning_rate.value(), F64));
-  const std::vector<Value> r =
-      weight.graph()->Add("adam_update", operands,
-                          {{"learning_rate", learning_rate.is_number() ? learning_rate.number() : 1.0},
-                           {"beta1", beta1},
-                           {"beta2", beta2},
-                           {"epsilon", epsilon},
-                           {"weight_decay", weight_decay}},
-                          loc);
-  return {r[0], r[1], r[2]};
+  const std::vector<Value> r = weight.graph()->Add(
+      "adagrad_update", operands,
+      {{"learning_rate", learning_rate.is_number() ? learning_rate.number() : 1.0}, {"epsilon", epsilon}},
+      loc);
+  return {r[0], r[1]};
 }
 
 }  // namespace meshwork

@@ -10,6 +10,7 @@
 #include "meshwork/ir/builder.h"
 #include "meshwork/ir/exchange.h"
 #include "meshwork/kernels/copy.h"
+#include "meshwork/kernels/stack.h"
 #include "meshwork/ops/families.h"
 #include "meshwork/ops/ops.h"
 
@@ -113,7 +114,30 @@ Kernel SliceCpu(const KernelSpec& spec) {
     offset += cut.start * strides[d];
     if (spec.results[0].local.shape[d] > 1) strides[d] *= cut.stride;
   }
-  return StridedCopy(spec, strides, offset);
+  Kernel kernel = StridedCopy(spec, strides, offset);
+  // Slices of the places along the first dims, which are kept.
+  int64_t places = 1;
+  for (size_t d = 0; d < strides.size() && CutOf(spec.attrs, d).Keeps(spec.operands[0].local.shape[d]); ++d)
+    places *= spec.operands[0].local.shape[d];
+  if (places > 1) kernel.parts = {std::max(kernel.PartsOf(0), places)};
+  return kernel;
+}
+
+std::optional<KernelSpec> StackSlice(const KernelSpec& spec, const StackDims& dims) {
+  if (IsReduced(dims)) return std::nullopt;
+  KernelSpec stacked = Stacked(spec, dims);
+  const auto lead = [&](std::string_view name, const Ints& leading) {
+    Ints list = spec.attrs.Get<Ints>(name);
+    if (!list.empty() || spec.operands[0].local.shape.empty())
+      list.insert(list.begin(), leading.begin(), leading.end());
+    stacked.attrs.Set(name, list);
+  };
+  Ints sizes;
+  for (const StackDim& dim : dims) sizes.push_back(dim.size);
+  lead("start", Ints(dims.size(), 0));
+  lead("limit", sizes);
+  lead("stride", Ints(dims.size(), 1));
+  return stacked;
 }
 
 // ---- pad
@@ -300,6 +324,7 @@ std::span<const OpRow> SlicingOps() {
        .exchange = SliceExchange,
        .grad = SliceGrad,
        .cpu = SliceCpu,
+       .stack = StackSlice,
        .samples = {"f32[4,6]; start=[0,2] limit=[4,5]", "f64[4,6]; start=[1,0] limit=[4,6] stride=[2,1]",
                    "bf16[4,6]; start=[0,0] limit=[4,6]", "i32[5]; start=[4] limit=[5]",
                    "i64[2,3,4]; start=[0,1,0] limit=[2,2,4]",

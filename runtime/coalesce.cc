@@ -65,9 +65,96 @@ bool CanStack(const Graph& local, const Node& node, AxisSet axes) {
   int rank = 0;
   for (ValueId id : node.operands) rank = std::max(rank, local.value(id).type.rank());
   for (ValueId id : node.results) rank = std::max(rank, local.value(id).type.rank());
-  return node.row->stack != nullptr && !node.row->reads_block &&
-         rank + static_cast<int>(axes.ToList().size()) <= kMaxRank;
+  return node.row->stack != nullptr && rank + static_cast<int>(axes.ToList().size()) <= kMaxRank;
 }
+
+// ---- Rows that read their block, which have `stack` for leading dims of what they read no block of.
+
+AxisSet Common(AxisSet a, AxisSet b) { return a.Minus(a.Minus(b)); }
+
+// The block that the instances of a value are together, if each is a block of rows that follows the one before.
+std::optional<Block> JoinedBlock(const ValueInfo& info, const InstanceMap& instances) {
+  const Shape &whole = info.global.shape, &own = info.type.shape;
+  if (own.empty() || !std::equal(own.begin() + 1, own.end(), whole.begin() + 1)) return std::nullopt;
+  Block joined = info.layout->BlockOf(whole, instances.Representative(0));
+  for (int64_t i = 1; i < instances.count(); ++i) {
+    const Extent rows = info.layout->BlockOf(whole, instances.Representative(i))[0];
+    if (rows.size == 0) continue;  // what is left is padding
+    if (rows.start != joined[0].start + i * own[0]) return std::nullopt;
+    joined[0].size = i * own[0] + rows.size;
+  }
+  return joined;
+}
+
+// A spec for all instances in one, and its blocks.
+struct WholeSpec {
+  KernelSpec spec;
+  std::vector<Block> blocks;
+};
+
+// Of a row that reads its block. Where one operand alone is cut over axes of the sums, or the result alone over other axes, it
+// takes the place of its instances: the sums are those of the op on the whole, by the row's rule. `items`: of the sums.
+class WholeSpecMaker {
+ public:
+  WholeSpecMaker(const Graph& local, const Node& node, const std::vector<ValueBuffers>& values)
+      : local_(local), node_(node), values_(values) {}
+
+  std::optional<WholeSpec> Make(const InstanceMap& items, AxisSet group, ReduceOp op) const {
+    const AxisSet axes = values_[node_.results[0]].instances.axes();
+    WholeSpec made{SpecOf(local_, node_), BlocksOf(local_, node_, items.Representative(0))};
+    AxisSet joined;
+    for (size_t o = 0; o < node_.operands.size(); ++o) {
+      const AxisSet alone = Common(VariesAlone(o, axes), group);
+      if (alone.empty()) continue;
+      if (!Join(local_.value(node_.operands[o]), values_[node_.operands[o]].instances, alone,
+                made.spec.operands[o], made.blocks[o]))
+        return std::nullopt;
+      joined = joined.Union(alone);
+    }
+    const AxisSet of_result = axes.Minus(AxesOf(node_, values_));
+    if (!of_result.empty() && !Join(local_.value(node_.results[0]), items, of_result, made.spec.results[0],
+                                    made.blocks[node_.operands.size()]))
+      return std::nullopt;
+    const AxisSet left = axes.Minus(joined).Minus(of_result);
+    if (left.empty()) return made;
+    const StackDims dims = DimsOf(local_, node_, values_, left, group, op);
+    std::optional<KernelSpec> stacked = node_.row->stack(made.spec, dims);
+    if (!stacked.has_value()) return std::nullopt;
+    made.spec = *std::move(stacked);
+    for (size_t o = 0; o < node_.operands.size(); ++o)
+      LeadBlock(made.spec.operands[o].local.shape, made.blocks[o]);
+    LeadBlock(made.spec.results[0].local.shape, made.blocks[node_.operands.size()]);
+    return made;
+  }
+
+ private:
+  // The axes over which operand `o` varies, and no other.
+  AxisSet VariesAlone(size_t o, AxisSet axes) const {
+    AxisSet alone = Common(values_[node_.operands[o]].instances.axes(), axes);
+    for (size_t other = 0; other < node_.operands.size(); ++other)
+      if (other != o) alone = alone.Minus(values_[node_.operands[other]].instances.axes());
+    return alone;
+  }
+
+  static bool Join(const ValueInfo& info, const InstanceMap& instances, AxisSet axes, TensorSpec& spec,
+                   Block& block) {
+    if (instances.axes() != axes) return false;
+    const std::optional<Block> joined = JoinedBlock(info, instances);
+    if (!joined.has_value()) return false;
+    spec.local.shape[0] *= instances.count();
+    block = *joined;
+    return true;
+  }
+
+  // Of what has leading dims, no block is read.
+  static void LeadBlock(const Shape& shape, Block& block) {
+    if (shape.size() != block.size()) block = WholeBlock(shape);
+  }
+
+  const Graph& local_;
+  const Node& node_;
+  const std::vector<ValueBuffers>& values_;
+};
 
 }  // namespace
 
@@ -81,10 +168,17 @@ ComputeStep MakeComputeStep(const Graph& local, int n, const std::vector<ValueBu
     made.blocks = {WholeBlocks(local, node)};
     return made;
   }
+  const bool can_stack = coalesce && CanStack(local, node, items.axes());
+  if (can_stack && node.row->reads_block) {
+    if (std::optional<WholeSpec> whole =
+            WholeSpecMaker(local, node, values).Make(items, {}, ReduceOp::kSum)) {
+      made.spec = std::move(whole->spec);
+      made.blocks = {std::move(whole->blocks)};
+      return made;
+    }
+  }
   // Where a result has more instances than the operands (sharing is off), each is computed by itself.
-  const bool can_stack =
-      coalesce && CanStack(local, node, items.axes()) && AxesOf(node, values) == items.axes();
-  if (can_stack) {
+  if (can_stack && !node.row->reads_block && AxesOf(node, values) == items.axes()) {
     const StackDims dims = DimsOf(local, node, values, items.axes(), {}, ReduceOp::kSum);
     if (std::optional<KernelSpec> spec = node.row->stack(made.spec, dims)) {
       made.spec = *std::move(spec);
@@ -106,23 +200,34 @@ std::optional<ComputeStep> MakeReducingStep(const Graph& local, int n, int reduc
   if (collective.row->collective != CollectiveKind::kAllReduce || collective.operands.size() != 1 ||
       node.results.size() != 1 || collective.operands[0] != node.results[0])
     return std::nullopt;
-  const AxisSet axes = AxesOf(node, values), group(CollectiveOf(collective).axes);
-  if (!CanStack(local, node, axes)) return std::nullopt;
   const InstanceMap& items = values[collective.results[0]].instances;
   const InstanceMap& instances = values[node.results[0]].instances;
+  const AxisSet group(CollectiveOf(collective).axes);
+  const AxisSet axes = node.row->reads_block ? instances.axes() : AxesOf(node, values);
+  if (!CanStack(local, node, axes)) return std::nullopt;
   // Each instance counts once, and the sums vary over what is left.
   if (axes != instances.axes() || axes.Minus(group) != items.axes()) return std::nullopt;
   for (int axis : group.ToList())
     if (local.mesh().axis(axis).size > 1 && !axes.Contains(axis)) return std::nullopt;
-  const StackDims dims = DimsOf(local, node, values, axes, group, collective.attrs.Get<ReduceOp>("op"));
-  std::optional<KernelSpec> spec = node.row->stack(SpecOf(local, node), dims);
+  const auto op = collective.attrs.Get<ReduceOp>("op");
+  ComputeStep made{.node = n,
+                   .spec = {},
+                   .items = items,
+                   .instances = instances.count(),
+                   .reduces = reduce,
+                   .blocks = {WholeBlocks(local, node)}};
+  if (node.row->reads_block) {
+    std::optional<WholeSpec> whole = WholeSpecMaker(local, node, values).Make(items, group, op);
+    if (!whole.has_value()) return std::nullopt;
+    made.spec = std::move(whole->spec);
+    made.blocks = {std::move(whole->blocks)};
+    return made;
+  }
+  std::optional<KernelSpec> spec =
+      node.row->stack(SpecOf(local, node), DimsOf(local, node, values, axes, group, op));
   if (!spec.has_value()) return std::nullopt;
-  return ComputeStep{.node = n,
-                     .spec = *std::move(spec),
-                     .items = items,
-                     .instances = instances.count(),
-                     .reduces = reduce,
-                     .blocks = {WholeBlocks(local, node)}};
+  made.spec = *std::move(spec);
+  return made;
 }
 
 }  // namespace meshwork

@@ -6,6 +6,10 @@
 // sum instead of the instances, which are then never stored: eight products x_i^T dy_i are one product whose
 // k is eight times as long. Other rows run instance by instance.
 //
+// Lookups (gather, scatter_add) read where their block lies. Blocks of rows of a table lie one behind the other, too, so the
+// eight f32[125,64] of a table that is cut by rows are one f32[1000,64], and lookups in them, and their sum, are one lookup in
+// the whole table.
+//
 // Pure functions of the program; thread-safe.
 #pragma once
 

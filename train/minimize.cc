@@ -8,6 +8,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/name_scope.h"
+#include "meshwork/ir/row.h"
 #include "meshwork/ops/hyperparameters.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/train/initializers.h"
@@ -308,6 +309,18 @@ class Update {
     graph_.Update(variable, is_good_.valid() ? Select(is_good_, next, variable) : next, loc_);
   }
 
+  // Whether lookups in its rows, of which there are some, are all that reads it.
+  bool IsTable(const Variable& variable) const {
+    bool is_looked_up = false;
+    for (const Node& node : graph_.nodes())
+      for (size_t o = 0; o < node.operands.size(); ++o) {
+        if (node.operands[o] != variable.id()) continue;
+        if (node.row->name != "gather" || o != 0 || node.attrs.Get<int64_t>("dim") != 0) return false;
+        is_looked_up = true;
+      }
+    return is_looked_up;
+  }
+
   bool AddOne(const Weight& weight, const Value& step, const Operand& rate) {
     const ValueInfo info = graph_.value(weight.variable.id());
     const DType dtype = WideDType(info.type.dtype);
@@ -321,8 +334,10 @@ class Update {
     const double decay = has_decay ? *rule_.groups[static_cast<size_t>(weight.group)].weight_decay
                                    : rule_.weight_decay.value_or(0);
     const Operand own_rate = rate.is_number() ? rate : Operand(InDType(rate.value(), dtype), loc_);
-    const std::vector<Value> next = rule_.formula(
-        {InDType(weight.variable, dtype), InDType(weight.gradient, dtype), state, step, own_rate, decay});
+    const bool is_table = IsTable(weight.variable);
+    const std::vector<Value> next =
+        rule_.formula({InDType(weight.variable, dtype), InDType(weight.gradient, dtype), state, step,
+                       own_rate, decay, is_table});
     if (next.size() != 1 + state.size())
       return mistakes_.Record(
           fmt::format("its formula gives {}; it must give {}, the new weight and the new state of each slot.",

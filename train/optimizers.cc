@@ -5,6 +5,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ops/hyperparameters.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/ops/update_rows.h"
 
 namespace meshwork {
 namespace {
@@ -55,8 +56,8 @@ UpdateRule AdagradRule(const Adagrad::Options& o) {
                                          CheckNotNegative("epsilon", o.epsilon)}));
   rule.slots = {{"a", o.initial_accumulator}};
   rule.formula = [epsilon = o.epsilon](const Operands& x) -> Values {
-    const Value a = x.state[0] + Square(x.gradient);
-    return {x.weight - x.gradient * x.learning_rate / (Sqrt(a) + epsilon), a};
+    const AdagradResult next = AdagradUpdate(x.weight, x.gradient, x.state[0], x.learning_rate, epsilon);
+    return {next.weight, next.accumulator};
   };
   return rule;
 }
@@ -108,9 +109,14 @@ UpdateRule MomentsRule(std::string name, const Options& o, std::optional<double>
 template <typename Options>
 UpdateRule AdamRule(std::string name, const Options& o, std::optional<double> weight_decay) {
   UpdateRule rule = MomentsRule(std::move(name), o, weight_decay);
-  rule.formula = [beta1 = o.beta1, beta2 = o.beta2, epsilon = o.epsilon](const Operands& x) -> Values {
-    const AdamResult next = AdamUpdate(x.weight, x.gradient, x.state[0], x.state[1], x.step, x.learning_rate,
-                                       beta1, beta2, epsilon, x.weight_decay);
+  rule.formula = [beta1 = o.beta1, beta2 = o.beta2, epsilon = o.epsilon,
+                  lazy = o.lazy](const Operands& x) -> Values {
+    const AdamResult next =
+        lazy && x.is_table
+            ? LazyAdamUpdate({x.weight, x.gradient, x.state[0], x.state[1], x.step, x.learning_rate},
+                             {beta1, beta2, epsilon, x.weight_decay})
+            : AdamUpdate(x.weight, x.gradient, x.state[0], x.state[1], x.step, x.learning_rate, beta1, beta2,
+                         epsilon, x.weight_decay);
     return {next.weight, next.first_moment, next.second_moment};
   };
   return rule;
@@ -135,6 +141,9 @@ Values LambFormula(const Lamb::Options& o, const Operands& x) {
 
 UpdateRule LambRule(const Lamb::Options& o) {
   UpdateRule rule = MomentsRule("Lamb", o, o.weight_decay);
+  if (o.lazy)
+    rule.options.Update(InvalidArgument(
+        "lazy=true: the length of an update needs all rows; AdamW and Adam have a lazy form."));
   rule.formula = [o](const Operands& x) { return LambFormula(o, x); };
   return rule;
 }

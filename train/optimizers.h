@@ -76,6 +76,8 @@ struct UpdateRule {
     Value step = {};
     Operand learning_rate = 0.0;  // a number, or a scalar of that dtype
     double weight_decay = 0;
+    bool is_table =
+        false;  // rows of the weight are looked up (Gather along dim 0), and it is read in no other way
   };
 
   std::string name = {};      // "Adam": in errors, and in small letters in the names of the state
@@ -191,7 +193,8 @@ class Nesterov : public Optimizer {
 };
 
 // a' = a + g²; w' = w - learning_rate g / (sqrt(a') + epsilon) (Duchi, Hazan and Singer, JMLR 12, 2011,
-// figure 1 with the diagonal matrix). State "adagrad/a/NAME", which starts at initial_accumulator.
+// figure 1 with the diagonal matrix). State "adagrad/a/NAME", which starts at initial_accumulator. Where g is 0 nothing changes,
+// so that a GPU touches no rows of tables but those that a batch looks up (docs/optimizers.md).
 class Adagrad : public Optimizer {
  public:
   struct Options {
@@ -230,6 +233,10 @@ class RmsProp : public Optimizer {
 // m' = beta1 m + (1 - beta1) g; v' = beta2 v + (1 - beta2) g²; at step t, from 1,
 // w' = w - learning_rate (m' / (1 - beta1^t)) / (sqrt(v' / (1 - beta2^t)) + epsilon)
 // (Kingma and Ba, arXiv 1412.6980, Algorithm 1). State "adam/step", "adam/m/NAME" and "adam/v/NAME".
+//
+// lazy: elements of tables whose gradient is 0, such as all rows that a batch does not look up, keep w, m and v, as in
+// TensorFlow's LazyAdam, and do not decay. Tables are weights that Gather along dim 0 alone reads. A GPU then touches no other
+// rows (docs/optimizers.md).
 class Adam : public Optimizer {
  public:
   struct Options {
@@ -237,6 +244,7 @@ class Adam : public Optimizer {
     double beta1 = 0.9;
     double beta2 = 0.999;
     double epsilon = 1e-8;
+    bool lazy = false;
     std::optional<double> clip_norm = {};
     std::vector<ParameterGroup> groups = {};
     std::string name = {};
@@ -256,6 +264,7 @@ class AdamW : public Optimizer {
     double beta2 = 0.999;
     double epsilon = 1e-8;
     double weight_decay = 0.01;
+    bool lazy = false;
     std::optional<double> clip_norm = {};
     std::vector<ParameterGroup> groups = {};
     std::string name = {};
@@ -267,7 +276,7 @@ class AdamW : public Optimizer {
 // AdamW whose update u of a weight is scaled to the length of the weight: w' = w - learning_rate |w| / |u| u,
 // with factor 1 instead of |w| / |u| if one of the lengths is 0 (You et al., arXiv 1904.00962, Algorithm 2,
 // with the identity for φ). The lengths are those of whole weights, so that a sharded weight costs an
-// all-reduce of two numbers. State as Adam's, under "lamb/".
+// all-reduce of two numbers. State as Adam's, under "lamb/". It has no lazy form.
 class Lamb : public Optimizer {
  public:
   using Options = AdamW::Options;

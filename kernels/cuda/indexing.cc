@@ -6,6 +6,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/kernels/cuda/families.h"
+#include "meshwork/kernels/cuda/scatter_blocks.h"
 #include "meshwork/kernels/cuda/text.h"
 
 namespace meshwork::cuda {
@@ -65,13 +66,9 @@ ScatterToRows<{wide}, {per}, {type}>(list, slab, (Index){rows}, first_row,
 )";
 
 CudaKernel ScatterRows(KernelText text, const Scatter& s) {
-  // Blocks for all multiprocessors, if there are rows for them; each block reads all indices.
-  constexpr int64_t kEnoughBlocks = 512, kMostRows = 64;
-  const int64_t own = std::clamp<int64_t>(s.slabs * s.rows / kEnoughBlocks, 1, kMostRows);
+  const int64_t own = RowsOfScatterBlock(s.slabs * s.rows);
   const int64_t tiles = std::max<int64_t>((s.rows + own - 1) / own, 1);
-  int64_t wide = 32;
-  while (wide < 256 && wide < s.inner) wide *= 2;
-  const int64_t per = std::clamp<int64_t>((s.inner + wide - 1) / wide, 1, 4);
+  const auto [wide, per] = ThreadsOfRow(s.inner);
   text.threads = 256;
   text.blocks = s.inner == 0 || s.rows == 0 ? 0 : s.slabs * tiles;
   text.most_elements = std::max({text.blocks, s.count + 1024, s.inner + 1024});
@@ -237,6 +234,18 @@ CudaKernel LoopStore(const OpRow& row, const KernelSpec& spec) {
 }
 
 }  // namespace
+
+int64_t RowsOfScatterBlock(int64_t rows) {
+  // Blocks for all multiprocessors, if there are rows for them; each block reads all indices.
+  constexpr int64_t kEnoughBlocks = 512, kMostRows = 240;
+  return std::clamp<int64_t>(rows / kEnoughBlocks, 1, kMostRows);
+}
+
+RowThreads ThreadsOfRow(int64_t inner) {
+  int64_t wide = 32;
+  while (wide < 256 && wide < inner) wide *= 2;
+  return {wide, std::clamp<int64_t>((inner + wide - 1) / wide, 1, 4)};
+}
 
 std::span<const Generator> IndexingKernels() {
   static constexpr Generator kGenerators[] = {

@@ -89,31 +89,44 @@ __device__ inline void ScatterToRows(UpdateList<Index>& list, Index slab, Index 
                                      Index inner, Index count, const RowOf& row_of, const InitialOf& initial_of,
                                      const UpdateOf& update_of, const Combine& combine, const Store& store) {
   const int group = (int)threadIdx.x / kWide;
-  int length = 0;
-  const bool is_all = ListUpdates(list, (Index)0, count, first_row, rows, row_of, length) >= count;
-  // If not all updates fit into the list, rows are made one by one, each by lists of its own.
-  for (Index row = is_all ? group : 0; row < rows; row += is_all ? 256 / kWide : 1) {
-    for (Index begin = 0; begin < inner; begin += kWide * kPer) {
-      const Index column = begin + (Index)threadIdx.x % kWide;
-      const Index to = (slab * all_rows + first_row + row) * inner + column;
-      T all[kPer];
-#pragma unroll
-      for (int p = 0; p < kPer; ++p)
-        if (column + p * kWide < inner) all[p] = initial_of(to + p * kWide);
-      if (is_all) {
-        TakeListed<kWide>(all, list, length, (int)row, slab * count, inner, column, update_of, combine);
-      } else {
-        for (Index from = 0; from < count;) {
-          from = ListUpdates(list, from, count, first_row + row, (Index)1, row_of, length);
-          TakeListed<kWide>(all, list, length, 0, slab * count, inner, column, update_of, combine);
-          __syncthreads();
-        }
-        if (group > 0) continue;
-      }
-#pragma unroll
-      for (int p = 0; p < kPer; ++p)
-        if (column + p * kWide < inner) store(to + p * kWide, all[p]);
+  // As many rows at a time as have all their updates in the list: half as many where some do not fit, then more again.
+  Index at_once = rows;
+  for (Index begin_row = 0; begin_row < rows;) {
+    if (at_once > rows - begin_row) at_once = rows - begin_row;
+    int length = 0;
+    const bool is_all =
+        ListUpdates(list, (Index)0, count, first_row + begin_row, at_once, row_of, length) >= count;
+    if (!is_all && at_once > 1) {
+      at_once = (at_once + 1) / 2;
+      continue;
     }
+    for (Index row = is_all ? group : 0; row < at_once; row += is_all ? 256 / kWide : 1) {
+      for (Index begin = 0; begin < inner; begin += kWide * kPer) {
+        const Index column = begin + (Index)threadIdx.x % kWide;
+        const Index to = (slab * all_rows + first_row + begin_row + row) * inner + column;
+        T all[kPer];
+#pragma unroll
+        for (int p = 0; p < kPer; ++p)
+          if (column + p * kWide < inner) all[p] = initial_of(to + p * kWide);
+        if (is_all) {
+          TakeListed<kWide>(all, list, length, (int)row, slab * count, inner, column, update_of, combine);
+        } else {
+          // One row that has more updates than the list: by several lists.
+          for (Index from = 0; from < count;) {
+            from = ListUpdates(list, from, count, first_row + begin_row, (Index)1, row_of, length);
+            TakeListed<kWide>(all, list, length, 0, slab * count, inner, column, update_of, combine);
+            __syncthreads();
+          }
+          if (group > 0) continue;
+        }
+#pragma unroll
+        for (int p = 0; p < kPer; ++p)
+          if (column + p * kWide < inner) store(to + p * kWide, all[p]);
+      }
+    }
+    begin_row += at_once;
+    at_once *= 2;
+    if (begin_row < rows) __syncthreads();
   }
 }
 )";

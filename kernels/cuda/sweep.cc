@@ -80,7 +80,8 @@ CudaKernel KernelOfSweep(const OpRow& row, const KernelSpec& spec, const Sweep& 
   text.blocks = (elements + per_block - 1) / per_block;
   text.alignment = AlignmentOfSweep(sweep, alignment);
   std::string body = sweep.before;
-  if (!sweep.before.empty()) body += "__syncthreads();\n" + sweep.behind;
+  if (!sweep.before.empty()) body += "__syncthreads();\n";
+  body += sweep.behind;
   body += fmt::format(
       "const long long begin = (long long)blockIdx.x * {0}, left = {1} - begin;\n"
       "const int count = (int)(left < {0} ? left : {0});\n",

@@ -16,7 +16,7 @@ inline constexpr int64_t kSweepThreads = 256;
 
 struct Sweep {
   std::vector<DType> in, out;  // of the operands and the results that have elements
-  // What all threads of a block run first, and behind a barrier. The other operands are called a<number>.
+  // What all threads of a block run first, and behind a barrier, if there is a first. The other operands are called a<number>.
   std::string before, behind;
   // Makes v0, v1, …, the numbers that results get, from x0, x1, …, those that operands have.
   std::string lines;
@@ -36,5 +36,7 @@ CudaKernel KernelOfSweep(const OpRow& row, const KernelSpec& spec, const Sweep& 
 
 // Of adam_update. The gradient, operand 1, may be bf16 or f16 where the others are f32.
 Sweep SweepOfAdam(const KernelSpec& spec);
+// Of adagrad_update, likewise.
+Sweep SweepOfAdagrad(const KernelSpec& spec);
 
 }  // namespace meshwork::cuda

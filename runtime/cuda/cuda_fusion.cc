@@ -5,7 +5,6 @@
 #include <utility>
 #include <variant>
 
-#include "meshwork/kernels/cuda/parts.h"
 #include "meshwork/runtime/cuda/fusion_order.h"
 #include "meshwork/runtime/cuda/touched.h"
 
@@ -33,11 +32,11 @@ std::vector<CudaGroup> FindChains(const StepPlan& plan) {
 
 CudaGroup GroupOf(size_t first, PartsFinder::Found found) {
   CudaGroup group{.first = first, .end = found.end};
-  const size_t own = CudaOperandsOfPart(*found.parts.row).value();
   group.operands = found.parts.common;
-  for (const CudaParts::Part& part : found.parts.parts)
-    for (size_t b = 0; b < part.buffers.size(); ++b)
-      (b < own ? group.operands : group.results).push_back(part.buffers[b]);
+  for (const CudaParts::Part& part : found.parts.parts) {
+    group.operands.insert(group.operands.end(), part.operands.begin(), part.operands.end());
+    group.results.insert(group.results.end(), part.results.begin(), part.results.end());
+  }
   group.parts = std::move(found.parts);
   return group;
 }

@@ -8,7 +8,6 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/kernels/cuda/parts.h"
 #include "meshwork/kernels/cuda/transfers.h"
 #include "meshwork/runtime/cuda/cuda_fusion.h"
 
@@ -218,13 +217,22 @@ class LevelMaker {
     for (const CudaParts::Part& part : of.parts) {
       PartsLaunch::Part& made = launch.parts.emplace_back();
       made.elements = part.elements;
-      for (const BufferId buffer : part.buffers) made.pointers.push_back(AddressOf(buffer));
+      made.table = part.table;
+      for (const auto* buffers : {&part.operands, &part.results})
+        for (const BufferId buffer : *buffers) made.pointers.push_back(AddressOf(buffer));
       alignment = std::min(alignment, PackAlignmentOf(made.pointers));
       elements += part.elements;
     }
-    launch.per_block = ElementsPerPartBlock(elements);
+    if (of.scatter.has_value()) {
+      const Shape& table = of.scatter->results[0].local.shape;
+      const int64_t inner = NumElements(table) / std::max<int64_t>(table[0], 1);
+      launch.per_block = ElementsPerRowUpdatesBlock(elements / inner, inner);
+      launch.kernel = kernels_.Add(MakeCudaRowUpdates(*of.row, of.spec, *of.scatter));
+    } else {
+      launch.per_block = ElementsPerPartBlock(elements);
+      launch.kernel = kernels_.Add(MakeCudaParts(*of.row, of.spec, alignment));
+    }
     for (const PartsLaunch::Part& part : launch.parts) launch.blocks += launch.BlocksOf(part);
-    launch.kernel = kernels_.Add(MakeCudaParts(*of.row, of.spec, alignment));
     level_.actions.push_back(std::move(launch));
   }
 

@@ -17,6 +17,7 @@
 #include "meshwork/kernels/cuda/cuda_convolution.h"
 #include "meshwork/kernels/cuda/cuda_kernel.h"
 #include "meshwork/kernels/cuda/cuda_product.h"
+#include "meshwork/kernels/cuda/parts.h"
 #include "meshwork/runtime/cuda/storage_map.h"
 #include "meshwork/runtime/profile_row.h"
 #include "meshwork/runtime/step_plan.h"
@@ -45,6 +46,7 @@ struct PartsLaunch {
   struct Part {
     std::vector<DeviceAddress> pointers = {};  // operands, then results
     int64_t elements = 0;
+    CudaTableRows table = {};
   };
   size_t kernel = 0;                       // of CudaKernels
   std::vector<Part> parts;                 // not empty; each has elements

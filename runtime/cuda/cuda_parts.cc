@@ -15,8 +15,9 @@ namespace meshwork {
 namespace {
 
 constexpr size_t kGradient = 1;  // the operand of an update
-// Until a launch takes no more parts, in elements: gradients wait for others, and weights that are cast for products.
-constexpr int64_t kEnoughUpdates = int64_t{1} << 24, kEnoughCasts = int64_t{1} << 23;
+// Until a launch takes no more parts, in elements: gradients and what was looked up wait for others, and weights that are cast
+// for products.
+constexpr int64_t kEnoughHeld = int64_t{1} << 24, kEnoughCasts = int64_t{1} << 23;
 
 // The step if it is one launch, in every step, of the row.
 const ComputeStep* PlainStep(const StepPlan& plan, size_t step, std::string_view op) {
@@ -32,12 +33,31 @@ bool IsWholeCast(const ComputeStep& cast) {
          std::find(reduced.begin(), reduced.end(), true) == reduced.end();
 }
 
+// The same, if it is the update of a weight.
+const ComputeStep* PlainUpdate(const StepPlan& plan, size_t step) {
+  const ComputeStep* const adam = PlainStep(plan, step, "adam_update");
+  return adam != nullptr ? adam : PlainStep(plan, step, "adagrad_update");
+}
+
+// Whether it adds rows up to a table.
+bool IsOfRows(const ComputeStep& scatter) { return scatter.spec.attrs.Get<int64_t>("dim") == 0; }
+
+// Of the table of a lookup, operand 0, or of a scatter's result.
+CudaTableRows TableRowsOf(const ComputeStep& step, bool is_result) {
+  const TensorSpec& table = is_result ? step.spec.results[0] : step.spec.operands[0];
+  const Extent rows = step.blocks[0][is_result ? step.in.size() : 0][0];
+  return {.rows = rows.size,
+          .first_row = rows.start,
+          .last_row = table.global.shape[0] - 1,
+          .count = step.spec.operands[1].local.num_elements()};
+}
+
 // Steps that wait for others to be launched with them, or for what they wait for.
 struct HeldSteps {
   std::vector<size_t> steps;
   Touched touched;
-  std::string kind;  // "": a cast that waits for its update
-  int64_t elements = 0;
+  std::string kind;  // "": a step that waits for its update
+  int64_t elements = 0, enough = 0;
 };
 
 class PartsOrder {
@@ -52,7 +72,9 @@ class PartsOrder {
     }
     for (const StepRange& unit : units) {
       if (TakeCasts(unit.first)) continue;
-      if (unit.end - unit.first == 1 && (HoldCast(unit.first) || HoldUpdate(unit.first))) continue;
+      if (unit.end - unit.first == 1 &&
+          (HoldFeeding(unit.first) || HoldUpdate(unit.first) || HoldLookup(unit.first)))
+        continue;
       Touched touched;
       for (size_t step = unit.first; step < unit.end; ++step)
         touched.Add(TouchedBy(plan_, plan_.steps[step]));
@@ -81,9 +103,9 @@ class PartsOrder {
     const std::string kind = first->kind;
     int64_t elements = 0;
     std::erase_if(casts_, [&](const PartsFinder::Member& cast) {  // in the order of the plan
-      const bool is_too_much = elements > 0 && elements + cast.elements() > cast.enough;
+      const bool is_too_much = elements > 0 && elements + cast.held > cast.enough;
       if (cast.kind != kind || cast.steps[0] < step || is_too_much) return false;
-      elements += cast.elements();
+      elements += cast.held;
       order_.push_back(cast.steps[0]);
       taken_.insert(cast.steps[0]);
       return true;
@@ -91,31 +113,45 @@ class PartsOrder {
     return true;
   }
 
-  bool HoldCast(size_t step) {
-    if (!finder_.UpdateOfCast(step).has_value()) return false;
+  // A step that its update may do itself.
+  bool HoldFeeding(size_t step) {
+    if (!finder_.UpdateOf(step).has_value()) return false;
     Touched touched = TouchedBy(plan_, plan_.steps[step]);
     ReleaseIf([&](const HeldSteps& held) { return held.touched.Conflicts(touched); });
-    held_.push_back({{step}, std::move(touched), "", 0});
+    held_.push_back({.steps = {step}, .touched = std::move(touched), .kind = ""});
     return true;
   }
 
   bool HoldUpdate(size_t step) {
-    const auto cast = std::find_if(held_.begin(), held_.end(), [&](const HeldSteps& held) {
-      return held.kind.empty() && finder_.UpdateOfCast(held.steps[0]) == step;
+    const auto feeds = std::find_if(held_.begin(), held_.end(), [&](const HeldSteps& held) {
+      return held.kind.empty() && finder_.UpdateOf(held.steps[0]) == step;
     });
-    std::optional<PartsFinder::Member> member =
-        finder_.Update(step, cast == held_.end() ? std::nullopt : std::optional(cast->steps[0]));
+    const std::optional<PartsFinder::Member> member =
+        finder_.Update(step, feeds == held_.end() ? std::nullopt : std::optional(feeds->steps[0]));
     if (!member.has_value()) return false;
-    if (cast != held_.end()) held_.erase(cast);
-    ReleaseIf([&](const HeldSteps& held) { return held.touched.Conflicts(member->touched); });
-    auto batch = std::find_if(held_.begin(), held_.end(),
-                              [&](const HeldSteps& held) { return held.kind == member->kind; });
-    if (batch == held_.end()) batch = held_.insert(held_.end(), HeldSteps{{}, {}, member->kind, 0});
-    batch->steps.insert(batch->steps.end(), member->steps.begin(), member->steps.end());
-    batch->touched.Add(member->touched);
-    batch->elements += member->elements();
-    ReleaseIf([&](const HeldSteps& held) { return held.elements >= kEnoughUpdates; });
+    if (feeds != held_.end()) held_.erase(feeds);
+    Hold(*member);
     return true;
+  }
+
+  bool HoldLookup(size_t step) {
+    const std::optional<PartsFinder::Member> member = finder_.Lookup(step);
+    if (!member.has_value()) return false;
+    Hold(*member);
+    return true;
+  }
+
+  void Hold(const PartsFinder::Member& member) {
+    ReleaseIf([&](const HeldSteps& held) { return held.touched.Conflicts(member.touched); });
+    auto batch = std::find_if(held_.begin(), held_.end(),
+                              [&](const HeldSteps& held) { return held.kind == member.kind; });
+    if (batch == held_.end())
+      batch = held_.insert(held_.end(),
+                           {.steps = {}, .touched = {}, .kind = member.kind, .enough = member.enough});
+    batch->steps.insert(batch->steps.end(), member.steps.begin(), member.steps.end());
+    batch->touched.Add(member.touched);
+    batch->elements += member.held;
+    ReleaseIf([&](const HeldSteps& held) { return !held.kind.empty() && held.elements >= held.enough; });
   }
 
   const StepPlan& plan_;
@@ -146,30 +182,39 @@ PartsFinder::PartsFinder(const StepPlan& plan) : plan_(plan), uses_(plan.storage
   }
 }
 
-std::optional<size_t> PartsFinder::UpdateOfCast(size_t step) const {
-  const ComputeStep* const cast = PlainStep(plan_, step, "cast");
-  if (cast == nullptr) return std::nullopt;
-  const Type &from = cast->spec.operands[0].local, &to = cast->spec.results[0].local;
-  const bool is_exact = (from.dtype == BF16 || from.dtype == F16) && to.dtype == F32;
-  if (!is_exact || !IsWholeCast(*cast)) return std::nullopt;
-  const BufferId result = cast->out[0].first;
+std::optional<size_t> PartsFinder::UpdateOf(size_t step) const {
+  if (const ComputeStep* const cast = PlainStep(plan_, step, "cast")) {
+    const Type &from = cast->spec.operands[0].local, &to = cast->spec.results[0].local;
+    const bool is_exact = (from.dtype == BF16 || from.dtype == F16) && to.dtype == F32;
+    return is_exact && IsWholeCast(*cast) ? OnlyReaderOf(*cast) : std::nullopt;
+  }
+  const ComputeStep* const scatter = PlainStep(plan_, step, "scatter_add");
+  if (scatter == nullptr || !IsOfRows(*scatter)) return std::nullopt;
+  const std::optional<size_t> reader = OnlyReaderOf(*scatter);
+  if (!reader.has_value()) return std::nullopt;
+  const auto& update = std::get<ComputeStep>(plan_.steps[*reader]);
+  const Node& node = plan_.graph->nodes()[static_cast<size_t>(update.node)];
+  return IsLazyUpdate(*node.row, node.attrs) ? reader : std::nullopt;
+}
+
+std::optional<size_t> PartsFinder::OnlyReaderOf(const ComputeStep& step) const {
+  const BufferId result = step.out[0].first;
   const auto storage = static_cast<size_t>(StorageOf(result));
   const Uses& uses = uses_[storage];
   if (plan_.storages[storage].kind != Storage::Kind::kTemporary || uses.reads != 1 || uses.writes != 1)
     return std::nullopt;
   const size_t reader = uses.last_read;
-  const ComputeStep* const update = PlainStep(plan_, reader, "adam_update");
+  const ComputeStep* const update = PlainUpdate(plan_, reader);
   if (update == nullptr || StorageOf(update->in[kGradient].first) != static_cast<int>(storage) ||
       plan_.buffers[static_cast<size_t>(update->in[kGradient].first)].offset !=
           plan_.buffers[static_cast<size_t>(result)].offset ||
-      update->spec.operands[kGradient].local.num_elements() != to.num_elements())
+      update->spec.operands[kGradient].local.num_elements() != step.spec.results[0].local.num_elements())
     return std::nullopt;
   // The update would write what it still reads, at other places.
-  const int read = StorageOf(cast->in[0].first);
-  const bool is_overwritten =
-      std::any_of(update->out.begin(), update->out.end(),
-                  [&](const ValueBuffers& out) { return StorageOf(out.first) == read; });
-  return is_overwritten ? std::nullopt : std::optional(reader);
+  for (const ValueBuffers& out : update->out)
+    for (const ValueBuffers& in : step.in)
+      if (StorageOf(out.first) == StorageOf(in.first)) return std::nullopt;
+  return reader;
 }
 
 std::optional<PartsFinder::Member> PartsFinder::CastOfVariable(size_t step) const {
@@ -187,36 +232,54 @@ std::optional<PartsFinder::Member> PartsFinder::CastOfVariable(size_t step) cons
                 .alone = {.row = &row,
                           .spec = cast->spec,
                           .common = {},
-                          .parts = {{{cast->in[0].first, cast->out[0].first}, elements}}},
+                          .parts = {{{cast->in[0].first}, {cast->out[0].first}, elements}}},
                 .kind = MakeCudaParts(row, cast->spec).name,
                 .touched = TouchedBy(plan_, plan_.steps[step]),
+                .held = elements,
                 .enough = kEnoughCasts};
 }
 
-std::optional<PartsFinder::Member> PartsFinder::Update(size_t step, std::optional<size_t> cast) const {
-  const ComputeStep* const update = PlainStep(plan_, step, "adam_update");
+std::optional<PartsFinder::Member> PartsFinder::Lookup(size_t step) const {
+  const ComputeStep* const lookup = PlainStep(plan_, step, "gather");
+  if (lookup == nullptr || !IsOfRows(*lookup)) return std::nullopt;
+  const int64_t elements = lookup->spec.results[0].local.num_elements();
+  if (elements == 0) return std::nullopt;
+  const OpRow& row = *plan_.graph->nodes()[static_cast<size_t>(lookup->node)].row;
+  return Member{.steps = {step},
+                .alone = {.row = &row,
+                          .spec = lookup->spec,
+                          .common = {},
+                          .parts = {{{lookup->in[0].first, lookup->in[1].first},
+                                     {lookup->out[0].first},
+                                     elements,
+                                     TableRowsOf(*lookup, /*is_result=*/false)}}},
+                .kind = MakeCudaParts(row, lookup->spec, /*alignment=*/16).name,
+                .touched = TouchedBy(plan_, plan_.steps[step]),
+                .held = elements,
+                .enough = kEnoughHeld};
+}
+
+std::optional<PartsFinder::Member> PartsFinder::Update(size_t step, std::optional<size_t> feeds) const {
+  const ComputeStep* const update = PlainUpdate(plan_, step);
   if (update == nullptr || update->spec.results[0].local.num_elements() == 0) return std::nullopt;
   const OpRow& row = *plan_.graph->nodes()[static_cast<size_t>(update->node)].row;
   Member member{.alone = {.row = &row, .spec = update->spec, .common = {}, .parts = {{}}},
                 .kind = {},
                 .touched = {},
-                .enough = kEnoughUpdates};
+                .enough = kEnoughHeld};
   CudaParts::Part& part = member.alone.parts[0];
-  part.elements = update->spec.results[0].local.num_elements();
+  member.held = part.elements = update->spec.results[0].local.num_elements();
   const size_t own = CudaOperandsOfPart(row).value();
   for (size_t o = 0; o < update->in.size(); ++o)
-    (o < own ? part.buffers : member.alone.common).push_back(update->in[o].first);
-  for (const ValueBuffers& out : update->out) part.buffers.push_back(out.first);
-  if (cast.has_value()) {
-    const auto& folded = std::get<ComputeStep>(plan_.steps[*cast]);
-    part.buffers[kGradient] = folded.in[0].first;
-    member.alone.spec.operands[kGradient].local.dtype = folded.spec.operands[0].local.dtype;
-    member.steps.push_back(*cast);
-    member.touched = TouchedBy(plan_, plan_.steps[*cast]);
-  }
+    (o < own ? part.operands : member.alone.common).push_back(update->in[o].first);
+  for (const ValueBuffers& out : update->out) part.results.push_back(out.first);
+  if (feeds.has_value()) Fold(*feeds, member);
   member.steps.push_back(step);
   member.touched.Add(TouchedBy(plan_, plan_.steps[step]));
-  member.kind = MakeCudaParts(row, member.alone.spec).name;
+  const std::optional<KernelSpec>& scatter = member.alone.scatter;
+  member.kind = (scatter.has_value() ? MakeCudaRowUpdates(row, member.alone.spec, *scatter)
+                                     : MakeCudaParts(row, member.alone.spec))
+                    .name;
   for (const BufferId buffer : member.alone.common) {
     const Buffer& at = plan_.buffers[static_cast<size_t>(buffer)];
     member.kind += fmt::format(" {}+{}", at.storage, at.offset);
@@ -224,17 +287,34 @@ std::optional<PartsFinder::Member> PartsFinder::Update(size_t step, std::optiona
   return member;
 }
 
+void PartsFinder::Fold(size_t step, Member& member) const {
+  const auto& folded = std::get<ComputeStep>(plan_.steps[step]);
+  CudaParts::Part& part = member.alone.parts[0];
+  part.operands[kGradient] = folded.in[0].first;
+  if (folded.in.size() == 1) {  // a cast
+    member.alone.spec.operands[kGradient].local.dtype = folded.spec.operands[0].local.dtype;
+  } else {
+    member.alone.scatter = folded.spec;
+    part.operands.push_back(folded.in[1].first);
+    part.table = TableRowsOf(folded, /*is_result=*/true);
+    member.held = folded.spec.operands[0].local.num_elements();
+  }
+  member.steps.push_back(step);
+  member.touched = TouchedBy(plan_, plan_.steps[step]);
+}
+
 std::optional<PartsFinder::Found> PartsFinder::Find(size_t first, size_t end) const {
   std::optional<Member> all;
   int64_t elements = 0;
   size_t at = first;
   while (at < end && (!all.has_value() || elements < all->enough)) {
-    const bool is_cast = at + 1 < end && UpdateOfCast(at) == at + 1;
-    const size_t update = is_cast ? at + 1 : at;
-    std::optional<Member> member = Update(update, is_cast ? std::optional(at) : std::nullopt);
+    const bool feeds = at + 1 < end && UpdateOf(at) == at + 1;
+    const size_t update = feeds ? at + 1 : at;
+    std::optional<Member> member = Update(update, feeds ? std::optional(at) : std::nullopt);
+    if (!member.has_value()) member = Lookup(at);
     if (!member.has_value()) member = CastOfVariable(at);
     if (!member.has_value()) break;
-    elements += member->elements();
+    elements += member->held;
     at = update + 1;
     if (!all.has_value()) {
       all = std::move(member);

@@ -1,6 +1,7 @@
 // Steps that do one op on different tensors are one launch that reads a table of them (kernels/cuda/parts.h): updates of
-// weights by an optimizer, casts of weights. Where a gradient is cast for its update alone, the update reads what is cast, and
-// the cast is gone.
+// weights by an optimizer, casts of weights, lookups in tables. Where a gradient is cast for its update alone, the update reads
+// what is cast, and the cast is gone. Where rows are added up to a gradient (scatter_add) for its lazy update alone, the update
+// adds them up itself: no gradient of the table's size is there, and no other row is touched.
 //
 // Pure functions, thread-safe.
 #pragma once
@@ -14,6 +15,7 @@
 
 #include "meshwork/ir/kernel.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/kernels/cuda/parts.h"
 #include "meshwork/runtime/cuda/touched.h"
 #include "meshwork/runtime/step_plan.h"
 
@@ -23,10 +25,13 @@ struct CudaParts {
   const OpRow* row = nullptr;
   // Of the first part, for MakeCudaParts: parts have one text. Operands have the dtypes that are read.
   KernelSpec spec;
+  std::optional<KernelSpec> scatter =
+      std::nullopt;              // updates of rows, for MakeCudaRowUpdates: what adds up the gradient
   std::vector<BufferId> common;  // the operands that are one for all parts
   struct Part {
-    std::vector<BufferId> buffers;  // its operands, then its results
-    int64_t elements = 0;
+    std::vector<BufferId> operands, results;
+    int64_t elements = 0;  // of the first result
+    CudaTableRows table = {};
   };
   std::vector<Part> parts;
 };
@@ -36,22 +41,25 @@ class PartsFinder {
  public:
   explicit PartsFinder(const StepPlan& plan);
 
-  // The steps of one part, in order: an update, or a cast and the update that alone reads its result.
+  // The steps of one part, in order: a lookup, a cast or an update, or an update behind what alone it reads the result of.
   struct Member {
     std::vector<size_t> steps;
     CudaParts alone;   // of one part
     std::string kind;  // parts of one kind may be one launch
     Touched touched;
-    int64_t enough = 0;  // a launch of so many elements takes no more parts
-    int64_t elements() const { return alone.parts[0].elements; }
+    int64_t held = 0;    // elements that are kept while it waits for others
+    int64_t enough = 0;  // a launch of which so many are kept takes no more parts
   };
-  // nullopt: the step is no update. `cast`: a step whose update it is (UpdateOfCast).
-  std::optional<Member> Update(size_t step, std::optional<size_t> cast) const;
+  // nullopt: the step is no update. `feeds`: a step whose update it is (UpdateOf).
+  std::optional<Member> Update(size_t step, std::optional<size_t> feeds) const;
+  // nullopt: the step is no lookup in rows.
+  std::optional<Member> Lookup(size_t step) const;
   // A cast of a variable that may run as early as one likes: nobody has written the variable, nor touched the result's memory.
   // nullopt: the step is none.
   std::optional<Member> CastOfVariable(size_t step) const;
-  // The update that can do the cast itself, if the step is such a cast; both may be anywhere in the plan.
-  std::optional<size_t> UpdateOfCast(size_t step) const;
+  // The update that can do the step itself, if the step makes its gradient: a cast, or a scatter_add for a lazy update. Both may
+  // be anywhere in the plan.
+  std::optional<size_t> UpdateOf(size_t step) const;
 
   // Steps [first, end) as one launch, if they are parts.
   struct Found {
@@ -65,6 +73,10 @@ class PartsFinder {
   static constexpr size_t kNever = std::numeric_limits<size_t>::max();
 
   int StorageOf(BufferId buffer) const { return plan_.buffers[static_cast<size_t>(buffer)].storage; }
+  // The update whose gradient is the only result of the step, and nothing else.
+  std::optional<size_t> OnlyReaderOf(const ComputeStep& step) const;
+  // Puts what the step reads in the place of the gradient.
+  void Fold(size_t step, Member& member) const;
 
   const StepPlan& plan_;
   struct Uses {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "meshwork/base/status.h"
-#include "meshwork/kernels/cuda/parts.h"
 #include "meshwork/kernels/cuda/transfers.h"
 #include "meshwork/runtime/box.h"
 
@@ -78,6 +77,7 @@ class CudaTables::Maker {
       block += launch.BlocksOf(of);
       part.end_block = block;
       part.elements = of.elements;
+      part.table = of.table;
       for (size_t p = 0; p < of.pointers.size(); ++p) {
         part.pointers[p] = AddressAt(bases, of.pointers[p]);
         functions_.CheckAlignment(launch.kernel, part.pointers[p]);

@@ -30,6 +30,8 @@ inline constexpr Exception kMissingByDesign[] = {
     {"when_training", "fold_sizes leaves its second operand out before layouts are chosen"},
     {"adam_update", "its results do not owe alike", ReduceOp::kMax},
     {"adam_update", "its results do not owe alike", ReduceOp::kMin},
+    {"adagrad_update", "its results do not owe alike", ReduceOp::kMax},
+    {"adagrad_update", "its results do not owe alike", ReduceOp::kMin},
     {"attention", "its results do not owe alike", ReduceOp::kSum},
     {"attention_grad_q", "linear in two of its operands together, in none alone", ReduceOp::kSum},
     {"attention_grad_kv", "linear in two of its operands together, in none alone", ReduceOp::kSum},

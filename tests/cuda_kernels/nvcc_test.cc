@@ -43,6 +43,19 @@ class NvccTest : public TempDirTest {};
   update.operands[1].local = gradient;
   for (const int64_t alignment : {1, 16})
     kernels.push_back(MakeCudaParts(GetOp("adam_update"), update, alignment));
+  // Of tables: lookups, and updates of rows.
+  const Type table{F32, {50, 12}}, indices{I32, {9}}, rows{F32, {9, 12}};
+  const KernelSpec lookup{.operands = {{table, table}, {indices, indices}},
+                          .results = {{rows, rows}},
+                          .attrs = {{"dim", int64_t{0}}}};
+  for (const int64_t alignment : {4, 16})
+    kernels.push_back(MakeCudaParts(GetOp("gather"), lookup, alignment));
+  const KernelSpec scatter{.operands = {{rows, rows}, {indices, indices}},
+                           .results = {{table, table}},
+                           .attrs = {{"dim", int64_t{0}}}};
+  update.operands[1].local = weight;
+  update.attrs.Set("lazy", true);
+  kernels.push_back(MakeCudaRowUpdates(GetOp("adam_update"), update, scatter));
   return CudaSourceOf(kernels).append(kArithmeticKernel);
 }
 

@@ -14,6 +14,7 @@
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ops/families.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/ops/update_rows.h"
 #include "ops/gradient_check.h"
 #include "support/sample.h"
 
@@ -179,6 +180,14 @@ std::map<std::string, Function> Functions() {
           const AdamResult r = AdamUpdate(x[0], x[1], x[2], x[3], Constant(*x[0].graph(), 3, {I64, {}}), 0.1,
                                           0.9, 0.99, 1e-3, 0.5);
           return Concat({r.weight, r.first_moment, r.second_moment}, 0);
+        },
+        0.1,
+        1}},
+      {"adagrad_update",
+       {{{3}, {3}, {3}},
+        [](const Xs& x) {
+          const AdagradResult r = AdagradUpdate(x[0], x[1], x[2], 0.1, 1e-3);
+          return Concat({r.weight, r.accumulator}, 0);
         },
         0.1,
         1}},

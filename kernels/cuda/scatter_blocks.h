@@ -1,0 +1,17 @@
+// How a scatter is shared out to blocks of 256 threads (ScatterToRows in prelude_indexing.cc).
+#pragma once
+
+#include <cstdint>
+
+namespace meshwork::cuda {
+
+// The rows of the result that a block has, if there are so many in all. At most 255: a list has a byte for the row.
+int64_t RowsOfScatterBlock(int64_t rows);
+
+// The threads of one row of `inner` elements side by side, and how many of these elements each has at once.
+struct RowThreads {
+  int64_t wide, per;
+};
+RowThreads ThreadsOfRow(int64_t inner);
+
+}  // namespace meshwork::cuda
