@@ -104,13 +104,14 @@ absl::StatusOr<std::shared_ptr<CodeBackend>> CodeBackend::Create(const CodeBacke
 absl::StatusOr<std::unique_ptr<PreparedStep>> CodeBackend::Prepare(StepPlan plan, std::vector<DTensor>,
                                                                    const PrepareOptions& options) {
   const ExecutorMemory memory = PlanMemory(plan, options);
-  if (options.fuse) plan = OrderForFusion(std::move(plan));
+  plan = PlanLaunches(std::move(plan), options.fuse);
   CudaKernels kernels;
-  const TakeProduct take_each = [](auto&&...) { return std::optional<size_t>(0); };
-  for (const TakeProduct& take_product : {take_each, TakeProduct(nullptr)})
-    MakeLevel(
-        plan, kernels,
-        {.fuse = options.fuse, .take_product = take_product, .shared_bytes = MostSharedBytes(architecture_)});
+  // With libraries that take all that they are offered, and without any.
+  LevelOptions level{.fuse = options.fuse, .shared_bytes = MostSharedBytes(architecture_)};
+  MakeLevel(plan, kernels, level);
+  level.take_product = [](auto&&...) { return std::optional<size_t>(0); };
+  level.take_convolution = [](auto&&...) { return std::optional<TakenConvolution>(TakenConvolution()); };
+  MakeLevel(plan, kernels, level);
   MESHWORK_ASSIGN_OR_RETURN(const KernelCodes codes,
                             CompileKernels(*api_, architecture_, plan.graph->name, kernels.all()));
   counts_.kernels += std::ssize(codes.kernels);

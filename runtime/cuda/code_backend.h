@@ -5,8 +5,9 @@
 //   MESHWORK_RETURN_IF_ERROR(Session::Create(g, {.backend = backend}).status());
 //   backend->counts().kernels        // in codes/; a run with MESHWORK_CUDA_CACHE=codes compiles nothing
 //
-// A session makes the same step plans for it as for a CudaBackend, and so the same kernels. Of a product of matrices there are
-// both ways, by a library and by the row's kernel, as nobody knows what the library of the other machine takes. Variables have no
+// A session makes the same step plans for it as for a CudaBackend, and so the same kernels. Products and
+// convolutions have the kernels of both ways, by a library and by the row's own kernel, as nobody knows what the libraries of the
+// other machine take. Variables have no
 // memory here: what is read of them is an error, and what is written is forgotten. There is one domain.
 //
 // Code fits where NVRTC is the same build (runtime/cuda/code_cache.h); elsewhere it is compiled again.

@@ -5,7 +5,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -260,6 +262,14 @@ absl::StatusOr<const CudaApi*> LoadCudaApi() {
   }();
   if (!api->ok()) return api->status();
   return &**api;
+}
+
+void ReportMissing(const CudaApi& api, const std::string& library, const absl::Status& why) {
+  static std::mutex mutex;
+  static auto* const reported = new std::set<std::string>();
+  if (api.report == nullptr || why.message().find("the environment says") != std::string::npos) return;
+  const std::lock_guard lock(mutex);
+  if (reported->insert(library).second) api.report(MessageOf(why));
 }
 
 absl::StatusOr<CudaApi> LoadCudaCompiler(const LibraryLoader& loader) {

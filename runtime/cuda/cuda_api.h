@@ -141,7 +141,7 @@ struct CudaApi {
   absl::Status nccl_status;    // why there is no NCCL
   std::string code_folder;     // where compiled code is kept (runtime/cuda/code_cache.h); "": nowhere
   // How kernels are compiled (runtime/cuda/compile_kernels.h): by so many threads; if it takes longer than `report_after`,
-  // `report` is given a line that says so, without a newline. Null: nobody is told.
+  // `report` is given a line that says so, without a newline; the same of a library that is missing. Null: nobody is told.
   int compile_threads = 1;
   std::chrono::milliseconds report_after = std::chrono::milliseconds(2000);
   std::function<void(std::string_view line)> report = nullptr;
@@ -171,14 +171,18 @@ std::string CudnnVersionToString(int version);
 
 // Opens the driver, NVRTC, cuBLASLt, cuDNN and NCCL, and calls cuInit. Of NVRTC and cuBLASLt it takes the newest that fits this
 // driver; a machine without has a table all the same, in which nvrtc_status, cublas_status, cudnn_status or nccl_status says so,
-// as where the environment says MESHWORK_CUDNN=off or MESHWORK_NCCL=off. Libraries stay open. Errors (FAILED_PRECONDITION): no driver; one that is too old, or
-// lacks a function; cuInit fails, as where there is no GPU.
+// as where the environment says MESHWORK_CUDNN=off or MESHWORK_NCCL=off. Libraries stay open. Errors (FAILED_PRECONDITION): no
+// driver; one that is too old, or lacks a function; cuInit fails, as where there is no GPU.
 absl::StatusOr<CudaApi> LoadCudaApi(const LibraryLoader& loader);
 
 // The table of this process: loaded by the first call, whose error all calls return. It alone keeps compiled code, in the
 // CodeFolder of this process's environment (runtime/cuda/code_cache.h), compiles by several threads and reports to standard
 // error (SetUpCompiling). Thread-safe.
 absl::StatusOr<const CudaApi*> LoadCudaApi();
+
+// Reports that a step is made without a library, and why, unless the environment has asked for that. Once for each library in
+// this process. Thread-safe.
+void ReportMissing(const CudaApi& api, const std::string& library, const absl::Status& why);
 
 // A table that compiles, for a machine that may have no driver: the newest NVRTC is in it, and no other function. Error
 // (FAILED_PRECONDITION): there is no NVRTC.

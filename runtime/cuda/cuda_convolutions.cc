@@ -211,7 +211,7 @@ struct CudaConvolutions::Plan {
 };
 
 CudaConvolutions::CudaConvolutions(std::shared_ptr<const CudaContext> context)
-    : context_(std::move(context)) {}
+    : context_(std::move(context)), unusable_(context_->api().cudnn_status) {}
 
 CudaConvolutions::~CudaConvolutions() {
   if (handle_ == nullptr || !context_->is_here()) return;
@@ -241,8 +241,13 @@ absl::Status CudaConvolutions::ToStatus(CudnnStatus status, const CudaConvolutio
 absl::StatusOr<std::optional<TakenConvolution>> CudaConvolutions::Add(const CudaConvolution& convolution,
                                                                       int64_t alignment,
                                                                       MatmulPrecision precision) {
-  // Of f64 it has few engines, none faster than the row's own kernel.
-  if (!context_->api().cudnn_status.ok() || convolution.dtype == F64) return std::nullopt;
+  // Of f64 it has few engines.
+  if (convolution.dtype == F64) return std::nullopt;
+  MESHWORK_RETURN_IF_ERROR(Start(convolution));
+  if (!unusable_.ok()) {
+    ReportMissing(context_->api(), "cuDNN", unusable_);
+    return std::nullopt;
+  }
   auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return entry.convolution == convolution && entry.alignment == alignment && entry.precision == precision;
   });
@@ -338,12 +343,21 @@ class CudaConvolutions::Search {
   const MatmulPrecision precision_;
 };
 
+absl::Status CudaConvolutions::Start(const CudaConvolution& convolution) {
+  if (handle_ != nullptr || !unusable_.ok()) return absl::OkStatus();
+  const CudaContext::Scope scope(*context_);
+  MESHWORK_RETURN_IF_ERROR(scope.status());
+  absl::Status started = ToStatus(context_->api().cudnnCreate(&handle_), convolution, "starting for");
+  if (started.ok() || started.code() == absl::StatusCode::kResourceExhausted) return started;
+  handle_ = nullptr;
+  unusable_ = std::move(started);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<UnlessForked<CudaConvolutions::Plan>> CudaConvolutions::FindPlan(
     const CudaConvolution& convolution, int64_t alignment, MatmulPrecision precision) {
   const CudaContext::Scope scope(*context_);
   MESHWORK_RETURN_IF_ERROR(scope.status());
-  if (handle_ == nullptr)
-    MESHWORK_RETURN_IF_ERROR(ToStatus(context_->api().cudnnCreate(&handle_), convolution, "starting for"));
   return Search(*this, convolution, alignment, precision).Find();
 }
 

@@ -59,11 +59,15 @@ class CudaConvolutions {
     UnlessForked<Plan> plan;  // null: cuDNN has no engine
   };
 
+  // Makes the handle; cuDNN is unusable_ if it does not start, as where one of its libraries is missing. Error: there is not
+  // enough memory.
+  absl::Status Start(const CudaConvolution& convolution);
   absl::StatusOr<UnlessForked<Plan>> FindPlan(const CudaConvolution& convolution, int64_t alignment,
                                               MatmulPrecision precision);
   absl::Status ToStatus(CudnnStatus status, const CudaConvolution& convolution, std::string_view what) const;
 
   const std::shared_ptr<const CudaContext> context_;
+  absl::Status unusable_;  // why cuDNN makes no convolutions
   CudnnHandle* handle_ = nullptr;
   std::vector<Entry> entries_;
 };

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "meshwork/runtime/cuda/fusion_order.h"
+#include "meshwork/runtime/cuda/rematerialize.h"
 #include "meshwork/runtime/cuda/touched.h"
 
 namespace meshwork {
@@ -63,6 +64,10 @@ StepPlan OrderForFusion(StepPlan plan) {
     if (auto* const nested = std::get_if<NestedStep>(&step))
       for (StepPlan& body : nested->bodies) body = OrderForFusion(std::move(body));
   return plan;
+}
+
+StepPlan PlanLaunches(StepPlan plan, bool fuse) {
+  return fuse ? Rematerialize(OrderForFusion(std::move(plan))) : std::move(plan);
 }
 
 std::vector<CudaGroup> FindCudaGroups(const StepPlan& plan) {

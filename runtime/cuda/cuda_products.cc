@@ -101,7 +101,10 @@ absl::Status CudaProducts::ToStatus(cublasStatus_t status, const CudaProduct& pr
 absl::StatusOr<std::optional<size_t>> CudaProducts::Add(const CudaProduct& product,
                                                         const ProductAlignment& alignment,
                                                         MatmulPrecision precision) {
-  if (!context_->api().cublas_status.ok()) return std::nullopt;
+  if (const absl::Status& why = context_->api().cublas_status; !why.ok()) {
+    ReportMissing(context_->api(), "cuBLASLt", why);
+    return std::nullopt;
+  }
   auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return entry.product == product && entry.alignment == alignment && entry.precision == precision;
   });

@@ -32,7 +32,6 @@
 #include "meshwork/runtime/cuda/cuda_stream.h"
 #include "meshwork/runtime/cuda/cuda_tables.h"
 #include "meshwork/runtime/cuda/host_copier.h"
-#include "meshwork/runtime/cuda/rematerialize.h"
 
 namespace meshwork {
 
@@ -77,7 +76,7 @@ class CudaStep : public PreparedStep {
 
   CudaStep(StepPlan plan, std::vector<DTensor> variables, const PrepareOptions& options,
            std::unique_ptr<CudaRemotes> remotes)
-      : plan_(options.fuse ? Rematerialize(OrderForFusion(std::move(plan))) : std::move(plan)),
+      : plan_(PlanLaunches(std::move(plan), options.fuse)),
         variables_(std::move(variables)),
         options_(options),
         remotes_(std::move(remotes)) {}

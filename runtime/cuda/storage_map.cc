@@ -148,7 +148,7 @@ StorageMap MapStorages(const StepPlan& plan, bool fuse) {
 }
 
 ExecutorMemory PlanCudaMemory(StepPlan plan, bool fuse) {
-  if (fuse) plan = OrderForFusion(std::move(plan));
+  plan = PlanLaunches(std::move(plan), fuse);
   const StorageMap map = MapStorages(plan, fuse);
   return {.shared_bytes = map.arena_bytes,
           .constant_bytes = map.constant_bytes,

@@ -87,15 +87,33 @@ TEST(CudaConvolutionTest, Tf32IsTakenWhereItIsAskedFor) {
   EXPECT_NEAR(tf32[0], full[0], 0.05);
 }
 
+// Where cuDNN does not start, as without one of its libraries, kernels of meshwork make the convolutions; it is said once.
+TEST(CudaConvolutionTest, WhatDoesNotStartIsLeftOutAndReported) {
+  const RandomProgram program = ProgramOf(ConvolutionCases()[0], F32);
+  const Expected expected = ExpectedOf(program);
+  std::vector<std::string> reported;
+  for (int time = 0; time < 2; ++time) {
+    PlayedGpu gpu(1);
+    CudaApi api = gpu.cuda.api();
+    api.report = [&](std::string_view line) { reported.emplace_back(line); };
+    gpu.cuda.FailCall("cudnnCreate", 1);
+    const auto backend = CudaBackend::Create(CudaContext::Create(api, 0).value()).value();
+    EXPECT_EQ(TryProgram(program, expected, *backend).error(), "");
+    EXPECT_EQ(gpu.cuda.num_convolutions(), 0);
+  }
+  ASSERT_EQ(reported.size(), 1u);
+  EXPECT_THAT(reported[0], testing::HasSubstr("cuDNN 9.19.0: starting for a convolution"));
+}
+
 // Whichever call of cuDNN fails: a status, and nothing is left.
 TEST(CudaConvolutionTest, AnyCallMayFail) {
   const RandomProgram program = ProgramOf(ConvolutionCases()[0], F32);
   const Expected expected = ExpectedOf(program);
   PlayedGpu gpu(1);
   for (const char* function :
-       {"cudnnCreate", "cudnnDestroy", "cudnnSetStream", "cudnnBackendCreateDescriptor",
-        "cudnnBackendDestroyDescriptor", "cudnnBackendFinalize", "cudnnBackendSetAttribute",
-        "cudnnBackendGetAttribute", "cudnnBackendExecute"}) {
+       {"cudnnDestroy", "cudnnSetStream", "cudnnBackendCreateDescriptor", "cudnnBackendDestroyDescriptor",
+        "cudnnBackendFinalize", "cudnnBackendSetAttribute", "cudnnBackendGetAttribute",
+        "cudnnBackendExecute"}) {
     int failed = 0;
     for (int64_t nth = 1; nth < 1000; nth += 1 + nth / 4) {
       gpu.cuda.FailCall(function, nth);

@@ -302,7 +302,7 @@ TEST(CudaErrors, Products) {
 // described.
 TEST(CudaErrors, Convolutions) {
   std::vector<Mistake> mistakes;
-  for (const char* function : {"cudnnCreate", "cudnnBackendCreateDescriptor", "cudnnBackendSetAttribute",
+  for (const char* function : {"cudnnBackendCreateDescriptor", "cudnnBackendSetAttribute",
                                "cudnnBackendFinalize", "cudnnBackendGetAttribute"})
     mistakes.emplace_back(function, [=] {
       return OfLibrary(function,
