@@ -25,7 +25,7 @@ foreach(room ${rooms})
   elseif(room STREQUAL search)
     list(FILTER headers INCLUDE REGEX "/min_sum\\.h$")  # the others are its parts
   elseif(room STREQUAL runtime/cuda)
-    list(FILTER headers INCLUDE REGEX "/(cuda_backend|gpus)\\.h$")  # the others include CUDA's
+    list(FILTER headers INCLUDE REGEX "/(code_backend|cuda_backend|gpus)\\.h$")  # the others include CUDA's
   endif()
   install(FILES ${headers} DESTINATION ${include_root}/meshwork/${room})
   list(APPEND installed ${headers})

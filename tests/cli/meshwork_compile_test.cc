@@ -249,8 +249,8 @@ TEST_F(MeshworkTest, CompileMakesKernelsAheadOfARun) {
   };
   const KernelCounts first = compile("sm_90");
   if (!first.no_compiler.empty()) GTEST_SKIP() << first.no_compiler;
-  EXPECT_GT(first.kernels, 3);
-  EXPECT_GT(first.compiled, 3);
+  EXPECT_GT(first.kernels, 1);
+  EXPECT_GT(first.compiled, 1);
   const KernelCounts again = compile("sm_90"), other = compile("sm_80");
   EXPECT_EQ(again.kernels, first.kernels);
   EXPECT_EQ(again.compiled, 0);

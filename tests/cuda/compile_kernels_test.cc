@@ -180,7 +180,8 @@ TEST_F(CompileKernelsTest, WhicheverCallFailsNothingIsLeft) {
       EXPECT_TRUE(status.ok()) << status;
       break;
     }
-    if (released) continue;  // nobody can do anything about it
+    // Nobody can do anything about it; what is destroyed makes its context current, too.
+    if (released || (failed == "cuCtxPushCurrent" && status.ok())) continue;
     ++refused;
     EXPECT_FALSE(status.ok()) << failed << ", call " << nth;
   }
