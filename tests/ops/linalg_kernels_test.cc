@@ -8,6 +8,7 @@
 #include <random>
 #include <string_view>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
