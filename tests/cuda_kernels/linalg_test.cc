@@ -1,6 +1,7 @@
 // Decompositions of matrices whose blocks have several warps, beside the kernels of the CPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <string_view>

@@ -8,6 +8,7 @@
 #include <random>
 #include <string_view>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -94,7 +95,7 @@ void RunRow(std::string_view op, const Attrs& attrs, const std::vector<const Mat
 }
 
 template <typename T>
-Matrices<T> Drawn(int64_t count, int64_t rows, int64_t columns) {
+Matrices<T> DrawMatrices(int64_t count, int64_t rows, int64_t columns) {
   Matrices<T> x{count, rows, columns};
   std::mt19937_64 engine(5);
   for (T& value : x.values) value = static_cast<T>(static_cast<double>(engine() % 2000003) / 1000001 - 1);
@@ -160,10 +161,10 @@ void ExpectDecomposesAllShapes() {
                                                                      {513, 200},
                                                                      {70, 300},
                                                                      {200, 260}}) {
-    const Matrices<T> x = Drawn<T>(1, m, n);
+    const Matrices<T> x = DrawMatrices<T>(1, m, n);
     ExpectDecomposed(x, QrOf(x));
   }
-  const Matrices<T> batch = Drawn<T>(3, 90, 70);
+  const Matrices<T> batch = DrawMatrices<T>(3, 90, 70);
   ExpectDecomposed(batch, QrOf(batch));
 }
 
@@ -171,7 +172,7 @@ TEST(LinalgKernelsTest, QrDecomposesAllShapesInF32) { ExpectDecomposesAllShapes<
 TEST(LinalgKernelsTest, QrDecomposesAllShapesInF64) { ExpectDecomposesAllShapes<double>(); }
 
 TEST(LinalgKernelsTest, QrHasTheSignsOfTheLoops) {
-  const Matrices<double> x = Drawn<double>(1, 150, 140);
+  const Matrices<double> x = DrawMatrices<double>(1, 150, 140);
   const Decomposed<double> blocked = QrOf(x);
   Decomposed<double> loops = blocked;
   Decompose(x.of(0), x.rows, x.columns, loops.q.of(0), loops.r.of(0));
@@ -184,7 +185,7 @@ TEST(LinalgKernelsTest, QrHasTheSignsOfTheLoops) {
 // Equal columns leave less and less of each other: squares of what is left underflow.
 template <typename T>
 Matrices<T> Dependent(int64_t rows, int64_t columns) {
-  Matrices<T> x = Drawn<T>(1, rows, columns);
+  Matrices<T> x = DrawMatrices<T>(1, rows, columns);
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t c = 0; c < columns; ++c)
       if (c % 3 == 0) x.of(0)[i * columns + c] = x.of(0)[i * columns];
@@ -203,7 +204,7 @@ TEST(LinalgKernelsTest, QrOfDependentColumnsIsOrthonormal) {
 }
 
 TEST(LinalgKernelsTest, QrOfHugeAndTinyColumnsDoesNotOverflow) {
-  Matrices<float> x = Drawn<float>(1, 140, 100);
+  Matrices<float> x = DrawMatrices<float>(1, 140, 100);
   std::vector<double> scales;
   for (int64_t c = 0; c < x.columns; ++c) scales.push_back(std::ldexp(1.0, static_cast<int>(c % 5 - 2) * 50));
   for (int64_t i = 0; i < x.rows; ++i)
@@ -215,14 +216,14 @@ TEST(LinalgKernelsTest, QrOfHugeAndTinyColumnsDoesNotOverflow) {
 TEST(LinalgKernelsTest, QrOfWhatIsNotFiniteIsNaN) {
   for (const float special :
        {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
-    Matrices<float> x = Drawn<float>(1, 140, 100);
+    Matrices<float> x = DrawMatrices<float>(1, 140, 100);
     x.of(0)[70 * x.columns + 3] = special;
     EXPECT_TRUE(std::isnan(QrOf(x).q.values.back()));
   }
 }
 
 TEST(LinalgKernelsTest, TeamsOfAnySizeGiveTheSameBits) {
-  const Matrices<float> tall = Drawn<float>(2, 700, 200), wide = Drawn<float>(1, 200, 700);
+  const Matrices<float> tall = DrawMatrices<float>(2, 700, 200), wide = DrawMatrices<float>(1, 200, 700);
   for (const Matrices<float>& x : {tall, wide}) {
     const Decomposed<float> alone = QrOf(x);
     ExpectDecomposed(x, alone);
@@ -237,7 +238,7 @@ TEST(LinalgKernelsTest, TeamsOfAnySizeGiveTheSameBits) {
 // x = a aᵀ + rows.
 template <typename T>
 Matrices<T> Positive(int64_t n) {
-  const Matrices<T> a = Drawn<T>(1, n, n);
+  const Matrices<T> a = DrawMatrices<T>(1, n, n);
   Matrices<T> x{1, n, n};
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = 0; j < n; ++j) {
@@ -290,8 +291,8 @@ TEST(LinalgKernelsTest, CholeskyOfATeamHasTheSameBitsAndIsNaNWhereItMustBe) {
 template <typename T>
 void ExpectSolves(int64_t n, int64_t columns, bool lower, bool transposed, bool unit) {
   SCOPED_TRACE(fmt::format("{} {} lower={} transposed={} unit={}", n, columns, lower, transposed, unit));
-  Matrices<T> a = Drawn<T>(2, n, n), x{2, n, columns};
-  const Matrices<T> b = Drawn<T>(2, n, columns);
+  Matrices<T> a = DrawMatrices<T>(2, n, n), x{2, n, columns};
+  const Matrices<T> b = DrawMatrices<T>(2, n, columns);
   for (int64_t m = 0; m < 2; ++m) {
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j < n; ++j) {
