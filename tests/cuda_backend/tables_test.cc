@@ -148,8 +148,8 @@ TrainedTables TrainTables(Backend& backend, const TablesModel& model, const Exec
     std::vector<int32_t> ids(static_cast<size_t>(model.batch * model.tables));
     std::vector<float> wanted(static_cast<size_t>(model.batch));
     for (size_t i = 0; i < ids.size(); ++i)
-      ids[i] = static_cast<int32_t>((i * i + 5 * i + static_cast<size_t>(step)) %
-                                    static_cast<size_t>(model.rows / 3));
+      ids[i] =
+          static_cast<int32_t>((5 * i + static_cast<size_t>(step)) % static_cast<size_t>(model.rows / 3));
     for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = std::sin(static_cast<float>(i));
     std::map<std::string, Tensor> outputs;
     const absl::Status ran = executor->Run({{"ids", Tensor::From<int32_t>({model.batch, model.tables}, ids)},
