@@ -72,7 +72,9 @@ Kernel GatherCpu(const KernelSpec& spec) {
                                                                          args);
                   },
               .units = spec.results[0].local.num_elements(),
-              .by_rows = true};
+              .by_rows = true,
+              .parts = {std::max<int64_t>(sizes.outer, 1),
+                        sizes.outer == 1 ? std::max<int64_t>(sizes.count, 1) : 1}};
     });
   });
 }

@@ -156,6 +156,16 @@ class WholeSpecMaker {
   const std::vector<ValueBuffers>& values_;
 };
 
+// Whether the instances of a reduce_scatter, one behind the other, are the sum of all instances of the lookup `node`.
+bool IsSharedOut(const Graph& local, const Node& node, const Node& scatter, AxisSet axes, AxisSet group,
+                 const InstanceMap& items) {
+  const ValueInfo &sum = local.value(node.results[0]), &shared_out = local.value(scatter.results[0]);
+  if (!node.row->reads_block || axes != group || items.axes() != axes || axes != items.varying())
+    return false;
+  const std::optional<Block> joined = JoinedBlock(shared_out, items);
+  return joined.has_value() && (*joined)[0].start == 0 && sum.type.shape[0] == (*joined)[0].size;
+}
+
 }  // namespace
 
 ComputeStep MakeComputeStep(const Graph& local, int n, const std::vector<ValueBuffers>& values,
@@ -197,16 +207,21 @@ ComputeStep MakeComputeStep(const Graph& local, int n, const std::vector<ValueBu
 std::optional<ComputeStep> MakeReducingStep(const Graph& local, int n, int reduce,
                                             const std::vector<ValueBuffers>& values) {
   const Node &node = local.nodes()[n], &collective = local.nodes()[reduce];
-  if (collective.row->collective != CollectiveKind::kAllReduce || collective.operands.size() != 1 ||
-      node.results.size() != 1 || collective.operands[0] != node.results[0])
+  const bool scatters = collective.row->collective == CollectiveKind::kReduceScatter;
+  if ((collective.row->collective != CollectiveKind::kAllReduce && !scatters) ||
+      collective.operands.size() != 1 || node.results.size() != 1 ||
+      collective.operands[0] != node.results[0])
     return std::nullopt;
   const InstanceMap& items = values[collective.results[0]].instances;
   const InstanceMap& instances = values[node.results[0]].instances;
   const AxisSet group(CollectiveOf(collective).axes);
   const AxisSet axes = node.row->reads_block ? instances.axes() : AxesOf(node, values);
   if (!CanStack(local, node, axes)) return std::nullopt;
-  // Each instance counts once, and the sums vary over what is left.
-  if (axes != instances.axes() || axes.Minus(group) != items.axes()) return std::nullopt;
+  // Each instance counts once, and the sums vary over what is left, or are the rows that the devices get of one sum.
+  if (axes != instances.axes()) return std::nullopt;
+  if (scatters ? !IsSharedOut(local, node, collective, axes, group, items)
+               : axes.Minus(group) != items.axes())
+    return std::nullopt;
   for (int axis : group.ToList())
     if (local.mesh().axis(axis).size > 1 && !axes.Contains(axis)) return std::nullopt;
   const auto op = collective.attrs.Get<ReduceOp>("op");
@@ -217,7 +232,9 @@ std::optional<ComputeStep> MakeReducingStep(const Graph& local, int n, int reduc
                    .reduces = reduce,
                    .blocks = {WholeBlocks(local, node)}};
   if (node.row->reads_block) {
-    std::optional<WholeSpec> whole = WholeSpecMaker(local, node, values).Make(items, group, op);
+    // One sum, of which all instances are blocks.
+    const InstanceMap& of_sum = scatters ? InstanceMap(local.mesh(), {}) : items;
+    std::optional<WholeSpec> whole = WholeSpecMaker(local, node, values).Make(of_sum, group, op);
     if (!whole.has_value()) return std::nullopt;
     made.spec = std::move(whole->spec);
     made.blocks = {std::move(whole->blocks)};

@@ -8,7 +8,8 @@
 //
 // Lookups (gather, scatter_add) read where their block lies. Blocks of rows of a table lie one behind the other, too, so the
 // eight f32[125,64] of a table that is cut by rows are one f32[1000,64], and lookups in them, and their sum, are one lookup in
-// the whole table.
+// the whole table. A reduce_scatter of lookups to rows leaves the rows of that lookup with the devices, one behind the other,
+// too.
 //
 // Pure functions of the program; thread-safe.
 #pragma once
@@ -26,8 +27,8 @@ namespace meshwork {
 ComputeStep MakeComputeStep(const Graph& local, int n, const std::vector<ValueBuffers>& values,
                             bool coalesce);
 
-// The same for node `n` if it computes the result of the all_reduce `reduce` that follows it; nullopt unless
-// its row can do so and the all_reduce is the only reader of its result.
+// The same for node `n` if it computes the result of the all_reduce `reduce` that follows it, or of a lookup the reduce_scatter;
+// nullopt unless its row can do so and the collective is the only reader of its result.
 std::optional<ComputeStep> MakeReducingStep(const Graph& local, int n, int reduce,
                                             const std::vector<ValueBuffers>& values);
 

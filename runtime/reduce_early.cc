@@ -55,9 +55,11 @@ class Mover {
   }
 
   // The operand whose sum `node` let pass, as its rule says: the only one that owes, exactly what its result
-  // owes, and of its type.
+  // owes, and of its type, but for views.
   ValueId OwedOperand(const Node& node, ValueId result) const {
-    if (node.row->rule == nullptr || !node.row->is_light || node.results.size() != 1) return kNoValue;
+    const bool is_view = node.row->is_view;
+    if (node.row->rule == nullptr || (!node.row->is_light && !is_view) || node.results.size() != 1)
+      return kNoValue;
     const ValueInfo& info = local_.value(result);
     ValueId owed = kNoValue;
     for (ValueId operand : node.operands) {
@@ -68,7 +70,7 @@ class Mover {
     if (owed == kNoValue) return kNoValue;
     const ValueInfo& before = local_.value(owed);
     const bool is_alike = before.type == info.type && *before.layout == *info.layout;
-    return is_alike && Passes(node) ? owed : kNoValue;
+    return (is_alike || is_view) && Passes(node) ? owed : kNoValue;
   }
 
   // Whether the rule lets the result owe what it owes here: a hand-written program may mean what it likes.
@@ -90,22 +92,24 @@ class Mover {
     const Node& first = local_.nodes()[passed[0]];
     const PartialSet& rest = local_.value(reduce.results[0]).layout->partials();
     ValueId owed = OwedOperand(first, first.results[0]);
-    ValueId sum = Emit(reduce, rest, owed, rewriter_.Map(owed));
+    ValueInfo of_sum = local_.value(owed);
+    of_sum.name = local_.value(reduce.results[0]).name;
+    ValueId sum = Emit(reduce, std::move(of_sum), rest, owed, rewriter_.Map(owed));
     for (int p : passed) {
-      sum = Emit(local_.nodes()[p], rest, owed, sum);
+      const Node& node = local_.nodes()[p];
+      sum = Emit(node, local_.value(node.results[0]), rest, owed, sum);
       owed = local_.nodes()[p].results[0];
     }
     rewriter_.Set(reduce.results[0], sum);
   }
 
-  // A copy of a node that reads `sum` in place of `owed` (or of its operand), and whose result owes the rest.
-  ValueId Emit(const Node& node, const PartialSet& rest, ValueId owed, ValueId sum) {
+  // A copy of a node that reads `sum` in place of `owed` (or of its operand), and whose result, `info`, owes the rest.
+  ValueId Emit(const Node& node, ValueInfo info, const PartialSet& rest, ValueId owed, ValueId sum) {
     Node copy = node;
     for (size_t o = 0; o < node.operands.size(); ++o) {
       const bool is_owed = node.row->kind == OpKind::kCollective || node.operands[o] == owed;
       copy.operands[o] = is_owed ? sum : rewriter_.Map(node.operands[o]);
     }
-    ValueInfo info = local_.value(node.results[0]);
     info.layout = info.layout->WithPartials(rest);
     const int index = rewriter_.to().AddNode(std::move(copy), {std::move(info)});
     return rewriter_.to().nodes()[index].results[0];

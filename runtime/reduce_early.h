@@ -16,7 +16,7 @@
 namespace meshwork {
 
 // `local` with every all_reduce of one value moved before the ops that the partial value has passed through:
-// elementwise ops with a single partial operand that let the sum pass (ir/rule.h) and whose result has no
+// elementwise ops and views with a single partial operand that let the sum pass (ir/rule.h) and whose result has no
 // other reader. The results are the same, up to rounding. An all_reduce over axes `across`, which leaves the
 // domain, stays.
 // REQUIRES: CheckLocalProgram(local).

@@ -68,10 +68,11 @@ Trial MakeTrial(const Sample& sample, const KernelSpec& spec, std::vector<Bytes>
               .out_bytes = {},
               .in_blocks = {},
               .out_blocks = {}};
-  for (const TensorSpec& result : spec.results)
+  for (const TensorSpec& operand : spec.operands) trial.in_blocks.push_back(WholeBlock(operand.local.shape));
+  for (const TensorSpec& result : spec.results) {
     trial.out_bytes.push_back(static_cast<size_t>(result.local.bytes()));
-  for (const Type& type : sample.operands) trial.in_blocks.push_back(WholeBlock(type.shape));
-  for (const Type& type : sample.results) trial.out_blocks.push_back(WholeBlock(type.shape));
+    trial.out_blocks.push_back(WholeBlock(result.local.shape));
+  }
   return trial;
 }
 
@@ -305,8 +306,9 @@ TEST_P(KernelTest, RowsNeedOnlyTheirPartOfAnOperand) {
     tried += TryParts(MakeTrial(sample));
     if (row().is_product) tried += TryParts(MakeTrial(Large(sample)));
     ForEachStack(sample, std::nullopt, [&](const StackDims& dims, const KernelSpec& spec) {
-      tried += TryParts(StackedTrial(sample, dims, spec).trial());
-      stacks = true;
+      const StackedTrial trial(sample, dims, spec);
+      tried += TryParts(trial.trial());
+      stacks |= trial.trial().kernel.by_rows;
     });
   }
   EXPECT_TRUE(tried > 0 || !stacks) << "what can be stacked falls into parts along the stack";
@@ -336,6 +338,7 @@ const std::map<std::string_view, ReduceOp>& ReducingRows() {
       {"matmul", ReduceOp::kSum},       {"conv_filter_grad", ReduceOp::kSum}, {"reduce_sum", ReduceOp::kSum},
       {"reduce_mean", ReduceOp::kSum},  {"reduce_max", ReduceOp::kMax},       {"reduce_min", ReduceOp::kMin},
       {"reduce_prod", ReduceOp::kProd}, {"reduce_all", ReduceOp::kAnd},       {"reduce_any", ReduceOp::kOr},
+      {"scatter_add", ReduceOp::kSum},
   };
   return *rows;
 }

@@ -100,7 +100,7 @@ class PlanCosts {
   void Add(const ComputeStep& step) {
     const int64_t launches = step.one_by_one ? step.needed : 1;
     int64_t bytes = BytesOf(step.spec.operands) + BytesOf(step.spec.results);
-    if (NameOf(step) == "gather")
+    if (NameOf(step) == "gather" || NameOf(step) == "slice")
       bytes += step.spec.results[0].local.bytes() - step.spec.operands[0].local.bytes();
     std::string ops(NameOf(step));
     if (step.reduces >= 0) ops += "+all_reduce";
