@@ -9,7 +9,7 @@
 # Through a precompiled header it forgets what is the system's, and warns of the strings in it.
 # g++ 13 and later take Abseil's copies of empty inlined vectors for reads of what is not set.
 # clang reports hints to vectorize that it does not follow, as when it optimizes little.
-set(MESHWORK_WARNINGS -Wall -Wextra $<$<BOOL:${PROJECT_IS_TOP_LEVEL}>:-Werror> -Wno-missing-field-initializers
+set(MESHWORK_WARNINGS -Wall -Wextra $<$<BOOL:${MESHWORK_WERROR}>:-Werror> -Wno-missing-field-initializers
     $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
     $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,13>>:-Wno-uninitialized>
     "$<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${MESHWORK_PRECOMPILE}>>:-Wno-stringop-overflow;-Wno-stringop-overread>"
