@@ -46,6 +46,15 @@ function(meshwork_stage folder)
   endif()
 endfunction()
 
+# Compiles the target's files `batch` at a time, which takes less time where all is compiled.
+function(meshwork_unity target batch)
+  if(MESHWORK_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
+    # g++ takes a source that another file includes for a header, and warns of anonymous namespaces in it.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
+endfunction()
+
 # The headers one by one: a room within a room, as kernels/blas, is seen by those alone who name it.
 function(meshwork_stage_room room root)
   file(GLOB headers RELATIVE ${PROJECT_SOURCE_DIR}/${room} CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.h)
@@ -88,11 +97,7 @@ function(meshwork_room folder)
     target_link_libraries(meshwork_${room} INTERFACE $<LINK_ONLY:meshwork_${above}>)
   endforeach()
   target_compile_options(meshwork_${room} PRIVATE ${MESHWORK_WARNINGS} ${MESHWORK_NUMERICS})
-  if(MESHWORK_UNITY)
-    set_target_properties(meshwork_${room} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-    # g++ takes a source that another file includes for a header, and warns of anonymous namespaces in it.
-    target_compile_options(meshwork_${room} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
-  endif()
+  meshwork_unity(meshwork_${room} 8)
   if(MESHWORK_PRECOMPILE)
     if(NOT TARGET meshwork_precompiled)
       meshwork_precompile(precompiled LIBS absl::status absl::statusor absl::inlined_vector fmt::fmt

@@ -18,7 +18,7 @@ int64_t MemoryOfMachine() { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_S
 
 std::string GiB(int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 30)); }
 
-void PrintJson(int64_t cores, const absl::StatusOr<Gpus>& found) {
+void PrintMachineAsJson(int64_t cores, const absl::StatusOr<Gpus>& found) {
   nlohmann::ordered_json json = {{"cpu", {{"cores", cores}, {"memory_bytes", MemoryOfMachine()}}}};
   json["gpus"] = nlohmann::ordered_json::array();
   if (!found.ok()) json["no_gpus"] = MessageOf(found.status());
@@ -41,7 +41,7 @@ void PrintJson(int64_t cores, const absl::StatusOr<Gpus>& found) {
   fmt::print("{}\n", json.dump(2));
 }
 
-void PrintTable(int64_t cores, const absl::StatusOr<Gpus>& found) {
+void PrintMachine(int64_t cores, const absl::StatusOr<Gpus>& found) {
   fmt::print("CPU: {}, {} GiB of memory\n", Count(cores, "core"), GiB(MemoryOfMachine()));
   if (!found.ok()) {
     fmt::print("no GPUs: {}\n", MessageOf(found.status()));
@@ -74,7 +74,7 @@ absl::Status Devices(Arguments args) {
   flags.Switch("json", "prints one JSON object instead of a table", &is_json);
   if (const auto done = Parse(flags, args)) return *done;
   const absl::StatusOr<Gpus> found = ListGpus();
-  (is_json ? PrintJson : PrintTable)(WorkerPool::DefaultWorkers(), found);
+  (is_json ? PrintMachineAsJson : PrintMachine)(WorkerPool::DefaultWorkers(), found);
   return absl::OkStatus();
 }
 

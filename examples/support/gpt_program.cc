@@ -272,7 +272,7 @@ absl::Status WriteResults(const Session& session, int64_t parameters, const std:
                        note, log.steps_before + 1, log.losses);
 }
 
-absl::Status Main(const GptOptions& o) {
+absl::Status RunGpt(const GptOptions& o) {
   MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(o.run));
   GptModel model = o.model;
   const auto batch_axes = mesh.FindAxes("batch");
@@ -314,7 +314,7 @@ absl::Status Main(const GptOptions& o) {
 int RunGptProgram(const GptProgram& program, int argc, const char* const* argv) {
   return RunMain(program.name, [&]() -> absl::Status {
     MESHWORK_ASSIGN_OR_RETURN(GptOptions options, ParseOptions(program, argc, argv));
-    if (!options.help) return RunOnDevices<GptOptions>(options, Main);
+    if (!options.help) return RunOnDevices<GptOptions>(options, RunGpt);
     fmt::print("{}", options.help_text);
     return absl::OkStatus();
   });

@@ -1,0 +1,4 @@
+// What the programs of the documentation include.
+#pragma once
+
+#include "meshwork.h"
