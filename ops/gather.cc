@@ -79,7 +79,7 @@ Kernel GatherCpu(const KernelSpec& spec) {
   });
 }
 
-// Puts the dims in front of indices, and of what there is one row of for each index.
+// Puts the dims in front of the spec's own. This fits indices, and tensors with a row for each index.
 void LeadWith(const StackDims& dims, TensorSpec& spec) {
   Shape sizes;
   for (const StackDim& dim : dims) sizes.push_back(dim.size);
@@ -144,8 +144,8 @@ std::vector<Value> ScatterAddGrad(const GradView& view) {
   return {Gather(view.result_grads[0], view.operands[1], view.attrs.Get<int64_t>("dim")), Value()};
 }
 
-// What all instances add to one table are more updates of it; what they add at the same indices to a table of each goes to
-// tables side by side.
+// Where all instances add to one table, their updates become updates of one scatter_add. Where each adds to a table of its own,
+// and all at the same indices, the tables lie side by side as one.
 std::optional<KernelSpec> StackScatterAdd(const KernelSpec& spec, const StackDims& dims) {
   const bool is_one_table = std::all_of(dims.begin(), dims.end(), [](const StackDim& dim) {
     return dim.reduced == ReduceOp::kSum && dim.varies[0] && dim.varies[1];

@@ -45,7 +45,8 @@ Rule AdamRule(const OpView& view) {
   return MakeRule(fmt::format("{0},{0},{0},{0},{1}->{0},{0},{0}", t, scalars), view.operands, view.results);
 }
 
-// The step in terms of other ops: what AdamKernel computes, element by element.
+// The step in terms of other ops: what AdamKernel computes, element by element. A lazy step jumps where the gradient is 0, as
+// the moments stay there: its slope by the gradient is taken as 0 at such an element.
 std::vector<Value> AdamForm(const std::vector<Value>& in, const Attrs& attrs) {
   const DType dtype = in[0].dtype() == F64 ? F64 : F32;
   const auto wide = [&](const Value& x) { return InDType(x, dtype); };
@@ -60,14 +61,17 @@ std::vector<Value> AdamForm(const std::vector<Value>& in, const Attrs& attrs) {
   const Value rate = wide(Div(lr, missing(b1))), root = wide(Rsqrt(missing(b2)));
   const Value m = Add(Mul(wide(in[2]), b1), Mul(g, 1 - b1));
   const Value v = Add(Mul(wide(in[3]), b2), Mul(Mul(g, g), 1 - b2));
-  const Value moved = Div(Mul(rate, m), Add(Mul(Sqrt(v), root), attr("epsilon")));
+  const bool is_lazy = attrs.Get<bool>("lazy");
+  const Value stays = is_lazy ? Equal(in[1], 0.0) : Value();
+  // The root of 0 has no finite slope, which would be NaN behind the Selects below.
+  const Value rooted = Sqrt(is_lazy ? Select(stays, 1.0, v) : v);
+  const Value moved = Div(Mul(rate, m), Add(Mul(rooted, root), attr("epsilon")));
   const Value next = Sub(Mul(w, wide(Sub(1.0, Mul(lr, attr("weight_decay"))))), moved);
   std::vector<Value> results = {next, m, v};
   const std::vector<Value> olds = {in[0], in[2], in[3]};
-  const bool is_lazy = attrs.Get<bool>("lazy");
   for (size_t r = 0; r < results.size(); ++r) {
     results[r] = InDType(results[r], in[0].dtype());
-    if (is_lazy) results[r] = Select(Equal(in[1], 0.0), olds[r], results[r]);
+    if (is_lazy) results[r] = Select(stays, olds[r], results[r]);
   }
   return results;
 }
@@ -164,7 +168,8 @@ Rule AdagradRule(const OpView& view) {
   return MakeRule(fmt::format("{0},{0},{0}{1}->{0},{0}", t, rate), view.operands, view.results);
 }
 
-// The step in terms of other ops: what AdagradKernel computes, element by element.
+// The step in terms of other ops: what AdagradKernel computes, element by element. Where the gradient is 0 the formula leaves
+// everything as it is by itself, and has the slope -rate / (sqrt(a) + epsilon).
 std::vector<Value> AdagradForm(const std::vector<Value>& in, const Attrs& attrs) {
   const DType dtype = in[0].dtype() == F64 ? F64 : F32;
   const auto wide = [&](const Value& x) { return InDType(x, dtype); };
@@ -172,9 +177,13 @@ std::vector<Value> AdagradForm(const std::vector<Value>& in, const Attrs& attrs)
   Value lr = Constant(*g.graph(), attrs.Get<double>("learning_rate"), {F64, {}});
   if (in.size() == 4) lr = Mul(lr, in[3]);
   const Value a = Add(wide(in[2]), Mul(g, g));
-  const Value w = Sub(wide(in[0]), Div(Mul(g, wide(lr)), Add(Sqrt(a), attrs.Get<double>("epsilon"))));
-  const Value stays = Equal(g, 0.0);
-  return {Select(stays, in[0], InDType(w, in[0].dtype())), Select(stays, in[2], InDType(a, in[0].dtype()))};
+  const double epsilon = attrs.Get<double>("epsilon");
+  // The root of 0 has no finite slope. With epsilon 0 the quotient is 0 / 0 there and has none either; any finite one will do.
+  const Value is_zero = Equal(a, 0.0);
+  const Value root = Add(Sqrt(Select(is_zero, 1.0, a)), epsilon);
+  const Value divisor = Select(is_zero, epsilon > 0 ? epsilon : 1.0, root);
+  const Value w = Sub(wide(in[0]), Div(Mul(g, wide(lr)), divisor));
+  return {InDType(w, in[0].dtype()), InDType(a, in[0].dtype())};
 }
 std::vector<Value> AdagradGrad(const GradView& view) {
   return GradientOfForm(

@@ -68,7 +68,7 @@ bool CanStack(const Graph& local, const Node& node, AxisSet axes) {
   return node.row->stack != nullptr && rank + static_cast<int>(axes.ToList().size()) <= kMaxRank;
 }
 
-// ---- Rows that read their block, which have `stack` for leading dims of what they read no block of.
+// ---- Rows that read their block. Their `stack` adds leading dims to the operands and results that they read no block of.
 
 AxisSet Common(AxisSet a, AxisSet b) { return a.Minus(a.Minus(b)); }
 
@@ -92,8 +92,18 @@ struct WholeSpec {
   std::vector<Block> blocks;
 };
 
-// Of a row that reads its block. Where one operand alone is cut over axes of the sums, or the result alone over other axes, it
-// takes the place of its instances: the sums are those of the op on the whole, by the row's rule. `items`: of the sums.
+// Whether the spec is one that the row has: its operands and attributes give its result.
+bool IsApplication(const OpRow& row, const KernelSpec& spec) {
+  std::vector<Type> operands;
+  for (const TensorSpec& operand : spec.operands) operands.push_back(operand.local);
+  const Type& result = spec.results[0].local;
+  const auto inferred = row.infer({operands, {}, WithResultShape(row, spec.attrs, result.shape)});
+  return inferred.ok() && inferred->size() == 1 && (*inferred)[0] == result;
+}
+
+// Of a row that reads its block, a lookup. Two things are joined: an operand that alone is cut over axes of the sums, as a table
+// that is cut by rows; and a result that alone is cut over other axes, as the gradient of such a table. The joined tensor takes the
+// place of its instances, and the op on it gives the sums. `items`: of the sums.
 class WholeSpecMaker {
  public:
   WholeSpecMaker(const Graph& local, const Node& node, const std::vector<ValueBuffers>& values)
@@ -111,10 +121,15 @@ class WholeSpecMaker {
         return std::nullopt;
       joined = joined.Union(alone);
     }
+    // An instance without the row gives 0, or false, which no other reduction leaves out.
+    const bool is_bool = made.spec.results[0].local.dtype == BOOL;
+    if (!joined.empty() && op != (is_bool ? ReduceOp::kOr : ReduceOp::kSum)) return std::nullopt;
     const AxisSet of_result = axes.Minus(AxesOf(node_, values_));
     if (!of_result.empty() && !Join(local_.value(node_.results[0]), items, of_result, made.spec.results[0],
                                     made.blocks[node_.operands.size()]))
       return std::nullopt;
+    // Indices may be cut and have the same bits everywhere, as constants do: then no instances of them were joined.
+    if (!IsApplication(*node_.row, made.spec)) return std::nullopt;
     const AxisSet left = axes.Minus(joined).Minus(of_result);
     if (left.empty()) return made;
     const StackDims dims = DimsOf(local_, node_, values_, left, group, op);
@@ -163,7 +178,9 @@ bool IsSharedOut(const Graph& local, const Node& node, const Node& scatter, Axis
   if (!node.row->reads_block || axes != group || items.axes() != axes || axes != items.varying())
     return false;
   const std::optional<Block> joined = JoinedBlock(shared_out, items);
-  return joined.has_value() && (*joined)[0].start == 0 && sum.type.shape[0] == (*joined)[0].size;
+  // Without padding behind the last rows: the sum has as many elements as its instances in memory.
+  return joined.has_value() && (*joined)[0].start == 0 && sum.type.shape[0] == (*joined)[0].size &&
+         sum.type.shape[0] == items.count() * shared_out.type.shape[0];
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ namespace meshwork {
 ComputeStep MakeComputeStep(const Graph& local, int n, const std::vector<ValueBuffers>& values,
                             bool coalesce);
 
-// The same for node `n` if it computes the result of the all_reduce `reduce` that follows it, or of a lookup the reduce_scatter;
-// nullopt unless its row can do so and the collective is the only reader of its result.
+// The same for node `n` if it computes the result of the collective `reduce` that follows it: an all_reduce, or, of a lookup, a
+// reduce_scatter. nullopt unless the row can do so and the collective is the only reader of its result.
 std::optional<ComputeStep> MakeReducingStep(const Graph& local, int n, int reduce,
                                             const std::vector<ValueBuffers>& values);
 

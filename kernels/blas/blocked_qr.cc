@@ -194,7 +194,7 @@ class QrMember {
         RunOnThisCpu([&] { ReflectBlock(b, c); });
         if (c == width_) Store(b);
       });
-      if (c < width_) Choose(c);
+      if (c < width_) crew_->Try([&] { Choose(c); });
     }
   }
 
@@ -241,8 +241,8 @@ class QrMember {
     last_ = {};
     tau_[c] = 0;
     beta_[c] = tops[c];
-    // It is (beta, 0, …) already, or as good as that: beside the column, whose largest element was about 1, what lies below
-    // is nothing, and its squares would not be exact any more. So it becomes of columns that depend on others.
+    // The column is (beta, 0, …) already, or as good as that: its largest element was about 1, and what is left below the
+    // diagonal is so small that its squares are not exact any more. Columns that depend on others become like this.
     constexpr double kNothing = std::is_same_v<T, float> ? 0x1p-94 : 0x1p-766;
     if (below < kNothing) return;
     const double beta = -std::copysign(std::sqrt(alpha * alpha + below), alpha);

@@ -79,4 +79,35 @@ class Crew {
   std::exception_ptr error_;
 };
 
+// A loop over units, each of which a team runs together. If a unit fails in one member only, the other members go on to the
+// next unit, and wait for that member there. So it goes on, too, and throws the first error behind the loop.
+//
+//   TeamUnits units(args.team);
+//   for (…) units.Run([&] { … });
+//   units.Finish();
+//
+// A caller that is alone throws at once.
+class TeamUnits {
+ public:
+  // `team` is null for a caller that is alone.
+  explicit TeamUnits(const Team* team) : is_alone_(team == nullptr) {}
+
+  template <typename F>
+  void Run(F&& f) {
+    if (is_alone_) return f();
+    try {
+      f();
+    } catch (...) {
+      if (error_ == nullptr) error_ = std::current_exception();
+    }
+  }
+  void Finish() {
+    if (error_ != nullptr) std::rethrow_exception(error_);
+  }
+
+ private:
+  const bool is_alone_;
+  std::exception_ptr error_;
+};
+
 }  // namespace meshwork

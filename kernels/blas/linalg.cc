@@ -31,7 +31,9 @@ Kernel MatrixKernel(const KernelSpec& spec, Run run) {
   const int64_t matrices = MatricesOf(spec.results[0].local);
   return {.run =
               [run](const KernelArgs& args) {
-                for (int64_t i = args.begin; i < args.end; ++i) run(args, i);
+                TeamUnits units(args.team);
+                for (int64_t i = args.begin; i < args.end; ++i) units.Run([&] { run(args, i); });
+                units.Finish();
               },
           .units = matrices,
           .by_rows = true,

@@ -4,7 +4,7 @@
 //                                           transposed before: [3*3*64, 128] -> [128, 3*3*64]
 //   conv_filter_grad                        the library's result is [o,h,w,c], and is transposed behind
 //
-// A filter of one position with stride 1 and no padding is a product of matrices (cuda_product.h), and none of these.
+// A convolution whose filter has one position, with stride 1 and no padding, is a product of matrices: cuda_product.h makes that.
 //
 // Nothing here needs CUDA. Plain data; pure functions, thread-safe.
 #pragma once
@@ -40,8 +40,8 @@ struct CudaConvolution {
   bool operator==(const CudaConvolution&) const = default;
 };
 
-// nullopt if no library makes it: it is none of these rows; empty; its padding is negative, or depends on where the device's
-// block lies; a tensor has more than 2^31-1 elements.
+// nullopt where the row's own kernel is needed, or the row is another one. Its own kernel makes convolutions with an empty tensor,
+// with a tensor of more than 2^31-1 elements, with negative padding, and with padding that depends on where the device's block lies.
 std::optional<CudaConvolution> MakeCudaConvolution(const OpRow& row, const KernelSpec& spec);
 
 // The spec of the row `transpose` that brings the filter from [filter.., c / groups, o] to [o, filter.., c / groups], or back.

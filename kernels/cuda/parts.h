@@ -52,10 +52,10 @@ int64_t ElementsPerPartBlock(int64_t elements);
 // Whether an update of this row changes nothing where the gradient is 0.
 bool IsLazyUpdate(const OpRow& row, const Attrs& attrs);
 
-// A lazy update whose gradient is the result of the scatter_add along dim 0, both in one: no gradient is stored, and only rows
-// that an index names are read and written. A part has the operands of the update, with the scatter's updates in the place of
-// the gradient, then the indices, then the results. Results may lie over the operands that they replace. Computes what the two
-// kernels compute, bit by bit. REQUIRES: IsLazyUpdate; one dtype.
+// One kernel for two steps: a scatter_add along dim 0, and the lazy update whose gradient it makes. The gradient is not stored.
+// Where results lie over the operands that they replace, only rows that an index names are read and written; where they lie
+// elsewhere, the other rows are copied. The pointers of a part: the operands of the update, but the scatter's updates in place
+// of the gradient; the indices; the results. Computes what the two kernels compute, bit by bit. REQUIRES: IsLazyUpdate; one dtype.
 CudaKernel MakeCudaRowUpdates(const OpRow& row, const KernelSpec& spec, const KernelSpec& scatter);
 // per_block for a launch whose parts have so many rows of `inner` elements in all.
 int64_t ElementsPerRowUpdatesBlock(int64_t rows, int64_t inner);

@@ -8,6 +8,7 @@
 #include "absl/container/inlined_vector.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/kernels/blas/crew.h"
 
 namespace meshwork {
 namespace {
@@ -30,6 +31,7 @@ class OneByOne {
   void operator()(const KernelArgs& args) const {
     absl::InlinedVector<const void*, 8> in(args.in.size());
     absl::InlinedVector<void*, 4> out(args.out.size());
+    TeamUnits instances(args.team);
     for (int64_t begin = args.begin; begin < args.end;) {
       const int64_t i = begin / one_.units, first = i * one_.units;
       const OneInstance& instance = instances_[i];
@@ -39,15 +41,18 @@ class OneByOne {
         out[k] = static_cast<std::byte*>(args.out[k]) + instance.offsets[num_in_ + k];
       const std::span<const Block> blocks = instance.blocks;
       const int64_t end = std::min(args.end, first + one_.units);
-      one_.run({.in = in,
-                .out = out,
-                .in_blocks = blocks.empty() ? args.in_blocks : blocks.first(num_in_),
-                .out_blocks = blocks.empty() ? args.out_blocks : blocks.subspan(num_in_),
-                .begin = begin - first,
-                .end = end - first,
-                .team = args.team});
+      instances.Run([&] {
+        one_.run({.in = in,
+                  .out = out,
+                  .in_blocks = blocks.empty() ? args.in_blocks : blocks.first(num_in_),
+                  .out_blocks = blocks.empty() ? args.out_blocks : blocks.subspan(num_in_),
+                  .begin = begin - first,
+                  .end = end - first,
+                  .team = args.team});
+      });
       begin = end;
     }
+    instances.Finish();
   }
 
  private:

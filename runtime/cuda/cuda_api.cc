@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -141,12 +142,13 @@ absl::Status LoadCublas(const LibraryLoader& loader, CudaApi& api) {
       CudaVersionToString(api.driver_version), found));
 }
 
+// libcudnn.so.9 passes calls on to this library, and aborts the process where it is missing.
 absl::Status LoadCudnn(const LibraryLoader& loader, CudaApi& api) {
   if (IsOff("MESHWORK_CUDNN"))
     return absl::FailedPreconditionError(
         "CUDA: the environment says MESHWORK_CUDNN=off, so convolutions are made by kernels of meshwork.");
   std::string found;  // those that cannot be used
-  for (const std::string& file : FilesOfName("libcudnn.so.9")) {
+  for (const std::string& file : FilesOfName("libcudnn_graph.so.9")) {
     void* const library = loader.open(file);
     if (library == nullptr) continue;
     const std::string missing = FillCudnn(loader, library, api);
@@ -161,7 +163,7 @@ absl::Status LoadCudnn(const LibraryLoader& loader, CudaApi& api) {
     }
   }
   return absl::FailedPreconditionError(fmt::format(
-      "CUDA: there is no libcudnn.so.9{}; install NVIDIA's cuDNN 9, and have LD_LIBRARY_PATH name its folder. Without it "
+      "CUDA: there is no libcudnn_graph.so.9{}; install NVIDIA's cuDNN 9, and have LD_LIBRARY_PATH name its folder. Without it "
       "convolutions are slower.",
       found));
 }
@@ -284,8 +286,10 @@ void SetUpCompiling(CudaApi& api) {
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   });
   const std::vector<int> cores = UsableCores();
-  api.compile_threads =
-      cores.empty() ? static_cast<int>(std::thread::hardware_concurrency()) : static_cast<int>(cores.size());
+  // Each takes some hundred megabytes.
+  constexpr size_t kMostThreads = 32;
+  const size_t usable = cores.empty() ? std::thread::hardware_concurrency() : cores.size();
+  api.compile_threads = static_cast<int>(std::clamp<size_t>(usable, 1, kMostThreads));
   api.report = [](std::string_view line) { fmt::print(stderr, "{}\n", line); };
 }
 

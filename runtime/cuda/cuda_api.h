@@ -140,8 +140,8 @@ struct CudaApi {
   int nccl_version = 0;        // 22809 is 2.28.9; 0: there is none
   absl::Status nccl_status;    // why there is no NCCL
   std::string code_folder;     // where compiled code is kept (runtime/cuda/code_cache.h); "": nowhere
-  // How kernels are compiled (runtime/cuda/compile_kernels.h): by so many threads; if it takes longer than `report_after`,
-  // `report` is given a line that says so, without a newline; the same of a library that is missing. Null: nobody is told.
+  // Kernels are compiled by so many threads (runtime/cuda/compile_kernels.h). `report` is given a line, without a newline, if that
+  // takes longer than `report_after`, and if a library is missing. Null: nobody is told.
   int compile_threads = 1;
   std::chrono::milliseconds report_after = std::chrono::milliseconds(2000);
   std::function<void(std::string_view line)> report = nullptr;

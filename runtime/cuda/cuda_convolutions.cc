@@ -11,16 +11,11 @@
 namespace meshwork {
 namespace {
 
-// Configurations of engines that are tried: the heuristic's first ones are the fastest.
-constexpr int64_t kMostConfigs = 16;
 constexpr int64_t kMostConvolutionBytes = int64_t{1} << 30;
 constexpr std::array<int64_t, 3> kUniqueIds = {1, 2, 3};  // of x, w and y
 
-// Whether cuDNN says that the convolution, or the GPU, is none of its.
-bool DeclinesConvolution(CudnnStatus status) {
-  const int kind = static_cast<int>(status) / 1000 * 1000;
-  return kind == static_cast<int>(CudnnStatus::kNotSupported) ||
-         kind == static_cast<int>(CudnnStatus::kBadParam);
+bool LacksMemory(CudnnStatus status) {
+  return status == CudnnStatus::kHostAllocationFailed || status == CudnnStatus::kDeviceAllocationFailed;
 }
 
 // A descriptor of cuDNN, which is destroyed at the end. After an error its functions do nothing, and status() is that error.
@@ -63,6 +58,14 @@ class BackendDescriptor {
     if (status_ == CudnnStatus::kSuccess)
       status_ = api_->cudnnBackendGetAttribute(handle_, attribute, type, most, &count, values);
     return status_ == CudnnStatus::kSuccess ? std::min(count, most) : 0;
+  }
+
+  // How many elements the attribute has.
+  int64_t Count(CudnnAttribute attribute, CudnnType type) {
+    int64_t count = 0;
+    if (status_ == CudnnStatus::kSuccess)
+      status_ = api_->cudnnBackendGetAttribute(handle_, attribute, type, 0, &count, nullptr);
+    return status_ == CudnnStatus::kSuccess ? count : 0;
   }
 
   CudnnDescriptor handle() const { return handle_; }
@@ -223,13 +226,11 @@ CudaConvolutions::~CudaConvolutions() {
 absl::Status CudaConvolutions::ToStatus(CudnnStatus status, const CudaConvolution& convolution,
                                         std::string_view what) const {
   if (status == CudnnStatus::kSuccess) return absl::OkStatus();
-  const bool lacks_memory =
-      status == CudnnStatus::kHostAllocationFailed || status == CudnnStatus::kDeviceAllocationFailed;
   constexpr std::string_view kNames[] = {"a convolution", "the gradient of an image",
                                          "the gradient of a filter"};
   using Dim = CudaConvolution::Dim;
   return absl::Status(
-      lacks_memory ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal,
+      LacksMemory(status) ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal,
       fmt::format("{}: cuDNN {}: {} {}, {} [{},{},{}] with filters of [{}]: {}.", context_->where(),
                   CudnnVersionToString(context_->api().cudnn_version), what,
                   kNames[static_cast<size_t>(convolution.kind)], DTypeName(convolution.dtype),
@@ -271,12 +272,12 @@ class CudaConvolutions::Search {
         alignment_(alignment),
         precision_(precision) {}
 
-  // Null: cuDNN has no engine.
-  absl::StatusOr<UnlessForked<Plan>> Find() const {
+  // Null: cuDNN has no engine. Error: there is not enough memory. What fails in another way is passed over: the heuristic also
+  // lists engines that cannot be made ready.
+  absl::StatusOr<UnlessForked<Plan>> Find() {
     const DescribedConvolution described =
         DescribeConvolution(api_, convolutions_.handle_, convolution_, alignment_);
-    if (DeclinesConvolution(described.graph.status())) return nullptr;
-    MESHWORK_RETURN_IF_ERROR(Check(described.graph, "describing"));
+    MESHWORK_RETURN_IF_ERROR(Note(described.graph));
     for (const CudnnHeuristicMode mode : {CudnnHeuristicMode::kA, CudnnHeuristicMode::kFallback}) {
       MESHWORK_ASSIGN_OR_RETURN(std::vector<BackendDescriptor> configs, ConfigsOf(described.graph, mode));
       for (BackendDescriptor& config : configs) {
@@ -287,52 +288,62 @@ class CudaConvolutions::Search {
     return nullptr;
   }
 
+  // What cuDNN said last that was no success.
+  CudnnStatus failed() const { return failed_; }
+
  private:
-  absl::Status Check(const BackendDescriptor& descriptor,
-                     std::string_view what = "choosing an engine for") const {
-    return convolutions_.ToStatus(descriptor.status(), convolution_, what);
+  // Error: there was not enough memory.
+  absl::Status Note(const BackendDescriptor& descriptor) {
+    if (descriptor.status() != CudnnStatus::kSuccess) failed_ = descriptor.status();
+    return LacksMemory(descriptor.status())
+               ? convolutions_.ToStatus(descriptor.status(), convolution_, "choosing an engine for")
+               : absl::OkStatus();
   }
 
   // Configurations of engines, the fastest first.
   absl::StatusOr<std::vector<BackendDescriptor>> ConfigsOf(const BackendDescriptor& graph,
-                                                           CudnnHeuristicMode mode) const {
+                                                           CudnnHeuristicMode mode) {
+    constexpr CudnnAttribute kResults = CudnnAttribute::kHeuristicResults;
     BackendDescriptor heuristic(api_, CudnnDescriptorType::kEngineHeuristic);
     heuristic.Set(CudnnAttribute::kHeuristicOperationGraph, graph)
         .Set(CudnnAttribute::kHeuristicMode, CudnnType::kHeuristicMode, mode)
         .Finalize();
     std::vector<BackendDescriptor> configs;
     std::vector<CudnnDescriptor> handles;
-    for (int64_t i = 0; i < kMostConfigs; ++i) {
+    for (int64_t left = heuristic.Count(kResults, CudnnType::kDescriptor); left > 0; --left) {
       configs.emplace_back(api_, CudnnDescriptorType::kEngineConfig);
-      MESHWORK_RETURN_IF_ERROR(Check(configs.back()));
+      MESHWORK_RETURN_IF_ERROR(Note(configs.back()));
       handles.push_back(configs.back().handle());
     }
-    const int64_t found = heuristic.Get(CudnnAttribute::kHeuristicResults, CudnnType::kDescriptor,
-                                        kMostConfigs, handles.data());
-    if (!DeclinesConvolution(heuristic.status())) MESHWORK_RETURN_IF_ERROR(Check(heuristic));
+    const int64_t found = handles.empty() ? 0
+                                          : heuristic.Get(kResults, CudnnType::kDescriptor,
+                                                          std::ssize(handles), handles.data());
+    MESHWORK_RETURN_IF_ERROR(Note(heuristic));
     while (std::ssize(configs) > found) configs.pop_back();
     return configs;
   }
 
   // Null if the engine is not welcome, or does not take what the heuristic gives it.
-  absl::StatusOr<UnlessForked<Plan>> PlanOf(BackendDescriptor config) const {
+  absl::StatusOr<UnlessForked<Plan>> PlanOf(BackendDescriptor config) {
     BackendDescriptor engine(api_, CudnnDescriptorType::kEngine);
     CudnnDescriptor handle = engine.handle();
     config.Get(CudnnAttribute::kEngineConfigEngine, CudnnType::kDescriptor, 1, &handle);
-    MESHWORK_RETURN_IF_ERROR(Check(config));
     std::vector<CudnnNote> notes(kMostCudnnNotes);
     notes.resize(static_cast<size_t>(engine.Get(CudnnAttribute::kEngineNumericalNotes,
                                                 CudnnType::kNumericalNote, kMostCudnnNotes, notes.data())));
-    MESHWORK_RETURN_IF_ERROR(Check(engine));
-    if (!IsWelcome(notes, convolution_.dtype, precision_)) return nullptr;
+    MESHWORK_RETURN_IF_ERROR(Note(config));
+    MESHWORK_RETURN_IF_ERROR(Note(engine));
+    const bool is_known =
+        config.status() == CudnnStatus::kSuccess && engine.status() == CudnnStatus::kSuccess;
+    if (!is_known || !IsWelcome(notes, convolution_.dtype, precision_)) return nullptr;
     BackendDescriptor plan(api_, CudnnDescriptorType::kExecutionPlan);
     plan.Set(CudnnAttribute::kPlanHandle, CudnnType::kHandle, convolutions_.handle_)
         .Set(CudnnAttribute::kPlanEngineConfig, config)
         .Finalize();
     int64_t bytes = 0;
     plan.Get(CudnnAttribute::kPlanWorkspaceSize, CudnnType::kInt64, 1, &bytes);
-    if (DeclinesConvolution(plan.status()) || bytes > kMostConvolutionBytes) return nullptr;
-    MESHWORK_RETURN_IF_ERROR(Check(plan));
+    MESHWORK_RETURN_IF_ERROR(Note(plan));
+    if (plan.status() != CudnnStatus::kSuccess || bytes > kMostConvolutionBytes) return nullptr;
     return UnlessForked<Plan>(new Plan{std::move(config), std::move(plan), bytes});
   }
 
@@ -341,6 +352,7 @@ class CudaConvolutions::Search {
   const CudaConvolution& convolution_;
   const int64_t alignment_;
   const MatmulPrecision precision_;
+  CudnnStatus failed_ = CudnnStatus::kNotSupported;
 };
 
 absl::Status CudaConvolutions::Start(const CudaConvolution& convolution) {
@@ -358,7 +370,12 @@ absl::StatusOr<UnlessForked<CudaConvolutions::Plan>> CudaConvolutions::FindPlan(
     const CudaConvolution& convolution, int64_t alignment, MatmulPrecision precision) {
   const CudaContext::Scope scope(*context_);
   MESHWORK_RETURN_IF_ERROR(scope.status());
-  return Search(*this, convolution, alignment, precision).Find();
+  Search search(*this, convolution, alignment, precision);
+  absl::StatusOr<UnlessForked<Plan>> plan = search.Find();
+  if (plan.ok() && *plan == nullptr)
+    ReportMissing(context_->api(), "an engine of cuDNN",
+                  ToStatus(search.failed(), convolution, "no engine for"));
+  return plan;
 }
 
 void CudaConvolutions::CheckAlignment(size_t number, const Addresses& addresses) const {

@@ -7,6 +7,7 @@
 
 #include "meshwork/runtime/cuda/fusion_order.h"
 #include "meshwork/runtime/cuda/rematerialize.h"
+#include "meshwork/runtime/cuda/storage_map.h"
 #include "meshwork/runtime/cuda/touched.h"
 
 namespace meshwork {
@@ -67,7 +68,12 @@ StepPlan OrderForFusion(StepPlan plan) {
 }
 
 StepPlan PlanLaunches(StepPlan plan, bool fuse) {
-  return fuse ? Rematerialize(OrderForFusion(std::move(plan))) : std::move(plan);
+  if (!fuse) return plan;
+  plan = OrderForFusion(std::move(plan));
+  // What a value is made of may have to live longer. No step needs more memory for that.
+  StepPlan again = Rematerialize(plan);
+  const bool fits = MapStorages(again, fuse).arena_bytes <= MapStorages(plan, fuse).arena_bytes;
+  return fits ? again : plan;
 }
 
 std::vector<CudaGroup> FindCudaGroups(const StepPlan& plan) {

@@ -26,7 +26,8 @@ namespace meshwork {
 // steps of which one writes a storage that the other touches, the first stays the first.
 StepPlan OrderForFusion(StepPlan plan);
 
-// The plan that a step on a GPU launches: ordered for fusion, and with values made again (rematerialize.h). Without `fuse` as it is.
+// The plan that a step on a GPU launches: ordered for fusion, and with values made again (rematerialize.h) unless it needs more
+// memory then. Without `fuse` the plan as it is.
 StepPlan PlanLaunches(StepPlan plan, bool fuse);
 
 // The groups of two steps and more, in order; those of bodies are not among them. Keeps pointers into the plan.

@@ -124,7 +124,7 @@ class LevelMaker {
     if (!convolution.has_value()) return false;
     using Kind = CudaConvolution::Kind;
     const int64_t launches = LaunchesOf(compute);
-    // Of the image that is read, the filter, and the image that the op reads or makes.
+    // x, w and y of each launch; one of them is the result.
     std::vector<std::array<DeviceAddress, 3>> all(static_cast<size_t>(launches));
     int64_t alignment = kPackAlignment;
     for (int64_t i = 0; i < launches; ++i) {

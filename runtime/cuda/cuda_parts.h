@@ -41,7 +41,8 @@ class PartsFinder {
  public:
   explicit PartsFinder(const StepPlan& plan);
 
-  // The steps of one part, in order: a lookup, a cast or an update, or an update behind what alone it reads the result of.
+  // One part. It has one step, which is a lookup, a cast or an update; or two: an update, and before it the step that makes its
+  // gradient, which nothing else reads.
   struct Member {
     std::vector<size_t> steps;
     CudaParts alone;   // of one part

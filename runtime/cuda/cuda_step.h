@@ -128,9 +128,10 @@ class CudaStep : public PreparedStep {
   CudaLevel root_;
   std::vector<CudaSection> sections_;  // of the root
   CudaFunctions functions_;
+  std::shared_ptr<const CudaStream> stream_;
+  // Destroyed before their stream.
   std::unique_ptr<CudaProducts> products_;
   std::unique_ptr<CudaConvolutions> convolutions_;
-  std::shared_ptr<const CudaStream> stream_;
   CudaBuffer arena_, constants_, workspace_;
   // Host tensors; the last byte is for predicates. Nobody writes it before the stream is waited for: transfers may read it.
   PinnedBuffer pinned_;

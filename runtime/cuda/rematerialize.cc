@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -43,11 +44,14 @@ class Rematerializer {
 
   void Run() {
     std::vector<Step> steps;
+    size_t previous = 0;  // where the unit before begins in `steps`
     for (const Unit& unit : UnitsOf(plan_)) {
       std::vector<Step> members(plan_.steps.begin() + static_cast<ptrdiff_t>(unit.first),
                                 plan_.steps.begin() + static_cast<ptrdiff_t>(unit.end));
-      while (!unit.has_parts && MakeOneAgain(unit, members)) {
+      const std::span<const Step> before = std::span(steps).subspan(previous);
+      while (!unit.has_parts && MakeOneAgain(unit, before, members)) {
       }
+      previous = steps.size();
       for (Step& step : members) steps.push_back(std::move(step));
     }
     plan_.steps = std::move(steps);
@@ -106,8 +110,8 @@ class Rematerializer {
     return next == writers.end() || *next >= end;
   }
 
-  // Steps, the first one first, that make a value again before step `at`, from values that are still there and have fewer
-  // bytes than it; values of `free` are read anyway. Empty: none.
+  // The steps, in their order, that can make the value of step `maker` again before step `at`. What they read is still there then,
+  // and has fewer bytes than the value; regions of `free` do not count, as they are read anyway. Empty: there are no such steps.
   std::vector<size_t> ChainOf(size_t maker, size_t at, const std::set<ValueRegion>& free) const {
     const int64_t bytes = ResultOf(std::get<ComputeStep>(plan_.steps[maker])).bytes();
     std::set<size_t> chain = {maker};
@@ -122,7 +126,7 @@ class Rematerializer {
         }
       }
       int64_t read = 0;
-      std::optional<size_t> largest;  // of the makers of roots, that of the most bytes
+      std::optional<size_t> largest;  // the maker of the root that has the most bytes
       int64_t of_largest = 0;
       bool are_there = true;
       for (const auto& [region, step] : roots) {
@@ -140,8 +144,9 @@ class Rematerializer {
     }
   }
 
-  // Puts steps before the members of a unit that make one of the values again that it reads. Whether there was one.
-  bool MakeOneAgain(const Unit& unit, std::vector<Step>& members) {
+  // Finds a value that the unit reads and that can be made again, and puts the steps that make it before the unit's members.
+  // `before`: the unit before. Returns whether it has found one.
+  bool MakeOneAgain(const Unit& unit, std::span<const Step> before, std::vector<Step>& members) {
     std::set<ValueRegion> free, own;
     for (const Step& step : members) {
       const auto* const compute = std::get_if<ComputeStep>(&step);
@@ -161,7 +166,7 @@ class Rematerializer {
       if (chain.empty()) continue;
       const size_t storages = plan_.storages.size(), buffers = plan_.buffers.size();
       std::vector<Step> made = WithChain(chain, region, members);
-      if (IsOneKernel(made)) {
+      if (IsOneKernel(made) && !Joins(made.front(), before)) {
         members = std::move(made);
         return true;
       }
@@ -205,7 +210,15 @@ class Rematerializer {
     return true;
   }
 
-  // Elementwise steps whose temporary results no later step touches, from the last one on.
+  // Whether the kernel of the steps before would take the step, which is then no part of the kernel behind it.
+  bool Joins(const Step& step, std::span<const Step> before) const {
+    CudaGroupMaker group(plan_);
+    for (const Step& member : before)
+      if (!group.Add(member)) return false;
+    return group.size() > 0 && group.Add(step);
+  }
+
+  // Removes elementwise steps whose temporary results nobody reads, from the last step on.
   void RemoveUnread() {
     std::set<int> wanted;  // storages that later steps read
     std::vector<Step> kept;

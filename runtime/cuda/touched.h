@@ -26,7 +26,8 @@ class LaterReads {
  public:
   explicit LaterReads(const StepPlan& plan);
 
-  // Whether a step from `step` on may read what the storage has before it: some step does before another one writes all of it.
+  // Whether what the storage has before `step` may still be read: whether a step from `step` on reads the storage before another
+  // one writes all of it.
   bool IsRead(int storage, size_t step) const;
 
  private:

@@ -87,7 +87,9 @@ class CompileKernelsTest : public TempDirTest {
       EXPECT_EQ(times, 1) << name;
       compiled.insert(name);
     }
-    if (codes.ok()) EXPECT_EQ(codes->num_compiled, std::ssize(compiled));
+    if (codes.ok()) {
+      EXPECT_EQ(codes->num_compiled, std::ssize(compiled));
+    }
     return compiled;
   }
   // Loads them, and finds each kernel in the code that is said to be its own.

@@ -95,7 +95,7 @@ TEST(CudaLoadTest, WithoutCudnnThereIsATableAllTheSame) {
   const absl::StatusOr<CudaApi> api = LoadCudaApi(cuda.loader());
   ASSERT_TRUE(api.ok()) << api.status();
   EXPECT_EQ(api->cudnn_version, 0);
-  EXPECT_THAT(api->cudnn_status.message(), HasSubstr("there is no libcudnn.so.9"));
+  EXPECT_THAT(api->cudnn_status.message(), HasSubstr("there is no libcudnn_graph.so.9"));
 }
 
 // A driver older than NVRTC cannot run its code; an older NVRTC is taken.

@@ -22,7 +22,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-StepPlan PlanOf(std::string_view text) {
+StepPlan RematerializedPlanOf(std::string_view text) {
   return Rematerialize(OrderForFusion(CaughtPlanOf(ParseGraph(text).value())));
 }
 
@@ -58,7 +58,7 @@ TEST(RematerializeTest, ANormOfColumnsReadsWhatItIsGiven) {
   EXPECT_THAT(KernelsOf(OrderForFusion(CaughtPlanOf(ParseGraph(kNorm).value()))),
               ElementsAre("cast reduce_mean: 1024 2048 32", "sub square reduce_mean: 2048 32 2048 32",
                           "mul cast: 2048 32 1024"));
-  EXPECT_THAT(KernelsOf(PlanOf(kNorm)),
+  EXPECT_THAT(KernelsOf(RematerializedPlanOf(kNorm)),
               ElementsAre("cast reduce_mean: 1024 32", "cast sub square reduce_mean: 1024 32 32",
                           "cast sub mul cast: 1024 32 32 1024"));
 }
@@ -91,6 +91,21 @@ func f(var %x: bf16[64,8] {_,_}, %w: f32[8,8] {_,_}) {
     const StepPlan plan = OrderForFusion(CaughtPlanOf(ParseGraph(text).value()));
     EXPECT_EQ(KernelsOf(Rematerialize(plan)), KernelsOf(plan)) << text;
   }
+}
+
+// The kernel before reads x, too, and would take a cast of it: so the sum reads the cast that is there for the product.
+TEST(RematerializeTest, NoStepJoinsTheKernelBefore) {
+  const std::vector<std::string> kernels = KernelsOf(RematerializedPlanOf(R"(mesh []
+func f(%x: bf16[64,8] {_,_}, %w: f32[8,8] {_,_}) {
+  %c = cast %x dtype=f32
+  %p = matmul %c, %w
+  %e = exp %x
+  %m = reduce_max %e dims=[1] keep_dims=true
+  %y = sub %e, %m
+  %s = reduce_sum %c dims=[0]
+  return p=%p, y=%y, s=%s
+})"));
+  for (const std::string& kernel : kernels) EXPECT_EQ(kernel.find("sub cast"), std::string::npos) << kernel;
 }
 
 // In place, too: the second kernel casts x again although the sum lies where its cast lay.

@@ -7,6 +7,7 @@
 #include "cuda_backend/convolution_programs.h"
 #include "cuda_gpu/real_gpu.h"
 #include "meshwork/base/status.h"
+#include "meshwork/runtime/cuda/cuda_convolutions.h"
 #include "support/program_trial.h"
 
 namespace meshwork {
@@ -26,6 +27,34 @@ TEST_P(GpuConvolutionsTest, ComputeWhatTheCpuDoes) {
           << DTypeName(dtype) << (api == &without ? " without cuDNN" : "");
     }
   }
+}
+
+using CudnnTest = RealGpuTest;
+
+// cuDNN has an engine for each of these, in full f32, too: otherwise the slower kernels would hide that it was asked wrongly.
+TEST_F(CudnnTest, TakesConvolutions) {
+  if (!RealGpu().ok()) return;
+  if (const absl::Status& status = context()->api().cudnn_status; !status.ok())
+    GTEST_SKIP() << status.message();
+  using Kind = CudaConvolution::Kind;
+  CudaConvolutions convolutions(context());
+  const CudaConvolution::Dim dim{.in = 28, .out = 28, .filter = 3, .low = 1, .high = 1};
+  for (const Kind kind : {Kind::kForward, Kind::kInputGrad, Kind::kFilterGrad})
+    for (const DType dtype : {F32, BF16})
+      for (const MatmulPrecision precision : {MatmulPrecision::kFull, MatmulPrecision::kTf32})
+        for (const int64_t groups : {1, 64}) {
+          const auto taken = convolutions.Add({.kind = kind,
+                                               .dtype = dtype,
+                                               .batch = 8,
+                                               .in_channels = 64,
+                                               .out_channels = 64,
+                                               .groups = groups,
+                                               .dims = {dim, dim}},
+                                              16, precision);
+          ASSERT_TRUE(taken.ok()) << taken.status();
+          EXPECT_TRUE(taken->has_value())
+              << static_cast<int>(kind) << " " << DTypeName(dtype) << ", " << groups << " groups";
+        }
 }
 
 // Sizes of which cuDNN chooses its engines for long sums, and many channels.

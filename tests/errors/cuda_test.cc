@@ -298,20 +298,6 @@ TEST(CudaErrors, Products) {
   ExpectErrors("cuda_products", mistakes);
 }
 
-// What cuDNN says before a kernel is needed: of the gradient of an image, whose filter is turned by a kernel, when it is
-// described.
-TEST(CudaErrors, Convolutions) {
-  std::vector<Mistake> mistakes;
-  for (const char* function : {"cudnnBackendCreateDescriptor", "cudnnBackendSetAttribute",
-                               "cudnnBackendFinalize", "cudnnBackendGetAttribute"})
-    mistakes.emplace_back(function, [=] {
-      return OfLibrary(function,
-                       "mesh [x=2]\nfunc f(%y: f32[4,8,8,16] {x,_,_,_}, %w: f32[3,3,4,16] {_,_,_,_}) {\n"
-                       "  %x = conv_input_grad %y, %w shape=[4,8,8,4] low=[1,1] high=[1,1]\n  return %x\n}");
-    });
-  ExpectErrors("cuda_convolutions", mistakes);
-}
-
 // What a backend says before it needs a kernel.
 TEST(CudaErrors, Backend) {
   // Of a program with values of 8 MB.

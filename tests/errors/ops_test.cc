@@ -9,6 +9,7 @@
 #include "errors/in.h"
 #include "gtest/gtest.h"
 #include "meshwork/ir/gradients.h"
+#include "meshwork/ops/update_rows.h"
 
 namespace meshwork {
 namespace {
@@ -354,6 +355,25 @@ TEST(OpErrors, AdamUpdates) {
           GRAPH_MISTAKE(Adam(g, {F32, {4}}, {F32, {4}}, {F32, {4}}, {F32, {4}}, {I64, {}}, 0.1, 0.9, -1)),
           GRAPH_MISTAKE(Adam(g, {F32, {4}}, {F32, {4}}, {F32, {4}}, {F32, {4}}, {I64, {}}, In(g, F64, {1}))),
       });
+}
+
+// Adagrad on a weight, its gradient and accumulator of these types.
+void Adagrad(Graph& g, const Type& weight, const Type& gradient, const Type& accumulator,
+             const Operand& rate = 0.1, double epsilon = 1e-10, CallSite loc = CallSite::Current()) {
+  auto in = [&](const Type& type) { return In(g, type.dtype, type.shape); };
+  AdagradUpdate(in(weight), in(gradient), in(accumulator), rate, epsilon, loc);
+}
+
+TEST(OpErrors, AdagradUpdates) {
+  ExpectErrors("ops_adagrad",
+               {
+                   GRAPH_MISTAKE(Adagrad(g, {I32, {4}}, {F32, {4}}, {F32, {4}})),
+                   GRAPH_MISTAKE(Adagrad(g, {F32, {4}}, {F32, {5}}, {F32, {4}})),
+                   GRAPH_MISTAKE(Adagrad(g, {F32, {4}}, {F32, {4}}, {F64, {4}})),
+                   GRAPH_MISTAKE(Adagrad(g, {F32, {4}}, {F32, {4}}, {F32, {4}}, NAN)),
+                   GRAPH_MISTAKE(Adagrad(g, {F32, {4}}, {F32, {4}}, {F32, {4}}, 0.1, -1)),
+                   GRAPH_MISTAKE(Adagrad(g, {F32, {4}}, {F32, {4}}, {F32, {4}}, In(g, F64, {1}))),
+               });
 }
 
 TEST(OpErrors, Composites) {

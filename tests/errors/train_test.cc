@@ -288,6 +288,7 @@ TEST(TrainErrors, Optimizers) {
         GRAPH_MISTAKE(Lamb({.learning_rate = INFINITY}).Minimize(Parabola(g))),
         GRAPH_MISTAKE(Lamb({.beta2 = 1}).Minimize(Parabola(g))),
         GRAPH_MISTAKE(Lamb({.weight_decay = -1}).Minimize(Parabola(g))),
+        GRAPH_MISTAKE(Lamb({.lazy = true}).Minimize(Parabola(g))),
         GRAPH_MISTAKE(Sgd({}).Minimize(without(g))), GRAPH_MISTAKE(Adam({}).Minimize(without(g))),
         GRAPH_MISTAKE(Sgd({}).Minimize(g.Var("w", Zeros({3}), {UNSHARDED}))),
         GRAPH_MISTAKE(Value loss = Parabola(g); Sgd({}).Minimize(loss); Sgd({}).Minimize(loss)),

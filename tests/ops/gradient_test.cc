@@ -191,6 +191,34 @@ std::map<std::string, Function> Functions() {
         },
         0.1,
         1}},
+      // The gradients 0, 0, 0.5 and the accumulators 0, 0.25, 0.25.
+      {"adagrad_update where the gradient and the accumulator are 0",
+       {{{3}, {3}, {3}},
+        [](const Xs& x) {
+          Graph& g = *x[0].graph();
+          const Value gradient = x[1] + Constant(g, {0, 0, 0.5}, {F64, {3}});
+          const Value accumulator = x[2] + Constant(g, {0, 0.25, 0.25}, {F64, {3}});
+          const AdagradResult r = AdagradUpdate(x[0], gradient, accumulator, 0.1, 0.5);
+          return Concat({r.weight, r.accumulator}, 0);
+        },
+        0,
+        0}},
+      // As above. A lazy update jumps where the gradient is 0, so there are no differences by the gradient.
+      {"adam_update, lazy, where the gradient and the second moment are 0",
+       {{{3}, {3}, {3}},
+        [](const Xs& x) {
+          Graph& g = *x[0].graph();
+          const AdamOperands operands = {.weight = x[0] + 1.0,
+                                         .gradient = Constant(g, {0, 0, 0.5}, {F64, {3}}),
+                                         .first_moment = x[1] + 1.0,
+                                         .second_moment = x[2] + Constant(g, {0, 0.25, 0.25}, {F64, {3}}),
+                                         .step = Constant(g, 3, {I64, {}}),
+                                         .learning_rate = 0.1};
+          const AdamResult r = LazyAdamUpdate(operands, {0.9, 0.99, 1e-3, 0.5});
+          return Concat({r.weight, r.first_moment, r.second_moment}, 0);
+        },
+        0,
+        0}},
       {"bitcast", {{{3}}, [](const Xs& x) { return Bitcast(x[0], F64) * x[0]; }}},
       {"matmul", {{{3, 4}, {4, 5}}, [](const Xs& x) { return MatMul(x[0], x[1]); }}},
       {"matmul, a transposed", {{{4, 3}, {4, 5}}, [](const Xs& x) { return MatMul(x[0], x[1], true); }}},

@@ -5,6 +5,7 @@
 #include <barrier>
 #include <cmath>
 #include <limits>
+#include <new>
 #include <random>
 #include <string_view>
 #include <thread>
@@ -24,10 +25,14 @@ namespace {
 
 class ThreadsTeam : public Team {
  public:
-  ThreadsTeam(int size, int member, std::barrier<>& barrier, void** first)
-      : size_(size), member_(member), barrier_(barrier), first_(first) {}
+  // `lacks_memory`: member() throws when it is first called. A qr calls it where a member makes room for its first matrix.
+  ThreadsTeam(int size, int member, std::barrier<>& barrier, void** first, bool lacks_memory)
+      : size_(size), member_(member), barrier_(barrier), first_(first), lacks_memory_(lacks_memory) {}
   int size() const override { return size_; }
-  int member() const override { return member_; }
+  int member() const override {
+    if (std::exchange(lacks_memory_, false)) throw std::bad_alloc();
+    return member_;
+  }
   void Meet() override { barrier_.arrive_and_wait(); }
   void* FromFirst(void* pointer) override {
     if (member_ == 0) *first_ = pointer;
@@ -41,6 +46,7 @@ class ThreadsTeam : public Team {
   const int size_, member_;
   std::barrier<>& barrier_;
   void** const first_;
+  mutable bool lacks_memory_;
 };
 
 template <typename T>
@@ -58,10 +64,11 @@ struct Matrices {
   Type type() const { return {kDType<T>, {count, rows, columns}}; }
 };
 
-// `team`: how many threads run the kernel; 0: the caller alone, each unit by a call of its own.
+// `team`: how many threads run the kernel; 0: the caller alone, each unit by a call of its own. `lacks_memory`: the member that
+// has none for the first unit; -1: none. Returns the members that threw.
 template <typename T>
-void RunRow(std::string_view op, const Attrs& attrs, const std::vector<const Matrices<T>*>& in,
-            const std::vector<Matrices<T>*>& out, int team) {
+std::vector<int> RunRow(std::string_view op, const Attrs& attrs, const std::vector<const Matrices<T>*>& in,
+                        const std::vector<Matrices<T>*>& out, int team, int lacks_memory = -1) {
   KernelSpec spec{.attrs = attrs};
   std::vector<const void*> in_data;
   std::vector<void*> out_data;
@@ -78,20 +85,30 @@ void RunRow(std::string_view op, const Attrs& attrs, const std::vector<const Mat
     const SingleThreadedLibraries one;
     for (int64_t u = 0; u < kernel.units; ++u)
       kernel.run({.in = in_data, .out = out_data, .begin = u, .end = u + 1});
-    return;
+    return {};
   }
   EXPECT_TRUE(kernel.by_team);
   std::barrier<> barrier(team);
   void* first = nullptr;
   std::vector<std::thread> threads;
+  std::vector<char> threw(static_cast<size_t>(team), 0);
   for (int member = 0; member < team; ++member) {
     threads.emplace_back([&, member] {
       const SingleThreadedLibraries one;
-      ThreadsTeam mine(team, member, barrier, &first);
-      kernel.run({.in = in_data, .out = out_data, .begin = 0, .end = kernel.units, .team = &mine});
+      ThreadsTeam mine(team, member, barrier, &first, member == lacks_memory);
+      try {
+        kernel.run({.in = in_data, .out = out_data, .begin = 0, .end = kernel.units, .team = &mine});
+      } catch (const std::bad_alloc&) {
+        threw[static_cast<size_t>(member)] = 1;
+      }
+      barrier.arrive_and_wait();  // as the workers of a pool do behind each kernel
     });
   }
   for (std::thread& thread : threads) thread.join();
+  std::vector<int> members;
+  for (int member = 0; member < team; ++member)
+    if (threw[static_cast<size_t>(member)] != 0) members.push_back(member);
+  return members;
 }
 
 template <typename T>
@@ -232,6 +249,20 @@ TEST(LinalgKernelsTest, TeamsOfAnySizeGiveTheSameBits) {
       EXPECT_EQ(together.q.values, alone.q.values) << team;
       EXPECT_EQ(together.r.values, alone.r.values) << team;
     }
+  }
+}
+
+// The member that fails leaves no other one waiting, and takes part in the matrices behind.
+TEST(LinalgKernelsTest, AMemberOfATeamThatLacksMemoryForOneMatrixGoesOnToTheNext) {
+  const Matrices<float> x = DrawMatrices<float>(3, 700, 200);
+  const Decomposed<float> alone = QrOf(x);
+  for (const int fails : {0, 1, 2}) {
+    SCOPED_TRACE(fails);
+    Decomposed<float> together{{3, 700, 200}, {3, 200, 200}};
+    EXPECT_EQ(RunRow<float>("qr", {}, {&x}, {&together.q, &together.r}, /*team=*/3, fails),
+              std::vector<int>{fails});
+    EXPECT_TRUE(std::equal(together.q.of(1), together.q.of(3), alone.q.of(1)));
+    EXPECT_TRUE(std::equal(together.r.of(1), together.r.of(3), alone.r.of(1)));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "meshwork/runtime/cpu/cpu_backend.h"
 
 #include <map>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr std::string_view kCount = R"(mesh [x=2]
 func count(%a: f32[2] of f32[3] {x}, var %n: f32[2] of f32[3] {x}) {
@@ -67,6 +69,57 @@ TEST(CpuBackendTest, BackendsOfOnePoolShareVariables) {
   for (int i = 0; i < 3; ++i)
     for (Executor* executor : {a.get(), b.get()}) ASSERT_TRUE(executor->Run(feeds, &outputs).ok());
   EXPECT_THAT(outputs.at("m").values<float>(), Each(6));
+}
+
+// negates its operand, by all workers: the last one has no memory for a block whose first number is 13, and finds that out when
+// the others wait for it already.
+void RegisterTeamNeg() {
+  static const bool is_registered = [] {
+    OpRow row = GetOp("neg");
+    row.name = "team_neg";
+    row.stack = nullptr;
+    row.is_light = false;
+    row.in_place = {};
+    row.cpu = [](const KernelSpec& spec) -> Kernel {
+      return {.run =
+                  [n = spec.results[0].local.num_elements()](const KernelArgs& args) {
+                    Team& team = *args.team;
+                    const bool is_last = team.member() == team.size() - 1;
+                    for (int64_t i = team.member(); i < n; i += team.size())
+                      args.Out<float>(0)[i] = -args.In<float>(0)[i];
+                    team.Meet();
+                    if (is_last && args.In<float>(0)[0] == 13) throw std::bad_alloc();
+                  },
+              .by_team = true};
+    };
+    return RegisterOp(row).ok();
+  }();
+  ASSERT_TRUE(is_registered);
+}
+
+// A worker that fails in the first block takes part in the others, where the other workers wait for it.
+TEST(CpuBackendTest, AWorkerOfATeamThatFailsLeavesNobodyWaiting) {
+  RegisterTeamNeg();
+  const Program program = ParseProgram(R"(mesh [x=3]
+func f(%a: f32[2] of f32[6] {x}) {
+  %n = team_neg %a : f32[2] of f32[6] {x}
+  return n=%n
+})");
+  for (const int workers : {1, 2, 3}) {
+    CpuBackend backend(workers);
+    std::map<std::string, DTensor> state;
+    auto executor = Executor::Create(program, backend, {}, &state).value();
+    Tensors outputs;
+    for (int step = 0; step < 3; ++step) {
+      const absl::Status failed =
+          executor->Run({{"a", Tensor::From<float>({6}, {13, 2, 3, 4, 5, 6})}}, &outputs);
+      EXPECT_EQ(failed.code(), absl::StatusCode::kResourceExhausted);
+      EXPECT_THAT(MessageOf(failed), HasSubstr("there is not enough memory"));
+      ASSERT_EQ(MessageOf(executor->Run({{"a", Tensor::From<float>({6}, {1, 2, 3, 4, 5, 6})}}, &outputs)),
+                "");
+      EXPECT_THAT(outputs.at("n").values<float>(), ElementsAre(-1, -2, -3, -4, -5, -6));
+    }
+  }
 }
 
 TEST(CpuBackendTest, VariablesOutliveIt) {

@@ -37,13 +37,27 @@ func step(%i: i32[2] of i32[8] {batch}, var %t: f32[3,2] of f32[12,2] {batch,_})
   return s=%s
 })";
 
+// The same where 4 devices do not divide the examples, nor the rows of the table.
+constexpr std::string_view kCutUnevenly = R"(mesh [batch=4]
+func step(%i: i32[2] of i32[5] {batch}, var %t: f32[3,2] of f32[9,2] {batch,_}) {
+  %I = all_gather %i dim=0 axes=(batch) : i32[5] of i32[5] {_}
+  %g = gather %t, %I dim=0 : f32[5,2] of f32[5,2] {_,_ | sum:batch}
+  %s = reduce_scatter %g dim=0 axes=(batch) op=sum : f32[2,2] of f32[5,2] {batch,_}
+  %m = mask_padding %s dims=[0] op=sum : f32[2,2] of f32[5,2] {batch,_}
+  %d = scatter_add %m, %i shape=[9,2] dim=0 : f32[9,2] of f32[9,2] {_,_ | sum:batch}
+  %D = reduce_scatter %d dim=0 axes=(batch) op=sum : f32[3,2] of f32[9,2] {batch,_}
+  %n = add %t, %D : f32[3,2] of f32[9,2] {batch,_}
+  update %t = %n
+  return s=%s
+})";
+
 struct LookupCase {
   std::string_view program;
   int64_t indices, rows;
 };
 
 TEST(LookupsTest, GiveWhatOneDeviceGives) {
-  for (const LookupCase& of : {LookupCase{kCutTable, 11, 10}, {kCutAlike, 8, 12}}) {
+  for (const LookupCase& of : {LookupCase{kCutTable, 11, 10}, {kCutAlike, 8, 12}, {kCutUnevenly, 5, 9}}) {
     std::vector<int32_t> indices;
     std::vector<float> table, expected, looked_up;
     for (int64_t i = 0; i < of.indices; ++i) indices.push_back(static_cast<int32_t>(i * i % of.rows));

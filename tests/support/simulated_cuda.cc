@@ -148,7 +148,7 @@ SimulatedCuda::SimulatedCuda(const SimulatedCudaOptions& options)
   if (options.has_cublas) api.cublas_version = 130001;
   else api.cublas_status = absl::FailedPreconditionError("CUDA: there is no libcublasLt.so.");
   if (options.has_cudnn) api.cudnn_version = 91900;
-  else api.cudnn_status = absl::FailedPreconditionError("CUDA: there is no libcudnn.so.9.");
+  else api.cudnn_status = absl::FailedPreconditionError("CUDA: there is no libcudnn_graph.so.9.");
   if (options.nccl_version >= kOldestNccl) api.nccl_version = options.nccl_version;
   else api.nccl_status = absl::FailedPreconditionError("CUDA: there is no libnccl.so.2.");
 }
@@ -163,7 +163,7 @@ LibraryLoader SimulatedCuda::loader() const {
   return {.open = [this](const std::string& file) -> void* {
             const bool is_there = file == "libcuda.so.1" || file == "libnvrtc.so.13" ||
                                   (file == "libcublasLt.so.13" && world_->options.has_cublas) ||
-                                  (file == "libcudnn.so.9" && world_->options.has_cudnn) ||
+                                  (file == "libcudnn_graph.so.9" && world_->options.has_cudnn) ||
                                   (file == "libnccl.so.2" && world_->options.nccl_version > 0);
             return is_there ? world_.get() : nullptr;
           },

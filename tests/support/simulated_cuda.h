@@ -73,7 +73,7 @@ class SimulatedCuda {
 
   const CudaApi& api() const;
   // Opens the same functions as if they were libraries, libcuda.so.1, libnvrtc.so.13, libcublasLt.so.13 and
-  // libcudnn.so.9.
+  // libcudnn_graph.so.9.
   LibraryLoader loader() const;
 
   // The nth call of `function` from now on ("cuMemAllocAsync"), or of any function, returns `result` and does nothing;

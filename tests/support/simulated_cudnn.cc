@@ -20,17 +20,20 @@ struct Engine {
   std::vector<CudnnNote> notes;
 };
 const std::vector<Engine>& Engines() {
-  static const auto* const engines =
-      new std::vector<Engine>{{{CudnnNote::kTensorCore, CudnnNote::kNondeterministic}},
-                              {{CudnnNote::kTensorCore, CudnnNote::kReducedPrecisionReduction}},
-                              {{CudnnNote::kWinograd, CudnnNote::kWinograd4x4}},
-                              {{CudnnNote::kTensorCore, CudnnNote::kDownConvertsInputs}},
-                              {{CudnnNote::kFft}},
-                              {{CudnnNote::kTensorCore}},
-                              {{}}};
+  static const auto* const engines = [] {
+    // More than a caller may want to look at.
+    auto* const made = new std::vector<Engine>(20, {{CudnnNote::kTensorCore, CudnnNote::kNondeterministic}});
+    made->push_back({{CudnnNote::kTensorCore, CudnnNote::kReducedPrecisionReduction}});
+    made->push_back({{CudnnNote::kWinograd, CudnnNote::kWinograd4x4}});
+    made->push_back({{CudnnNote::kTensorCore, CudnnNote::kDownConvertsInputs}});
+    made->push_back({{CudnnNote::kFft}});
+    made->push_back({{CudnnNote::kTensorCore}});
+    made->push_back({});
+    return made;
+  }();
   return *engines;
 }
-constexpr int kTensorCores = 5, kPlain = 6;
+constexpr int kTensorCores = 24, kPlain = 25;
 constexpr int64_t kWorkspaceBytes = 1000;
 
 size_t SizeOf(CudnnType type) {
@@ -302,11 +305,14 @@ CudnnStatus SimulatedWorld::cudnnBackendGetAttribute(CudnnDescriptor handle, Cud
   switch (attribute) {
     case CudnnAttribute::kHeuristicResults: {
       *count = 0;
-      if (options.declined_convolutions > 0 && ++num_cudnn_heuristics_ % options.declined_convolutions == 0)
+      if (most > 0 && options.declined_convolutions > 0 &&
+          ++num_cudnn_heuristics_ % options.declined_convolutions == 0)
         return CudnnStatus::kSuccess;
       const bool is_fallback = ValueOf(*descriptor, CudnnAttribute::kHeuristicMode, CudnnHeuristicMode::kA) ==
                                CudnnHeuristicMode::kFallback;
       if (is_fallback) return CudnnStatus::kNotSupported;
+      // Who asks for none is told how many there are.
+      if (most == 0) *count = std::ssize(Engines());
       for (size_t e = 0; e < Engines().size() && *count < most; ++e, ++*count)
         if (!fill(e, static_cast<int>(e))) return CudnnStatus::kBadParam;
       return CudnnStatus::kSuccess;
