@@ -1,6 +1,10 @@
 #include "meshwork/runtime/cuda/code_backend.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <charconv>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -20,12 +24,15 @@
 namespace meshwork {
 namespace {
 
-// What nobody has computed cannot be read.
+// Addresses that nothing lies at. What nobody has computed cannot be read.
 class NoMemory : public Memory {
  public:
-  std::shared_ptr<void> Allocate(int64_t) override {
-    alignas(64) static char nothing[64] = {};
-    return {nothing, [](void*) {}};
+  std::shared_ptr<void> Allocate(int64_t bytes) override {
+    const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+    void* const reserved =
+        mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, /*fd=*/-1, /*offset=*/0);
+    if (reserved == MAP_FAILED) throw std::bad_alloc();
+    return {reserved, [size](void* address) { munmap(address, size); }};
   }
   std::string_view name() const override { return "the memory of a GPU that is not there"; }
   bool is_host() const override { return false; }

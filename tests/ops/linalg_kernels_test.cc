@@ -312,7 +312,9 @@ TEST(LinalgKernelsTest, CholeskyOfATeamHasTheSameBitsAndIsNaNWhereItMustBe) {
     if (!is_positive) x.of(0)[500 * kSize + 500] = -1;
     RunRow<float>("cholesky", {}, {&x}, {&alone}, 0);
     RunRow<float>("cholesky", {}, {&x}, {&together}, 3);
-    if (is_positive) EXPECT_EQ(together.values, alone.values);
+    if (is_positive) {
+      EXPECT_EQ(together.values, alone.values);
+    }
     const auto is_nan = [](float value) { return std::isnan(value); };
     EXPECT_EQ(std::all_of(together.values.begin(), together.values.end(), is_nan), !is_positive);
     EXPECT_EQ(std::all_of(alone.values.begin(), alone.values.end(), is_nan), !is_positive);

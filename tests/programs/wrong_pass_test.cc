@@ -92,13 +92,13 @@ PassControl WrongIn(std::vector<std::string> passes) {
   }};
 }
 
-struct Compiled {
+struct CompiledText {
   absl::StatusOr<Program> program;
   std::vector<std::string> warnings;
 };
 
-Compiled CompileWrong(const PassControl& control, CompileOptions options, std::string_view text = kProgram) {
-  Compiled compiled{absl::InternalError(""), {}};
+CompiledText CompileWrong(const PassControl& control, CompileOptions options, std::string_view text = kProgram) {
+  CompiledText compiled{absl::InternalError(""), {}};
   options.warn = [&](std::string_view line) { compiled.warnings.emplace_back(line); };
   compiled.program = CompileWith(TheProgram(text).graph, options, control);
   return compiled;
@@ -121,7 +121,7 @@ TEST(WrongPassTest, AnOptionalOneIsLeftOut) {
        {"share_subexpressions", "drop_dead_code", "regroup_sums", "carry_summaries",
         "share_subexpressions_local", "drop_dead_code_local", "bucket_reductions", "place_gathers"}) {
     SCOPED_TRACE(pass);
-    const Compiled compiled = CompileWrong(WrongIn({pass}), {.wrong_pass = WrongPass::kLeaveOut});
+    const CompiledText compiled = CompileWrong(WrongIn({pass}), {.wrong_pass = WrongPass::kLeaveOut});
     ASSERT_TRUE(compiled.program.ok()) << compiled.program.status();
     EXPECT_THAT(LeftOut(*compiled.program), ElementsAre(pass));
     EXPECT_EQ(RunError(*compiled.program), "");
@@ -139,7 +139,7 @@ TEST(WrongPassTest, AnOptionalOneIsLeftOut) {
 
 TEST(WrongPassTest, IsRefusedWhereItIsAskedFor) {
   for (const char* pass : {"regroup_sums", "share_subexpressions_local", "bucket_reductions"}) {
-    const Compiled compiled = CompileWrong(WrongIn({pass}), {.wrong_pass = WrongPass::kRefuse});
+    const CompiledText compiled = CompileWrong(WrongIn({pass}), {.wrong_pass = WrongPass::kRefuse});
     EXPECT_EQ(compiled.program.status().code(), absl::StatusCode::kInternal);
     EXPECT_THAT(std::string(MessageOf(compiled.program.status())),
                 StartsWith("Compile made a wrong program; please report it. Verify: "));
@@ -153,14 +153,14 @@ TEST(WrongPassTest, IsRefusedWhereItIsNotOptional) {
                            "close_loops", "localize"}) {
     PassControl control = WrongIn({pass});
     control.left_out = {"choose_layouts"};  // it may write a program of its own
-    const Compiled compiled = CompileWrong(control, {.wrong_pass = WrongPass::kLeaveOut});
+    const CompiledText compiled = CompileWrong(control, {.wrong_pass = WrongPass::kLeaveOut});
     EXPECT_EQ(compiled.program.status().code(), absl::StatusCode::kInternal) << pass;
     EXPECT_THAT(compiled.warnings, IsEmpty());
   }
 }
 
 TEST(WrongPassTest, AllAreLeftOutWhereTwoAreWrong) {
-  const Compiled compiled =
+  const CompiledText compiled =
       CompileWrong(WrongIn({"regroup_sums", "bucket_reductions"}), {.wrong_pass = WrongPass::kLeaveOut});
   ASSERT_TRUE(compiled.program.ok()) << compiled.program.status();
   EXPECT_THAT(LeftOut(*compiled.program), testing::IsSupersetOf({"regroup_sums", "bucket_reductions"}));
@@ -179,7 +179,7 @@ TEST(WrongPassTest, WhatMakesItFitStays) {
   int64_t budget = LogicalPeakBytes(compile(others, 0)->body);
   while (compile(others, budget - 8).ok()) budget -= 8;
   ASSERT_FALSE(compile(OptionalPasses(), budget).ok()) << "it fits by itself";
-  const Compiled compiled =
+  const CompiledText compiled =
       CompileWrong(WrongIn({"share_subexpressions", "drop_dead_code"}),
                    {.memory_budget = budget, .wrong_pass = WrongPass::kLeaveOut}, kLateReaders);
   ASSERT_TRUE(compiled.program.ok()) << compiled.program.status();
@@ -198,7 +198,7 @@ TEST(WrongPassTest, TheEnvironmentSaysWhatIsDone) {
 }
 
 TEST(WrongPassTest, RightProgramsLeaveNothingOutAndSayNothing) {
-  const Compiled compiled = CompileWrong({}, {.wrong_pass = WrongPass::kLeaveOut});
+  const CompiledText compiled = CompileWrong({}, {.wrong_pass = WrongPass::kLeaveOut});
   ASSERT_TRUE(compiled.program.ok()) << compiled.program.status();
   EXPECT_THAT(compiled.program->left_out, IsEmpty());
   EXPECT_THAT(compiled.warnings, IsEmpty());
