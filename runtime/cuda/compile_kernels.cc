@@ -75,11 +75,11 @@ class Compilation {
     const size_t num_done = num_done_;
     lock.unlock();
     api_.report(fmt::format(
-        "CUDA: {} of \"{}\" {} being compiled for sm_{} by {}; {} done after {:.1f} seconds.{}",
+        "CUDA: {} of \"{}\" {} being compiled for sm_{} by {}; {} done after {:.1f} seconds{}",
         Count(std::ssize(sources_), "kernel"), step, sources_.size() == 1 ? "is" : "are", architecture_,
         Count(static_cast<int64_t>(num_threads), "thread"), num_done,
         std::chrono::duration<double>(api_.report_after).count(),
-        api_.code_folder.empty() ? "" : fmt::format(" The next run finds them in {}.", api_.code_folder)));
+        api_.code_folder.empty() ? "" : fmt::format("; the next run finds them in {}", api_.code_folder)));
   }
 
   const CudaApi& api_;

@@ -207,7 +207,7 @@ TEST_F(CompileKernelsTest, SaysThatItTakesLong) {
   EXPECT_THAT(lines,
               ElementsAre(fmt::format(
                   "CUDA: 3 kernels of \"step\" are being compiled for sm_90 by 2 threads; 0 done after 0.0 "
-                  "seconds. The next run finds them in {}.",
+                  "seconds; the next run finds them in {}",
                   api_.code_folder)));
   // Nothing is left to be compiled.
   lines.clear();

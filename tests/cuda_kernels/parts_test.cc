@@ -52,7 +52,8 @@ KernelSpec SpecOfUpdate(DType dtype, int64_t elements, bool has_rate) {
                             {"beta1", 0.9},
                             {"beta2", 0.999},
                             {"epsilon", 1e-8},
-                            {"weight_decay", 0.25}}};
+                            {"weight_decay", 0.25},
+                            {"lazy", false}}};
   if (has_rate) spec.operands.push_back({rate, rate});
   return spec;
 }

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +18,8 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/cpu/cross_device_ops.h"
+#include "meshwork/runtime/cuda/code_backend.h"
+#include "meshwork/runtime/cuda/cuda_convolutions.h"
 #include "meshwork/runtime/cuda/nccl_group.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/runtime/transport/loopback.h"
@@ -265,6 +268,49 @@ TEST(CudaErrors, Kernels) {
                                    MISTAKE(fails()),
                                    MISTAKE(lost()),
                                });
+}
+
+// What cuDNN says of a convolution, in its own words.
+absl::Status OfConvolution(const char* function) {
+  SimulatedCuda cuda;
+  const auto context = CudaContext::Create(cuda.api(), 0).value();
+  const auto stream = CudaStream::Create(context).value();
+  CudaConvolutions convolutions(context);
+  const CudaConvolution::Dim dim{.in = 8, .out = 8, .filter = 3, .low = 1, .high = 1};
+  const CudaConvolution convolution{
+      .kind = CudaConvolution::Kind::kFilterGrad, .in_channels = 4, .out_channels = 16, .dims = {dim, dim}};
+  const TakenConvolution taken = convolutions.Add(convolution, 4, MatmulPrecision::kFull).value().value();
+  cuda.FailCall(function, 1);
+  return convolutions.Launch(*stream, taken.number, {}, 0);
+}
+
+// Kernels that are compiled ahead, for a GPU that need not be there.
+TEST(CudaErrors, CompiledAhead) {
+  const auto without_nvrtc = [] {
+    const SimulatedCuda cuda;
+    LibraryLoader loader = cuda.loader();
+    loader.open = [](const std::string&) -> void* { return nullptr; };
+    return LoadCudaCompiler(loader).status();
+  };
+  const auto read = [] {
+    const SimulatedCuda cuda;
+    const auto backend = CodeBackend::Create(std::make_shared<const CudaApi>(cuda.api()), 90);
+    return backend->memory()->Download({}, 4, nullptr, nullptr);
+  };
+  ExpectErrors("cuda_ahead", {
+                                 MISTAKE(ParseArchitecture("90")),
+                                 MISTAKE(ParseArchitecture("sm_")),
+                                 MISTAKE(without_nvrtc()),
+                                 MISTAKE(read()),
+                             });
+}
+
+TEST(CudaErrors, Convolutions) {
+  ExpectErrors("cuda_convolutions", {
+                                        MISTAKE(OfConvolution("cudnnSetStream")),
+                                        MISTAKE(OfConvolution("cudnnBackendCreateDescriptor")),
+                                        MISTAKE(OfConvolution("cudnnBackendExecute")),
+                                    });
 }
 
 // What a library says of a program that it is to compute, if the function fails.
