@@ -52,7 +52,7 @@ absl::Status CheckReducible(const Filled& x) {
 
 absl::Status PlanAllReduce(const Filled& x, std::vector<Transfer>& transfers) {
   MESHWORK_RETURN_IF_ERROR(CheckReducible(x));
-  if (x.from.type != x.to.type || x.from.layout->dims() != x.to.layout->dims()) {
+  if (x.from.type != x.to.type || x.from.layout->WithoutPartials() != x.to.layout->WithoutPartials()) {
     return InvalidArgument("{}: the operand is {} {} and the result {} {}; all_reduce keeps type and place.",
                            x.where(), x.from.type.ToString(), x.from.layout->ToString(), x.to.type.ToString(),
                            x.to.layout->ToString());
