@@ -8,6 +8,7 @@
 #include "meshwork/runtime/cuda/code_backend.h"
 #include "meshwork/runtime/cuda/code_cache.h"
 #include "meshwork/runtime/cuda/gpus.h"
+#include "meshwork/storage/file.h"
 #include "meshwork/train/session.h"
 #include "tools/program_file.h"
 
@@ -68,6 +69,7 @@ absl::StatusOr<std::string> CompileKernelCode(const Graph& global, const Compile
                                               const KernelCodeChoice& choice) {
   MESHWORK_ASSIGN_OR_RETURN(const int architecture, ArchitectureOf(choice));
   MESHWORK_ASSIGN_OR_RETURN(const std::string folder, FolderOf(choice));
+  MESHWORK_RETURN_IF_ERROR(BadInput(Annotate(MakeFolders(folder), "--cache: ")));
   const absl::StatusOr<std::shared_ptr<CodeBackend>> backend =
       CodeBackend::Create({.architecture = architecture, .folder = folder});
   if (HasNoCompiler(backend.status())) return backend.status();

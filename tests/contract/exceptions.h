@@ -32,6 +32,7 @@ inline constexpr Exception kMissingByDesign[] = {
     {"adam_update", "its results do not owe alike", ReduceOp::kMin},
     {"adagrad_update", "its results do not owe alike", ReduceOp::kMax},
     {"adagrad_update", "its results do not owe alike", ReduceOp::kMin},
+    {"adagrad_update", "linear in its weight and its rate together, in neither alone", ReduceOp::kSum},
     {"attention", "its results do not owe alike", ReduceOp::kSum},
     {"attention_grad_q", "linear in two of its operands together, in none alone", ReduceOp::kSum},
     {"attention_grad_kv", "linear in two of its operands together, in none alone", ReduceOp::kSum},

@@ -26,7 +26,8 @@ TEST(LookupProgramsTest, ConstantIndicesAreThoseOfEachDevice) {
   CpuBackend backend(2);
   for (const bool share : {true, false})
     for (const bool coalesce : {true, false})
-      EXPECT_EQ(TryProgram(program, expected, backend, {}, {.share = share, .coalesce = coalesce}).error(), "")
+      EXPECT_EQ(TryProgram(program, expected, backend, {}, {.share = share, .coalesce = coalesce}).error(),
+                "")
           << "share " << share << ", coalesce " << coalesce;
 }
 

@@ -97,7 +97,8 @@ struct CompiledText {
   std::vector<std::string> warnings;
 };
 
-CompiledText CompileWrong(const PassControl& control, CompileOptions options, std::string_view text = kProgram) {
+CompiledText CompileWrong(const PassControl& control, CompileOptions options,
+                          std::string_view text = kProgram) {
   CompiledText compiled{absl::InternalError(""), {}};
   options.warn = [&](std::string_view line) { compiled.warnings.emplace_back(line); };
   compiled.program = CompileWith(TheProgram(text).graph, options, control);
