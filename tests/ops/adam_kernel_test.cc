@@ -25,7 +25,8 @@ TEST(AdamKernelTest, FollowsTheFormula) {
                            {"beta1", kB1},
                            {"beta2", kB2},
                            {"epsilon", kEpsilon},
-                           {"weight_decay", decay}};
+                           {"weight_decay", decay},
+                           {"lazy", false}};
       const Type type{dtype, {3, 37}};
       const auto n = static_cast<size_t>(type.num_elements());
       const HostTensor w(type, Draw(random, 111, -1, 1, false)), g(type, Draw(random, 111, -1, 1, false)),
