@@ -21,12 +21,9 @@ TEST(AdamKernelTest, FollowsTheFormula) {
       double step, decay, factor;  // of the rate; 1: without the operand
     };
     for (auto [step, decay, factor] : {Case{1, 0, 1}, {2, 0.25, 1}, {100, 0, 1}, {3, 0.25, 0.5}}) {
-      const Attrs attrs = {{"learning_rate", kRate / factor},
-                           {"beta1", kB1},
-                           {"beta2", kB2},
-                           {"epsilon", kEpsilon},
-                           {"weight_decay", decay},
-                           {"lazy", false}};
+      const Attrs attrs = {
+          {"learning_rate", kRate / factor}, {"beta1", kB1}, {"beta2", kB2}, {"epsilon", kEpsilon},
+          {"weight_decay", decay},           {"lazy", false}};
       const Type type{dtype, {3, 37}};
       const auto n = static_cast<size_t>(type.num_elements());
       const HostTensor w(type, Draw(random, 111, -1, 1, false)), g(type, Draw(random, 111, -1, 1, false)),
