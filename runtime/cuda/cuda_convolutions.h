@@ -33,8 +33,8 @@ class CudaConvolutions {
   // REQUIRES: no convolution of it is left on any stream.
   ~CudaConvolutions();
 
-  // Equal convolutions have one number. `alignment`: of all addresses, in bytes. nullopt: there is no cuDNN, or it has no engine
-  // for the convolution. Errors: what cuDNN reports.
+  // Equal convolutions have one number. `alignment`: of all addresses, in bytes. nullopt: there is no cuDNN
+  // that starts, or it has no engine for the convolution. Errors: memory is short, or the CUDA driver fails.
   absl::StatusOr<std::optional<TakenConvolution>> Add(const CudaConvolution& convolution, int64_t alignment,
                                                       MatmulPrecision precision);
 
