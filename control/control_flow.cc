@@ -413,7 +413,7 @@ std::vector<Value> If(const Value& predicate, const Branch& then, const Branch& 
 
 namespace {
 
-absl::StatusOr<std::vector<Type>> InferNothing(const OpView&) {
+absl::StatusOr<std::vector<Type>> RefuseWithoutBody(const OpView&) {
   return InvalidArgument("it has a body; write it with Scan, While or If.");
 }
 
@@ -433,7 +433,7 @@ std::span<const OpRow> ControlOps() {
                  {"sums", AttrKind::kInt, AttrValue(int64_t{0})},
                  {"reverse", AttrKind::kBool, AttrValue(false)},
                  {"recompute", AttrKind::kBool, AttrValue(false)}},
-       .infer = InferNothing,
+       .infer = RefuseWithoutBody,
        .infer_regions = InferScan,
        .grad_regions = ScanGradients},
       {.name = "while",
@@ -443,7 +443,7 @@ std::span<const OpRow> ControlOps() {
        .kind = OpKind::kControl,
        .control = ControlKind::kWhile,
        .num_regions = 1,
-       .infer = InferNothing,
+       .infer = RefuseWithoutBody,
        .infer_regions = InferWhile,
        .grad_regions = WhileGradients},
       {.name = "if",
@@ -453,7 +453,7 @@ std::span<const OpRow> ControlOps() {
        .kind = OpKind::kControl,
        .control = ControlKind::kIf,
        .num_regions = 2,
-       .infer = InferNothing,
+       .infer = RefuseWithoutBody,
        .infer_regions = InferIf,
        .grad_regions = IfGradients},
   };

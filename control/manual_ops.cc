@@ -149,7 +149,7 @@ std::vector<Value> ShiftGrad(const GradView& view) {
 
 std::vector<Value> SameGrad(const GradView& view) { return {view.result_grads[0]}; }
 
-absl::StatusOr<std::vector<Type>> InferNothing(const OpView&) {
+absl::StatusOr<std::vector<Type>> RefuseWithoutRegion(const OpView&) {
   return InvalidArgument("it has a body; write it with manual::Region.");
 }
 
@@ -184,7 +184,7 @@ std::span<const OpRow> ManualOps() {
        .kind = OpKind::kControl,
        .control = ControlKind::kManual,
        .num_regions = 1,
-       .infer = InferNothing,
+       .infer = RefuseWithoutRegion,
        .infer_regions = InferManual,
        .grad_regions = ManualGradients},
       {.name = "device_index",

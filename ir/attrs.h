@@ -21,6 +21,11 @@ namespace meshwork {
 using AttrValue =
     std::variant<bool, int64_t, double, DType, std::vector<int64_t>, AxisList, ReduceOp, LayoutPin>;
 
+// Entry d of an attribute that may be left out, as strides may; `usual` where it is.
+inline int64_t EntryOr(const std::vector<int64_t>& list, size_t d, int64_t usual) {
+  return list.empty() ? usual : list[d];
+}
+
 // What an attribute holds; the order is that of AttrValue's alternatives.
 enum class AttrKind { kBool, kInt, kFloat, kDType, kInts, kAxes, kReduceOp, kLayout };
 

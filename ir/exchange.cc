@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "meshwork/base/divide.h"
 #include "meshwork/base/status.h"
 
 namespace meshwork {
@@ -17,15 +18,12 @@ namespace {
 using Ints = std::vector<int64_t>;
 
 int64_t FloorDiv(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0 ? 1 : 0); }
-int64_t CeilDiv(int64_t a, int64_t b) { return -FloorDiv(-a, b); }
 
 // A list of which all entries are the same as if it were not there is left out.
 Ints OrNone(Ints list, int64_t usual) {
   const bool is_usual = std::all_of(list.begin(), list.end(), [&](int64_t x) { return x == usual; });
   return is_usual ? Ints() : list;
 }
-
-int64_t EntryOr(const Ints& list, size_t d, int64_t usual) { return list.empty() ? usual : list[d]; }
 
 // Positions t in [0, count) with first + t * step in [held.start, held.start + held.size).
 std::pair<int64_t, int64_t> Within(int64_t first, int64_t step, int64_t count, const Extent& held) {

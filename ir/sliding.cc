@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/divide.h"
 #include "meshwork/base/status.h"
 
 namespace meshwork {
@@ -12,8 +13,6 @@ namespace {
 using Ints = std::vector<int64_t>;
 
 constexpr int64_t kMost = int64_t{1} << 30;  // so that sums and products do not overflow
-
-int64_t EntryOr(const Ints& list, size_t d, int64_t otherwise) { return list.empty() ? otherwise : list[d]; }
 
 absl::Status CheckList(std::string_view name, const Ints& list, int64_t least, const Type& x,
                        std::string_view x_name) {
@@ -56,9 +55,6 @@ Ints Without(Ints list, std::span<const WindowedDim> dims) {
     if (!list.empty()) list[static_cast<size_t>(w.dim) - 1] = 0;
   return list;
 }
-
-// Rounded up, also of negative numbers.
-int64_t CeilDiv(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 
 }  // namespace
 

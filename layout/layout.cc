@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "meshwork/base/divide.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 
@@ -11,8 +12,6 @@ namespace meshwork {
 namespace {
 
 constexpr std::string_view kReduceOpNames[] = {"sum", "max", "min", "prod", "and", "or"};
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // How many axes from position i on cut a dim as one: the parts of a cut axis that follow each other, axes of
 // size 1 aside.

@@ -24,9 +24,10 @@ AxisList From(const AxisList& axes, size_t begin) {
   return AxisList(axes.begin() + static_cast<int64_t>(begin), axes.end());
 }
 
-class Planner {
+class RelayoutPlanner {
  public:
-  Planner(const Layout& from, const Layout& to, const Shape& shape) : at_(from), to_(to), shape_(shape) {}
+  RelayoutPlanner(const Layout& from, const Layout& to, const Shape& shape)
+      : at_(from), to_(to), shape_(shape) {}
 
   std::vector<RelayoutStep> Plan() {
     std::vector<RelayoutStep> steps;
@@ -277,7 +278,7 @@ bool MayBeBeaten(const Layout& from, const Layout& to, const Shape& shape, const
 
 // Between plain layouts: the greedy order, unless the search finds a cheaper one.
 Steps PlanPlain(const Layout& from, const Layout& to, const Shape& shape, const Terms& terms) {
-  Steps greedy{Planner(from, to, shape).Plan()};
+  Steps greedy{RelayoutPlanner(from, to, shape).Plan()};
   RelayoutCost cost = terms.costs.Of(from, greedy.steps);
   greedy.lower_bound = cost;
   const int64_t peak = terms.options.peak_elements;

@@ -110,10 +110,10 @@ Segments SegmentsOf(const Cuts& from, const Cuts& to, size_t rank) {
 }
 
 // Plans the pieces of one tensor.
-class Planner {
+class SendPlanner {
  public:
-  Planner(const Shape& shape, int64_t element_bytes, const SendSide& from, const SendSide& to,
-          SentBytes& sent)
+  SendPlanner(const Shape& shape, int64_t element_bytes, const SendSide& from, const SendSide& to,
+              SentBytes& sent)
       : shape_(shape),
         element_bytes_(element_bytes),
         from_(from),
@@ -230,7 +230,7 @@ SendPlan PlanSend(const Shape& shape, int64_t element_bytes, const SendSide& fro
   MESHWORK_CHECK(from.layout.mesh() == from.placement.mesh() && to.layout.mesh() == to.placement.mesh());
   MESHWORK_CHECK(!from.layout.is_partial() && !to.layout.is_partial());
   SentBytes of_this;
-  return Planner(shape, element_bytes, from, to, sent == nullptr ? of_this : *sent).Plan();
+  return SendPlanner(shape, element_bytes, from, to, sent == nullptr ? of_this : *sent).Plan();
 }
 
 }  // namespace meshwork

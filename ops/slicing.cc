@@ -19,9 +19,6 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// Strides and interiors may be left out.
-int64_t EntryOr(const Ints& list, size_t d, int64_t otherwise) { return list.empty() ? otherwise : list[d]; }
-
 absl::Status CheckEntries(std::string_view name, const Ints& list, const Type& x, bool may_be_empty = false) {
   if (list.size() == x.shape.size() || (may_be_empty && list.empty())) return absl::OkStatus();
   return InvalidArgument("{}=[{}] has {} entr{} for {}; give one per dim.", name, fmt::join(list, ","),

@@ -20,9 +20,9 @@ struct Places {
 };
 using PlacesList = std::vector<Places>;
 
-class Planner {
+class ExchangePlanner {
  public:
-  Planner(const Graph& local, const Node& node, const std::vector<ValueBuffers>& buffers)
+  ExchangePlanner(const Graph& local, const Node& node, const std::vector<ValueBuffers>& buffers)
       : local_(local),
         node_(node),
         buffers_(buffers),
@@ -174,7 +174,7 @@ absl::StatusOr<std::vector<Transfer>> PlanExchange(const Graph& local, int node,
                                                    const std::vector<ValueBuffers>& buffers) {
   if (absl::Status status = CheckExchange(local, local.nodes()[node]); !status.ok())
     return Annotate(status, local.Describe(node) + ": ");
-  return Planner(local, local.nodes()[node], buffers).Run();
+  return ExchangePlanner(local, local.nodes()[node], buffers).Run();
 }
 
 }  // namespace meshwork

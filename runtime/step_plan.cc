@@ -43,10 +43,10 @@ std::vector<bool> FindConstants(const Graph& local, const Domain& domain) {
   return constant;
 }
 
-class Planner {
+class StepPlanner {
  public:
-  Planner(std::shared_ptr<const Graph> local, const std::vector<InstanceMap>& variables,
-          const StepPlanOptions& options)
+  StepPlanner(std::shared_ptr<const Graph> local, const std::vector<InstanceMap>& variables,
+              const StepPlanOptions& options)
       : local_(*local),
         options_(options),
         domain_(options.domain.value_or(Domain(local->mesh()))),
@@ -648,7 +648,7 @@ BufferId StepPlan::AddBuffers(int64_t count, int64_t bytes, int storage) {
 absl::StatusOr<StepPlan> BuildStepPlan(std::shared_ptr<const Graph> local,
                                        const std::vector<InstanceMap>& variables,
                                        const StepPlanOptions& options) {
-  return Planner(std::move(local), variables, options).Build();
+  return StepPlanner(std::move(local), variables, options).Build();
 }
 
 }  // namespace meshwork

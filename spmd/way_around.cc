@@ -20,7 +20,7 @@ namespace {
 // Other layouts that are tried for one message.
 constexpr int kMaxTrials = 64;
 
-constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+constexpr int64_t kAnyBytes = std::numeric_limits<int64_t>::max();
 
 PlannedCost Try(const Graph& global, const Topology& topology, int64_t budget) {
   Graph pinned = global;
@@ -89,7 +89,7 @@ class WayAround {
       best_wire = cost.bytes;
     }
     if (best == nullptr) return "No other layout of its tensors was found that avoids it.";
-    const int64_t with_it = Try(at_.global(), topology_, kNoLimit).bytes;
+    const int64_t with_it = Try(at_.global(), topology_, kAnyBytes).bytes;
     return fmt::format("Cheapest without it: {}; {} B on the wire per device and step{}.", TextOf(*best),
                        best_wire,
                        best_wire == with_it ? ", as with it" : fmt::format(" instead of {}", with_it));

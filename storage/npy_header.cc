@@ -194,7 +194,7 @@ absl::StatusOr<std::string> Next(std::string_view place, ByteSource& source, int
   return text;
 }
 
-int64_t NumberOf(std::string_view little_endian) {
+int64_t LittleEndian(std::string_view little_endian) {
   int64_t number = 0;
   for (size_t i = little_endian.size(); i-- > 0;)
     number = number << 8 | static_cast<uint8_t>(little_endian[i]);
@@ -213,10 +213,10 @@ absl::StatusOr<NpyHeader> ReadNpyHeader(std::string_view place, ByteSource& sour
     return InvalidArgument("{}: has version {}.{} of the format; 1.0, 2.0 and 3.0 are read.", place, major,
                            minor);
   MESHWORK_ASSIGN_OR_RETURN(const std::string length, Next(place, source, major == 1 ? 2 : 4));
-  if (NumberOf(length) > kMaxHeader)
+  if (LittleEndian(length) > kMaxHeader)
     return InvalidArgument("{}: has a header of {} bytes; those that are read have at most {}.", place,
-                           NumberOf(length), kMaxHeader);
-  MESHWORK_ASSIGN_OR_RETURN(const std::string text, Next(place, source, NumberOf(length)));
+                           LittleEndian(length), kMaxHeader);
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, Next(place, source, LittleEndian(length)));
   MESHWORK_ASSIGN_OR_RETURN(NpyHeader header, Literal(place, text).Read());
   MESHWORK_RETURN_IF_ERROR(Annotate(CheckSize(header.type()), fmt::format("{}: ", place)));
   return header;

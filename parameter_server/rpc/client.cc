@@ -55,7 +55,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsFor(const T
 
 // Streams ask between calls, too. Then gRPC looks for an answer of one connection every five seconds: one of many may be closed
 // though its server is there, and the next call opens another.
-constexpr GrpcPings kPings = {.ask_ms = 3000, .answer_ms = 7000};
+constexpr GrpcPings kClientPings = {.ask_ms = 3000, .answer_ms = 7000};
 
 // `address`: as the user knows it, which a certificate must name.
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const SocketAddress& resolved,
@@ -64,7 +64,7 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const Soc
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, address);
   arguments.SetMaxReceiveMessageSize(-1);
   for (const char* key : internal::kReadBytesKeys) arguments.SetInt(key, internal::kReadBytes);
-  return OpenGrpcChannel(resolved, credentials, arguments, kPings);
+  return OpenGrpcChannel(resolved, credentials, arguments, kClientPings);
 }
 
 class GrpcRpcClient : public RpcClient {

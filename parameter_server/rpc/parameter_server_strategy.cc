@@ -22,7 +22,7 @@ namespace meshwork {
 namespace {
 
 // Of all steps, whoever makes them: a step that is made twice is known by its number.
-constexpr char kPusher[] = "step";
+constexpr char kStepPusher[] = "step";
 constexpr char kState[] = "meshwork/worker", kStep[] = "meshwork/step";
 
 JobFacts FactsOf(const Graph& graph, const TrainingSplit& split, const ParameterServerOptions& options) {
@@ -111,7 +111,7 @@ absl::StatusOr<std::vector<Tensor>> MakeStep(const Graph& graph, WorkerState& st
   }
   MESHWORK_ASSIGN_OR_RETURN(
       const StepResult result,
-      state.served.Run(feeds, {kPusher, numbers[0]}, /*at_least=*/numbers.subspan(1, servers)));
+      state.served.Run(feeds, {kStepPusher, numbers[0]}, /*at_least=*/numbers.subspan(1, servers)));
   const std::span<const int64_t> lives = numbers.subspan(1 + servers);
   for (size_t i = 0; i < lives.size(); ++i)
     if (state.served.lives()[i] != lives[i]) return WithoutCheckpoints(i);
@@ -224,7 +224,7 @@ absl::Status ParameterServerTraining::Begin(const Cluster& cluster, const Traini
   secured_.assign(stores_.size(), 0);
   versions_.assign(stores_.size(), 0);
   for (const auto& store : stores_) {
-    MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, store->TakenFrom(kPusher));
+    MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, store->TakenFrom(kStepPusher));
     last_number_ = std::max(last_number_, taken.last());
     MESHWORK_ASSIGN_OR_RETURN(const Pulled pulled, store->Pull({}));
     lives_.push_back(pulled.life);
@@ -235,7 +235,7 @@ absl::Status ParameterServerTraining::Begin(const Cluster& cluster, const Traini
 absl::StatusOr<int64_t> ParameterServerTraining::StepsDone() {
   int64_t done = 0;
   for (size_t i = 0; i < stores_.size(); ++i) {
-    MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, stores_[i]->TakenFrom(kPusher));
+    MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, stores_[i]->TakenFrom(kStepPusher));
     done = i == 0 ? taken.through() : std::min(done, taken.through());
   }
   return done;
@@ -271,7 +271,7 @@ absl::StatusOr<std::vector<int64_t>> ParameterServerTraining::Missing(int64_t st
   MESHWORK_RETURN_IF_ERROR(CheckLives());
   std::set<int64_t> missing;
   for (size_t i = 0; i < stores_.size(); ++i) {
-    MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, stores_[i]->TakenFrom(kPusher));
+    MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, stores_[i]->TakenFrom(kStepPusher));
     if (taken.through() < secured_[i]) return LostError(i);
     for (const int64_t number : taken.MissingThrough(steps)) missing.insert(number);
   }
@@ -429,7 +429,7 @@ absl::Status ParameterServerTraining::Save() {
     absl::Status saved;
     do {
       // Waits for a server that was lost as it saved.
-      MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, stores_[i]->TakenFrom(kPusher));
+      MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, stores_[i]->TakenFrom(kStepPusher));
       const absl::StatusOr<int64_t> version = stores_[i]->Save(options_.folder);
       saved = version.status();
       if (!saved.ok()) continue;

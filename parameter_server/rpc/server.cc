@@ -41,7 +41,7 @@ namespace {
 using ServerStream = grpc::ServerReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
 // A host that was switched off closes no connection. A client between two calls looks for messages every five seconds.
-constexpr GrpcPings kPings{.ask_ms = 20000, .answer_ms = 20000};
+constexpr GrpcPings kServerPings{.ask_ms = 20000, .answer_ms = 20000};
 // For calls that run when the server ends, and then for answers that are under way. gRPC itself would wait for all clients to
 // close their connections, which they do not notice between two calls.
 constexpr std::chrono::milliseconds kFarewell{1000}, kFlush{50};
@@ -182,7 +182,7 @@ class GrpcRpcServer : public RpcServer {
   bool Listen(const SocketAddress& address, const std::shared_ptr<grpc::ServerCredentials>& credentials) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort(address.ToString(), credentials, &port_);
-    SetGrpcServerArguments(builder, kPings);
+    SetGrpcServerArguments(builder, kServerPings);
     builder.SetMaxReceiveMessageSize(-1);
     for (const char* key : internal::kReadBytesKeys) builder.AddChannelArgument(key, internal::kReadBytes);
     builder.RegisterService(&serving_->service);

@@ -13,7 +13,7 @@ namespace meshwork {
 namespace {
 
 // Reduced at a time: the target's part stays in the L1 cache over all sources.
-constexpr int64_t kTileBytes = 4096;
+constexpr int64_t kReducedBytes = 4096;
 
 // Integers are reduced as unsigned, because padding holds anything and may overflow.
 template <typename T>
@@ -60,7 +60,7 @@ void ReduceTile(T* to, const T* const* from, int64_t count, std::index_sequence<
 
 template <ReduceOp op, typename T>
 void ReduceTiles(T* to, std::span<const std::byte* const> sources, int64_t offset, int64_t count) {
-  constexpr int64_t kTile = kTileBytes / static_cast<int64_t>(sizeof(T));
+  constexpr int64_t kTile = kReducedBytes / static_cast<int64_t>(sizeof(T));
   for (int64_t tile = 0; tile < count; tile += kTile) {
     const int64_t size = std::min(kTile, count - tile);
     const T* from[8];
@@ -80,7 +80,7 @@ void ReduceTiles(T* to, std::span<const std::byte* const> sources, int64_t offse
 
 template <ReduceOp op, typename T>
 void ReduceAs(std::byte* to, std::span<const std::byte* const> sources, int64_t offset, int64_t count) {
-  RunOnThisCpu([&] { ReduceTiles<op>(reinterpret_cast<T*>(to), sources, offset, count); });
+  RunOnThisCpu<kMostLevel<T>>([&] { ReduceTiles<op>(reinterpret_cast<T*>(to), sources, offset, count); });
 }
 
 }  // namespace

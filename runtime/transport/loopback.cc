@@ -16,7 +16,7 @@
 namespace meshwork {
 namespace {
 
-constexpr std::string_view kTransport = "Transport";
+constexpr std::string_view kLoopback = "Transport";
 
 // The how-manieth AllGather was before, and the how-manieth operation it is since then.
 using OpNumber = std::pair<int64_t, int64_t>;
@@ -207,7 +207,7 @@ class LoopbackOp : public RemoteOp {
   }
 
   absl::Status Start(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
-    MESHWORK_RETURN_IF_ERROR(made_.Check(kTransport));
+    MESHWORK_RETURN_IF_ERROR(made_.Check(kLoopback));
     MESHWORK_CHECK(!is_under_way_ && sends.size() == spec_.sends.size() &&
                    receives.size() == spec_.receives.size());
     is_under_way_ = true;
@@ -218,7 +218,7 @@ class LoopbackOp : public RemoteOp {
 
   absl::Status Wait() override {
     if (!is_under_way_) return absl::OkStatus();
-    MESHWORK_RETURN_IF_ERROR(made_.Check(kTransport));
+    MESHWORK_RETURN_IF_ERROR(made_.Check(kLoopback));
     absl::Status status = hub_->Wait(domain_, number_, turn_, spec_);
     is_under_way_ = false;
     return status;
@@ -242,13 +242,13 @@ class Loopback : public Transport {
   int64_t num_domains() const override { return hub_->num_domains(); }
 
   absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
-    MESHWORK_RETURN_IF_ERROR(made_.Check(kTransport));
+    MESHWORK_RETURN_IF_ERROR(made_.Check(kLoopback));
     prepared_ = 0;
     return hub_->AllGather(domain_, asked_++, what, text);
   }
 
   absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) override {
-    MESHWORK_RETURN_IF_ERROR(made_.Check(kTransport));
+    MESHWORK_RETURN_IF_ERROR(made_.Check(kLoopback));
     MESHWORK_RETURN_IF_ERROR(hub_->status());
     return std::make_unique<LoopbackOp>(hub_, domain_, OpNumber(asked_, prepared_++), std::move(spec));
   }

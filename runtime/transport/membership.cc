@@ -16,7 +16,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLook(100);                        // between two looks at who has come
+constexpr milliseconds kMemberLook(100);                  // between two looks at who has come
 constexpr milliseconds kReply = std::chrono::seconds(2);  // of the rendezvous
 
 // Of a generation that nobody is in. Its members were not all there at the same time.
@@ -150,7 +150,7 @@ absl::StatusOr<std::optional<Members::Decided>> Members::Try(int64_t generation,
   const bool is_full = std::ssize(present) == options_.num_processes;
   if (is_full || (!is_patient && options_.may_shrink && IsMajority(present)))
     return Decide(generation, present);
-  decided = rendezvous_.Get(key, kLook);
+  decided = rendezvous_.Get(key, kMemberLook);
   if (decided.ok()) return FromText(*decided);
   if (decided.status().code() == absl::StatusCode::kDeadlineExceeded) return std::nullopt;
   return decided.status();
@@ -178,7 +178,7 @@ absl::StatusOr<Membership> Members::Form() {
       MESHWORK_RETURN_IF_ERROR(members.status());
       return Missing(generation_ + 1);
     }
-    if (!members.ok()) std::this_thread::sleep_for(kLook);
+    if (!members.ok()) std::this_thread::sleep_for(kMemberLook);
   }
 }
 

@@ -5,13 +5,13 @@
 
 #include <set>
 
-namespace meshwork {
+namespace meshwork::traffic_test {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsSupersetOf;
 
-AxisList AllAxes(const Mesh& mesh) {
+AxisList EveryAxis(const Mesh& mesh) {
   AxisList axes;
   for (int axis = 0; axis < mesh.num_axes(); ++axis) axes.push_back(axis);
   return axes;
@@ -20,7 +20,7 @@ AxisList AllAxes(const Mesh& mesh) {
 TEST(SomeDevicesTest, AreAllOfAFew) {
   const Mesh mesh = Mesh::Parse("x=2,y=3,z=2").value();
   EXPECT_THAT(SomeDevices(mesh, {0, 2}, 4), ElementsAre(0, 1, 6, 7));
-  EXPECT_EQ(SomeDevices(mesh, AllAxes(mesh), 12).size(), 12);
+  EXPECT_EQ(SomeDevices(mesh, EveryAxis(mesh), 12).size(), 12);
   EXPECT_THAT(SomeDevices(mesh, {}, 4), ElementsAre(0));
 }
 
@@ -44,7 +44,7 @@ TEST(SomeDevicesTest, AreNeverMore) {
         "a=2,b=2,c=2,d=2,e=2,f=2,g=2,h=2,i=2,j=2,k=2,l=2,m=2,n=2,o=2,p=2"}) {
     const Mesh mesh = Mesh::Parse(text).value();
     for (int64_t most : {1, 5, 64, 1000}) {
-      const std::vector<int64_t> some = SomeDevices(mesh, AllAxes(mesh), most);
+      const std::vector<int64_t> some = SomeDevices(mesh, EveryAxis(mesh), most);
       EXPECT_LE(some.size(), most) << text;
       EXPECT_EQ(std::set<int64_t>(some.begin(), some.end()).size(), some.size()) << text;
       for (int64_t device : some) EXPECT_LT(device, mesh.num_devices());
@@ -53,4 +53,4 @@ TEST(SomeDevicesTest, AreNeverMore) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::traffic_test
