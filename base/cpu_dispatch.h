@@ -62,18 +62,27 @@ __attribute__((flatten)) void RunAsBaseline(const Loop& loop, const Args&... arg
 
 }  // namespace internal
 
-// Calls loop(args...), compiled for the level in use. Any number of threads at once.
-template <typename Loop, typename... Args>
-void RunOnThisCpu(const Loop& loop, const Args&... args) {
+// Calls loop(args...), compiled for `level`, or for kMost where that is less: a loop is not compiled for levels above
+// kMost. Any number of threads at once.
+template <CpuLevel kMost = CpuLevel::kV4, typename Loop, typename... Args>
+void RunOnCpu([[maybe_unused]] CpuLevel level, const Loop& loop, const Args&... args) {
 #ifdef MESHWORK_CPU_LEVELS
-  switch (UsedCpuLevel()) {
-    case CpuLevel::kV4: return internal::RunAsV4(loop, args...);
+  switch (level) {
+    case CpuLevel::kV4:
+      if constexpr (kMost == CpuLevel::kV4) return internal::RunAsV4(loop, args...);
+      [[fallthrough]];
     case CpuLevel::kV3: return internal::RunAsV3(loop, args...);
     case CpuLevel::kBaseline: return internal::RunAsBaseline(loop, args...);
   }
 #else
   loop(args...);
 #endif
+}
+
+// Calls loop(args...), compiled for the level in use.
+template <CpuLevel kMost = CpuLevel::kV4, typename Loop, typename... Args>
+void RunOnThisCpu(const Loop& loop, const Args&... args) {
+  RunOnCpu<kMost>(UsedCpuLevel(), loop, args...);
 }
 
 }  // namespace meshwork

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -141,59 +142,141 @@ Compute<T> Load(Stored<T> x) {
   return static_cast<Compute<T>>(x);
 }
 
+// The level up to which loops over Ts are compiled: wide vectors are worth their compile time where numbers are narrow.
+template <typename T>
+inline constexpr CpuLevel kMostLevel = std::is_same_v<Compute<T>, float> ? CpuLevel::kV4 : CpuLevel::kV3;
+
 // A function that runs `body` as compiled for this CPU (base/cpu_dispatch.h).
-template <typename Body>
+template <CpuLevel kMost = CpuLevel::kV4, typename Body>
 auto OnThisCpu(Body body) {
-  return [body = std::move(body)](const KernelArgs& args) { RunOnThisCpu(body, args); };
+  return [body = std::move(body)](const KernelArgs& args) { RunOnThisCpu<kMost>(body, args); };
+}
+
+// ---- Functions of elements.
+//
+// Only the loop over a row of elements is compiled for each function and type. Reals of 16 bits have no loop of their own:
+// a piece of them at a time is made floats, in the L1 cache, and the results are rounded.
+
+// How elements of a 16-bit type become floats, and floats such elements; null for every other type.
+struct ElementStorage {
+  int64_t size;  // of an element, in bytes
+  void (*widen)(CpuLevel level, const void* from, float* to, int64_t n) = nullptr;
+  void (*narrow)(CpuLevel level, const float* from, void* to, int64_t n) = nullptr;
+};
+
+template <typename T>
+ElementStorage ElementStorageOf() {
+  if constexpr (!kIsNarrowReal<T>) {
+    return {.size = sizeof(Stored<T>)};
+  } else {
+    return {.size = sizeof(T),
+            .widen =
+                [](CpuLevel level, const void* from, float* to, int64_t n) {
+                  RunOnCpu(level, [=] {
+                    MESHWORK_INDEPENDENT
+                    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<const T*>(from)[i];
+                  });
+                },
+            .narrow =
+                [](CpuLevel level, const float* from, void* to, int64_t n) {
+                  RunOnCpu(level, [=] {
+                    MESHWORK_INDEPENDENT
+                    for (int64_t i = 0; i < n; ++i) static_cast<T*>(to)[i] = T(from[i]);
+                  });
+                }};
+  }
+}
+
+struct UnaryRow {
+  const void* a;
+  void* out;
+  int64_t n;
+};
+using UnaryLoop = void (*)(CpuLevel level, const void* f, const UnaryRow& row);
+
+// Rows of n elements. Row r of an operand begins r steps behind its first row, that of the results r * n.
+struct BinaryBlock {
+  struct Operand {
+    const void* first;
+    bool repeats;  // all elements of a row take its first one
+    int64_t step;
+  };
+  Operand a, b;  // at most one of them repeats
+  void* out;
+  int64_t rows, n;
+};
+using BinaryLoop = void (*)(CpuLevel level, const BinaryBlock& block);
+
+// Kernels that run such loops over their results. `f` is handed to the loop.
+Kernel UnaryRows(const KernelSpec& spec, UnaryLoop loop, std::shared_ptr<const void> f, ElementStorage in,
+                 ElementStorage out);
+Kernel BinaryRows(const KernelSpec& spec, BinaryLoop loop, ElementStorage in, ElementStorage out);
+
+// The type that a loop writes: 16-bit results of 16-bit operands are rounded behind it.
+template <typename In, typename Out>
+using LoopOut = std::conditional_t<kIsNarrowReal<In> && kIsNarrowReal<Out>, float, Out>;
+
+// out[i] = f(a[i]). In: a type to compute with.
+template <typename In, typename Out, typename F>
+void RunUnaryRow(CpuLevel level, const void* f, const UnaryRow& row) {
+  RunOnCpu<kMostLevel<In>>(
+      level,
+      [](const F& f, const UnaryRow& row) {
+        const auto* a = static_cast<const Stored<In>*>(row.a);
+        auto* out = static_cast<Out*>(row.out);
+        const int64_t n = row.n;  // read once: bytes may be written anywhere
+        MESHWORK_INDEPENDENT
+        for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(Load<In>(a[i])));
+      },
+      *static_cast<const F*>(f), row);
+}
+
+// out[i] = f(a[i], b[i]). F has no state.
+template <typename In, typename Out, typename F>
+void RunBinaryBlock(CpuLevel level, const BinaryBlock& block) {
+  RunOnCpu<kMostLevel<In>>(
+      level,
+      [](const BinaryBlock& block) {
+        const F f{};
+        const auto* a = static_cast<const Stored<In>*>(block.a.first);
+        const auto* b = static_cast<const Stored<In>*>(block.b.first);
+        auto* out = static_cast<Out*>(block.out);
+        // Read once: bytes may be written anywhere.
+        const int64_t rows = block.rows, n = block.n, a_step = block.a.step, b_step = block.b.step;
+        if (block.b.repeats) {
+          for (int64_t r = 0; r < rows; ++r, a += a_step, b += b_step, out += n) {
+            const In scalar = Load<In>(*b);
+            MESHWORK_INDEPENDENT
+            for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(Load<In>(a[i]), scalar));
+          }
+        } else if (block.a.repeats) {
+          for (int64_t r = 0; r < rows; ++r, a += a_step, b += b_step, out += n) {
+            const In scalar = Load<In>(*a);
+            MESHWORK_INDEPENDENT
+            for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(scalar, Load<In>(b[i])));
+          }
+        } else {
+          for (int64_t r = 0; r < rows; ++r, a += a_step, b += b_step, out += n) {
+            MESHWORK_INDEPENDENT
+            for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(Load<In>(a[i]), Load<In>(b[i])));
+          }
+        }
+      },
+      block);
 }
 
 // out[i] = f(a[i]), computed in Compute<In>.
 template <typename In, typename Out, typename F>
 Kernel UnaryKernel(const KernelSpec& spec, F f) {
-  return {.run = OnThisCpu([f](const KernelArgs& args) {
-            const Stored<In>* a = args.In<Stored<In>>(0);
-            Out* out = args.Out<Out>(0);
-            const int64_t begin = args.begin, end = args.end;  // read once: bytes may be written anywhere
-            MESHWORK_INDEPENDENT
-            for (int64_t i = begin; i < end; ++i) out[i] = static_cast<Out>(f(Load<In>(a[i])));
-          }),
-          .units = spec.results[0].local.num_elements(),
-          .by_rows = true,
-          .parts = {spec.results[0].local.num_elements()}};
+  return UnaryRows(spec, RunUnaryRow<Compute<In>, LoopOut<In, Out>, F>, std::make_shared<F>(std::move(f)),
+                   ElementStorageOf<In>(), ElementStorageOf<Out>());
 }
 
 // out[i] = f(a[i], b[i]) with broadcast, computed in Compute<In>.
 template <typename In, typename Out, typename F>
-Kernel BinaryKernel(const KernelSpec& spec, F f) {
-  const BroadcastWalk<2> walk = MakeWalk<2>(spec);
-  return BroadcastKernel<2>(
-      spec, walk, OnThisCpu([f, walk](const KernelArgs& args) {
-        const std::array<int64_t, 2>& strides = walk.dims.back().strides;
-        const int64_t sa = strides[0], sb = strides[1];
-        ForEachRun(walk, args.begin, args.end,
-                   [&](int64_t to, const std::array<int64_t, 2>& from, int64_t n) {
-                     const Stored<In>* a = args.In<Stored<In>>(0) + from[0];
-                     const Stored<In>* b = args.In<Stored<In>>(1) + from[1];
-                     Out* out = args.Out<Out>(0) + to;
-                     if (sa == 1 && sb == 1) {
-                       MESHWORK_INDEPENDENT
-                       for (int64_t i = 0; i < n; ++i)
-                         out[i] = static_cast<Out>(f(Load<In>(a[i]), Load<In>(b[i])));
-                     } else if (sa == 1 && sb == 0) {
-                       const Compute<In> scalar = Load<In>(*b);
-                       MESHWORK_INDEPENDENT
-                       for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(Load<In>(a[i]), scalar));
-                     } else if (sa == 0 && sb == 1) {
-                       const Compute<In> scalar = Load<In>(*a);
-                       MESHWORK_INDEPENDENT
-                       for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(scalar, Load<In>(b[i])));
-                     } else {
-                       MESHWORK_INDEPENDENT
-                       for (int64_t i = 0; i < n; ++i)
-                         out[i] = static_cast<Out>(f(Load<In>(a[i * sa]), Load<In>(b[i * sb])));
-                     }
-                   });
-      }));
+Kernel BinaryKernel(const KernelSpec& spec, F) {
+  return BinaryRows(spec, RunBinaryBlock<Compute<In>, LoopOut<In, Out>, F>, ElementStorageOf<In>(),
+                    ElementStorageOf<Out>());
 }
 
 // out[i] = condition[i] ? a[i] : b[i] with broadcast.

@@ -191,7 +191,7 @@ Kernel ReduceKernel(ReduceWalk walk, Compute<T> divisor) {
     for (const ReduceWalk::Dim& dim : walk.kept)
       if (dim.stride > walk.reduced.front().stride) parts *= dim.size;
   }
-  return {.run = OnThisCpu([walk = std::move(walk), divisor](const KernelArgs& args) {
+  return {.run = OnThisCpu<kMostLevel<T>>([walk = std::move(walk), divisor](const KernelArgs& args) {
             constexpr int64_t kTile = 512;
             std::array<A, kTile> tile;
             for (int64_t at = args.begin; at < args.end;) {

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "meshwork/base/status.h"
+#include "meshwork/kernels/copy.h"
 #include "meshwork/ops/elementwise.h"
 #include "meshwork/ops/families.h"
 
@@ -68,8 +69,8 @@ std::vector<Value> SelectGrad(const GradView& v) {
 }
 
 Kernel SelectCpu(const KernelSpec& spec) {
-  return DispatchAny(spec.results[0].local.dtype,
-                     [&](auto zero) { return SelectKernel<Stored<decltype(zero)>>(spec); });
+  return DispatchSize(DTypeSize(spec.results[0].local.dtype),
+                      [&](auto zero) { return SelectKernel<decltype(zero)>(spec); });
 }
 
 // ---- Kernels.

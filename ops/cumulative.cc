@@ -217,7 +217,7 @@ Kernel CumulativeCpu(const KernelSpec& spec) {
     if constexpr (std::is_same_v<T, bool>) return {};
     else
       return ColumnKernel(
-          sizes, 1, OnThisCpu([=](const KernelArgs& args) {
+          sizes, 1, OnThisCpu<kMostLevel<T>>([=](const KernelArgs& args) {
             ForEachSlab(sizes, args.begin, args.end, [&](int64_t o, int64_t first, int64_t end) {
               const int64_t at = o * sizes.n * sizes.inner;
               FoldColumns<T, F<Compute<T>>>(course, sizes.inner, exclusive, args.In<T>(0) + at, first, end,
@@ -252,7 +252,7 @@ Kernel RecurrenceCpu(const KernelSpec& spec) {
     using T = decltype(zero);
     if constexpr (!kIsReal<T>) return {};
     else
-      return ColumnKernel(sizes, 2, OnThisCpu([=](const KernelArgs& args) {
+      return ColumnKernel(sizes, 2, OnThisCpu<kMostLevel<T>>([=](const KernelArgs& args) {
                             ForEachSlab(
                                 sizes, args.begin, args.end, [&](int64_t o, int64_t first, int64_t end) {
                                   const int64_t at = o * sizes.n * sizes.inner;

@@ -169,7 +169,7 @@ Kernel ScatterAddKernel(const KernelSpec& spec) {
   const IndexedSizes s = SizesOf(spec.results[0].local.shape, spec.operands[1].local.shape, dim);
   const int64_t last = spec.results[0].global.shape[dim] - 1;
   // Every unit reads all indices of its slab and adds the updates of its own rows.
-  return {.run = OnThisCpu([=](const KernelArgs& args) {
+  return {.run = OnThisCpu<kMostLevel<T>>([=](const KernelArgs& args) {
             const Index* indices = args.In<Index>(1);
             const int64_t own = args.out_blocks[0][dim].start;
             const auto row_of = [&](int64_t i) { return std::clamp<int64_t>(indices[i], 0, last) - own; };

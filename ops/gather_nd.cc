@@ -196,7 +196,7 @@ Kernel ScatterNdAddKernel(const KernelSpec& spec) {
   const Groups groups =
       GroupsOf(spec.results[0].local, spec.operands[1].local, spec.attrs.Get<int64_t>("batch_dims")).value();
   const Places places(groups, spec.results[0], spec.operands[1]);
-  return {.run = OnThisCpu([places](const KernelArgs& args) {
+  return {.run = OnThisCpu<kMostLevel<T>>([places](const KernelArgs& args) {
             ForEachRowOfSlabs(
                 places.rows, args.begin, args.end, [&](int64_t batch, int64_t begin, int64_t end) {
                   const Index* indices = args.In<Index>(1) + batch * places.count * places.width();

@@ -96,7 +96,7 @@ Kernel AdamKernel(const KernelSpec& spec) {
   const double b1 = spec.attrs.Get<double>("beta1"), b2 = spec.attrs.Get<double>("beta2");
   const T epsilon = static_cast<T>(spec.attrs.Get<double>("epsilon"));
   return {
-      .run = OnThisCpu([=](const KernelArgs& args) {
+      .run = OnThisCpu<kMostLevel<T>>([=](const KernelArgs& args) {
         const auto step = static_cast<double>(*args.In<int64_t>(4));
         const double lr = has_rate ? learning_rate * *args.In<double>(5) : learning_rate;
         const T keep = static_cast<T>(1 - lr * weight_decay);
@@ -199,7 +199,7 @@ Kernel AdagradKernel(const KernelSpec& spec) {
   const double learning_rate = spec.attrs.Get<double>("learning_rate");
   const bool has_rate = spec.operands.size() == 4;
   const T epsilon = static_cast<T>(spec.attrs.Get<double>("epsilon"));
-  return {.run = OnThisCpu([=](const KernelArgs& args) {
+  return {.run = OnThisCpu<kMostLevel<T>>([=](const KernelArgs& args) {
             const T rate = static_cast<T>(has_rate ? learning_rate * *args.In<double>(3) : learning_rate);
             const Element *w = args.In<Element>(0), *g = args.In<Element>(1), *a = args.In<Element>(2);
             Element *w_out = args.Out<Element>(0), *a_out = args.Out<Element>(1);

@@ -209,7 +209,7 @@ void ForEachTile(const Pool& pool, const KernelArgs& args, F&& f) {
 // out = sum of what the row sees.
 template <typename T>
 Kernel SumKernel(const Pool& pool) {
-  return RowsKernel(pool, 1, OnThisCpu([pool](const KernelArgs& args) {
+  return RowsKernel(pool, 1, OnThisCpu<kMostLevel<T>>([pool](const KernelArgs& args) {
                       const int64_t channels = pool.channels;
                       const T* from = args.In<T>(0);
                       T* out = args.Out<T>(0);
@@ -227,7 +227,7 @@ Kernel SumKernel(const Pool& pool) {
 
 template <typename T>
 Kernel MaxKernel(const Pool& pool) {
-  return RowsKernel(pool, 1, OnThisCpu([pool](const KernelArgs& args) {
+  return RowsKernel(pool, 1, OnThisCpu<kMostLevel<T>>([pool](const KernelArgs& args) {
                       const int64_t channels = pool.channels;
                       const T* from = args.In<T>(0);
                       T* out = args.Out<T>(0);
@@ -261,7 +261,7 @@ Kernel MaxKernel(const Pool& pool) {
 // out = sum of what the row sees where it is seen by its index.
 template <typename T>
 Kernel MaxGradKernel(const Pool& pool) {
-  return RowsKernel(pool, 2, OnThisCpu([pool](const KernelArgs& args) {
+  return RowsKernel(pool, 2, OnThisCpu<kMostLevel<T>>([pool](const KernelArgs& args) {
                       const int64_t channels = pool.channels;
                       const T* from = args.In<T>(0);
                       const int32_t* places = args.In<int32_t>(1);
@@ -285,7 +285,7 @@ Kernel MaxGradKernel(const Pool& pool) {
 // out = what the row sees by its index, or 0.
 template <typename T>
 Kernel MaxAtKernel(const Pool& pool) {
-  return RowsKernel(pool, 2, OnThisCpu([pool](const KernelArgs& args) {
+  return RowsKernel(pool, 2, OnThisCpu<kMostLevel<T>>([pool](const KernelArgs& args) {
                       const int64_t channels = pool.channels;
                       const T* from = args.In<T>(0);
                       const int32_t* places = args.In<int32_t>(1);

@@ -265,7 +265,7 @@ Kernel ArgKernel(const KernelSpec& spec) {
   int64_t outer = 1, inner = 1;
   for (int64_t d = 0; d < static_cast<int64_t>(from.size()); ++d)
     (d < dim ? outer : inner) *= d == dim ? 1 : from[d];
-  return {.run = OnThisCpu([n = from[dim], inner](const KernelArgs& args) {
+  return {.run = OnThisCpu<kMostLevel<T>>([n = from[dim], inner](const KernelArgs& args) {
             for (int64_t i = args.begin; i < args.end;) {
               const int64_t columns = std::min(inner - i % inner, args.end - i);
               const T* a = args.In<T>(0) + i / inner * n * inner + i % inner;

@@ -66,7 +66,7 @@ Kernel ScatterExtremumKernel(const KernelSpec& spec, F) {
   const int64_t dim = spec.attrs.Get<int64_t>("dim");
   const IndexedSizes s = SizesOf(spec.results[0].local.shape, spec.operands[1].local.shape, dim);
   const int64_t last = spec.results[0].global.shape[dim] - 1;
-  return {.run = OnThisCpu([=](const KernelArgs& args) {
+  return {.run = OnThisCpu<kMostLevel<T>>([=](const KernelArgs& args) {
             const Index* indices = args.In<Index>(1);
             const int64_t own = args.out_blocks[0][dim].start;
             ForEachRowOfSlabs(s.n, args.begin, args.end, [&](int64_t slab, int64_t begin, int64_t end) {

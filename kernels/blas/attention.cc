@@ -45,7 +45,8 @@ Kernel AttentionCpu(const KernelSpec& spec) {
   const AttentionSizes z = SizesOf(spec, 3);
   return OfReals(spec, [&](auto zero) {
     return TiledKernel(z, z.s, kQueryTile, {true, false, false, true},
-                       OnThisCpu([z](const KernelArgs& args) { AttendQueries<decltype(zero)>(z, args); }));
+                       OnThisCpu<kMostLevel<decltype(zero)>>(
+                           [z](const KernelArgs& args) { AttendQueries<decltype(zero)>(z, args); }));
   });
 }
 
@@ -53,7 +54,8 @@ Kernel AttentionGradQCpu(const KernelSpec& spec) {
   const AttentionSizes z = SizesOf(spec, 6);
   return OfReals(spec, [&](auto zero) {
     return TiledKernel(z, z.s, kQueryTile, {true, false, false, true, true, true, true},
-                       OnThisCpu([z](const KernelArgs& args) { QueryGradients<decltype(zero)>(z, args); }));
+                       OnThisCpu<kMostLevel<decltype(zero)>>(
+                           [z](const KernelArgs& args) { QueryGradients<decltype(zero)>(z, args); }));
   });
 }
 
@@ -61,7 +63,8 @@ Kernel AttentionGradKvCpu(const KernelSpec& spec) {
   const AttentionSizes z = SizesOf(spec, 6);
   return OfReals(spec, [&](auto zero) {
     return TiledKernel(z, z.t, kKeyTile, {false, true, true, false, false, false, false},
-                       OnThisCpu([z](const KernelArgs& args) { KeyGradients<decltype(zero)>(z, args); }));
+                       OnThisCpu<kMostLevel<decltype(zero)>>(
+                           [z](const KernelArgs& args) { KeyGradients<decltype(zero)>(z, args); }));
   });
 }
 
