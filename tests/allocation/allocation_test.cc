@@ -13,7 +13,7 @@
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "runtime/programs.h"
 
-namespace meshwork {
+namespace meshwork::allocation_test {
 namespace {
 
 // ---- The counter counts.
@@ -219,4 +219,4 @@ func step(%i: f32[3,300] of f32[10,300] {x,_}, var %w: f32[300] {_}, var %v: f32
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::allocation_test

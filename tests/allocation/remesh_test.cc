@@ -12,7 +12,7 @@
 #include "meshwork.h"
 #include "meshwork/runtime/transport/loopback.h"
 
-namespace meshwork {
+namespace meshwork::remesh_test {
 namespace {
 
 constexpr int64_t kInFlight = 32 << 10;
@@ -85,4 +85,4 @@ TEST(RemeshMemoryTest, TheCounterSeesBothAtATime) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::remesh_test

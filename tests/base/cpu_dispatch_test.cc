@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::cpu_dispatch_test {
 namespace {
 
 // Leaves the level as it found it.
@@ -64,4 +64,4 @@ TEST(CpuDispatchDeathTest, ALevelThatTheCpuLacksIsABug) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cpu_dispatch_test

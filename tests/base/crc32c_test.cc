@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace meshwork {
+namespace meshwork::crc32c_test {
 namespace {
 
 std::span<const std::byte> BytesOf(std::string_view text) { return std::as_bytes(std::span(text)); }
@@ -66,4 +66,4 @@ TEST(Crc32cTest, MaskingIsARotationAndAnAddition) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::crc32c_test

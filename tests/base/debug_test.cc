@@ -2,7 +2,7 @@
 
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::debug_test {
 namespace {
 
 TEST(DebugTest, IsThatOfTheBuildOfTheTests) {
@@ -14,4 +14,4 @@ TEST(DebugTest, IsThatOfTheBuildOfTheTests) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::debug_test

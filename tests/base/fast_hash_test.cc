@@ -10,7 +10,7 @@
 
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::fast_hash_test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -125,4 +125,4 @@ TEST(FastHashTest, AFlipChangesHalfOfTheBits) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::fast_hash_test

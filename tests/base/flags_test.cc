@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::flags_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -75,4 +75,4 @@ TEST(FlagsTest, LeavesAnotherProgramItsArguments) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::flags_test

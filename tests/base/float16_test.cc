@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::float16_test {
 namespace {
 
 // IEEE 754, binary16, by its formula.
@@ -83,4 +83,4 @@ TEST(Float16Test, RoundsNumbersOfEverySize) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::float16_test

@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "support/forks.h"
 
-namespace meshwork {
+namespace meshwork::fork_test {
 namespace {
 
 TEST(ForkTest, AMarkIsOfTheProcessThatMadeIt) {
@@ -125,4 +125,4 @@ TEST(ForkTest, FilesOfOthersAreClosedInAChild) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::fork_test

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
-namespace meshwork {
+namespace meshwork::json_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -31,4 +31,4 @@ TEST(JsonReaderTest, ReadsWhatIsThere) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::json_test

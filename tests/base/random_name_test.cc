@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::random_name_test {
 namespace {
 
 TEST(RandomNameTest, HasSixteenDigitsAndIsAnotherEachTime) {
@@ -20,4 +20,4 @@ TEST(RandomNameTest, HasSixteenDigitsAndIsAnotherEachTime) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::random_name_test

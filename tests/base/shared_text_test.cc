@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::shared_text_test {
 namespace {
 
 constexpr std::string_view kLong = "a text that is too long to lie in a std::string itself";
@@ -73,4 +73,4 @@ TEST(SharedTextTest, ReadsAsStdTexts) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::shared_text_test

@@ -11,7 +11,7 @@
 
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::stable_vector_test {
 namespace {
 
 static_assert(std::random_access_iterator<StableVector<int>::iterator>);
@@ -118,4 +118,4 @@ TEST(StableVectorTest, IteratorsGoAnywhere) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::stable_vector_test

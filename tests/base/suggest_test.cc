@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::suggest_test {
 namespace {
 
 TEST(EditDistanceTest, CountsTheEditsOfKnownPairs) {
@@ -94,4 +94,4 @@ TEST(DidYouMeanTest, ListsTheCandidatesWhereNoneIsNear) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::suggest_test

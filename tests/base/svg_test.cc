@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "support/golden.h"
 
-namespace meshwork {
+namespace meshwork::svg_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -180,4 +180,4 @@ TEST(SvgTest, TextsThatAreLongerAreWider) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::svg_test

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace meshwork {
+namespace meshwork::utf8_test {
 namespace {
 
 // RFC 3629, section 3, for one character.
@@ -33,4 +33,4 @@ TEST(Utf8Test, RefusesBrokenForms) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::utf8_test

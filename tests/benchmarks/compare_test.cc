@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::compare_test {
 namespace {
 
 constexpr std::string_view kBefore = R"({
@@ -76,4 +76,4 @@ TEST_F(CompareTest, RejectsWhatIsNoResult) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::compare_test

@@ -8,7 +8,7 @@
 #include "nlohmann/json.hpp"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::mlp_step_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -98,4 +98,4 @@ TEST_F(MlpStepTest, RejectsWhatItCannotMeasure) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::mlp_step_test

@@ -11,7 +11,7 @@
 #include "meshwork/runtime/cpu/cross_device_ops.h"
 #include "support/cross_device_ops.h"
 
-namespace meshwork {
+namespace meshwork::check_cross_device_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -116,4 +116,4 @@ TEST(CheckCrossDeviceTest, WhatIsNotImplementedIsANote) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::check_cross_device_test

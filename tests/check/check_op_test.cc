@@ -10,7 +10,7 @@
 #include "meshwork/ir/registry.h"
 #include "support/swiglu.h"
 
-namespace meshwork {
+namespace meshwork::check_op_test {
 namespace {
 
 using testing::Each;
@@ -165,4 +165,4 @@ TEST(CheckOpTest, AKernelThatStopsEarlyIsNamed) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::check_op_test

@@ -18,7 +18,7 @@
 #include "support/read_back.h"
 #include "support/swiglu.h"
 
-namespace meshwork {
+namespace meshwork::register_op_test {
 namespace {
 
 using testing::ElementsAreArray;
@@ -197,4 +197,4 @@ TEST(TrialRowTest, IsSeenByThisThreadWhileItLives) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::register_op_test

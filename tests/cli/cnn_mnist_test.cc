@@ -13,7 +13,7 @@
 #include "support/golden.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::cnn_mnist_test {
 namespace {
 
 using nlohmann::json;
@@ -66,4 +66,4 @@ TEST_F(CnnMnistTest, Learns) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cnn_mnist_test

@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::custom_op_test {
 namespace {
 
 TEST(CustomOpTest, ChecksItsOpAndTrainsThroughIt) {
@@ -30,4 +30,4 @@ TEST(CustomOpTest, IsOfFewerThanSixtyLines) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::custom_op_test

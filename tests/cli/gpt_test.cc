@@ -11,7 +11,7 @@
 #include "support/golden.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::gpt_test {
 namespace {
 
 using nlohmann::json;
@@ -188,4 +188,4 @@ TEST_F(GptProgramTest, RefusesWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::gpt_test

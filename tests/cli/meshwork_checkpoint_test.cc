@@ -20,7 +20,7 @@
 #include "support/golden.h"
 #include "support/safetensors_bytes.h"
 
-namespace meshwork {
+namespace meshwork::meshwork_checkpoint_test {
 namespace {
 
 using nlohmann::json;
@@ -555,4 +555,4 @@ TEST_F(CheckpointToolTest, ReshardsForAMesh) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::meshwork_checkpoint_test

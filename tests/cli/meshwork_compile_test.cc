@@ -19,7 +19,7 @@
 #include "meshwork/spmd/compile.h"
 #include "meshwork/storage/safetensors.h"
 
-namespace meshwork {
+namespace meshwork::meshwork_compile_test {
 namespace {
 
 using nlohmann::json;
@@ -343,4 +343,4 @@ TEST_F(MeshworkTest, VerifyChecksCertificates) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::meshwork_compile_test

@@ -7,7 +7,7 @@
 #include "meshwork/ir/text.h"
 #include "nlohmann/json.hpp"
 
-namespace meshwork {
+namespace meshwork::meshwork_plan_test {
 namespace {
 
 using nlohmann::json;
@@ -135,4 +135,4 @@ func asked(%h: f32[32,1024]) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::meshwork_plan_test

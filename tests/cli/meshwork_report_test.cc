@@ -14,7 +14,7 @@
 #include "meshwork/spmd/compile.h"
 #include "nlohmann/json.hpp"
 
-namespace meshwork {
+namespace meshwork::meshwork_report_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -111,4 +111,4 @@ TEST_F(MeshworkTest, ExplainOfAFileWhoseNameIsNoTextIsJson) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::meshwork_report_test

@@ -16,7 +16,7 @@
 #include "meshwork/storage/safetensors.h"
 #include "meshwork/train/session.h"
 
-namespace meshwork {
+namespace meshwork::meshwork_run_test {
 namespace {
 
 TEST_F(MeshworkTest, RunGivesWhatASessionGives) {
@@ -203,4 +203,4 @@ TEST_F(MeshworkTest, RunRefusesInputsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::meshwork_run_test

@@ -13,7 +13,7 @@
 #include "meshwork/simulate/scale.h"
 #include "meshwork/spmd/compile.h"
 
-namespace meshwork {
+namespace meshwork::meshwork_simulate_test {
 namespace {
 
 using nlohmann::json;
@@ -175,4 +175,4 @@ TEST_F(MeshworkTest, SimulateRefusesArgumentsThatAreWrong) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::meshwork_simulate_test

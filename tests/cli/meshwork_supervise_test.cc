@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::meshwork_supervise_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -211,4 +211,4 @@ TEST_F(SuperviseTest, WhatItRunsEndsWithIt) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::meshwork_supervise_test

@@ -16,7 +16,7 @@
 #include "meshwork/storage/safetensors.h"
 #include "support/golden.h"
 
-namespace meshwork {
+namespace meshwork::meshwork_test {
 namespace {
 
 using nlohmann::json;
@@ -261,4 +261,4 @@ TEST_F(MeshworkTest, FmtLosesNoCommentUnasked) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::meshwork_test

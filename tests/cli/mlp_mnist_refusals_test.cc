@@ -10,7 +10,7 @@
 #include "meshwork/storage/safetensors.h"
 #include "support/idx_file.h"
 
-namespace meshwork {
+namespace meshwork::mlp_mnist_refusals_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -236,4 +236,4 @@ TEST_F(MlpMnistTest, KeepsEarlierResultsWhereTheNewOnesCannotBeMade) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::mlp_mnist_refusals_test

@@ -16,7 +16,7 @@
 #include "meshwork/train/summaries.h"
 #include "support/golden.h"
 
-namespace meshwork {
+namespace meshwork::mlp_mnist_test {
 namespace {
 
 using nlohmann::json;
@@ -321,4 +321,4 @@ TEST_F(MlpMnistTest, DumpsTheProgramAfterEveryPass) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::mlp_mnist_test

@@ -12,7 +12,7 @@
 #include "meshwork/runtime/tensor.h"
 #include "meshwork/storage/safetensors.h"
 
-namespace meshwork {
+namespace meshwork::mlp_mnist_weights_test {
 namespace {
 
 using nlohmann::json;
@@ -158,4 +158,4 @@ TEST_F(MlpMnistTest, RefusesWeightsOfAnotherModel) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::mlp_mnist_weights_test

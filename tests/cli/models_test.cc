@@ -15,7 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::models_test {
 namespace {
 
 // A program of examples/models; a line for each.
@@ -113,4 +113,4 @@ TEST(CodeLinesTest, CommentsAndBlankLinesDoNotCount) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::models_test

@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::quickstart_test {
 namespace {
 
 TEST(QuickstartTest, ExplainsItsCollectivesAndLearns) {
@@ -36,4 +36,4 @@ TEST(QuickstartTest, ExplainsItsCollectivesAndLearns) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::quickstart_test

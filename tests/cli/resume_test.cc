@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/storage/checkpoint_folder.h"
 
-namespace meshwork {
+namespace meshwork::resume_test {
 namespace {
 
 using nlohmann::json;
@@ -245,4 +245,4 @@ TEST_F(ResumeTest, AFolderThatGoesAwayIsReported) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::resume_test

@@ -14,7 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::sequence_models_test {
 namespace {
 
 struct SequenceModel {
@@ -82,4 +82,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const testing::TestParamInfo<SequenceModel>& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::sequence_models_test

@@ -10,7 +10,7 @@
 #include "support/golden.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::strategies_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -65,4 +65,4 @@ INSTANTIATE_TEST_SUITE_P(All, StrategyProgramTest,
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::strategies_test

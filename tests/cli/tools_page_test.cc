@@ -16,7 +16,7 @@
 #include "support/golden.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::tools_page_test {
 namespace {
 
 std::vector<std::string> Lines(const std::string& text) {
@@ -123,4 +123,4 @@ INSTANTIATE_TEST_SUITE_P(Pages, ToolsPageTest, testing::Values("tools", "explain
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::tools_page_test

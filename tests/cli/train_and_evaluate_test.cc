@@ -9,7 +9,7 @@
 #include "support/golden.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::train_and_evaluate_test {
 namespace {
 
 using ::testing::EndsWith;
@@ -83,4 +83,4 @@ TEST_F(TrainAndEvaluateCliTest, GoesOnWhereItWasStopped) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::train_and_evaluate_test

@@ -11,7 +11,7 @@
 #include "support/long_tests.h"
 #include "support/read_back.h"
 
-namespace meshwork {
+namespace meshwork::compiled_test {
 namespace {
 
 using testing::IsEmpty;
@@ -41,4 +41,4 @@ INSTANTIATE_TEST_SUITE_P(Rows, CompiledContractTest, testing::ValuesIn(RowsUnder
                          [](const auto& info) { return std::string(info.param->name); });
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::compiled_test

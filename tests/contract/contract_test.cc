@@ -15,7 +15,7 @@
 #include "support/read_back.h"
 #include "support/sample.h"
 
-namespace meshwork {
+namespace meshwork::contract_test {
 namespace {
 
 using testing::IsEmpty;
@@ -65,4 +65,4 @@ INSTANTIATE_TEST_SUITE_P(Rows, ContractTest, testing::ValuesIn(RowsUnderContract
                          [](const auto& info) { return std::string(info.param->name); });
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::contract_test

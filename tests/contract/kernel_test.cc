@@ -18,7 +18,7 @@
 #include "meshwork/runtime/box.h"
 #include "support/sample.h"
 
-namespace meshwork {
+namespace meshwork::kernel_test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -373,4 +373,4 @@ INSTANTIATE_TEST_SUITE_P(Rows, KernelTest, testing::ValuesIn(RowsUnderContract()
                          [](const auto& info) { return std::string(info.param->name); });
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::kernel_test

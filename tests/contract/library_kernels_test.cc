@@ -6,7 +6,7 @@
 #include "meshwork/ir/registry.h"
 #include "meshwork/kernels/blas/cpu_kernels.h"
 
-namespace meshwork {
+namespace meshwork::library_kernels_test {
 namespace {
 
 TEST(LibraryKernelsTest, EveryRowThatComputesHasAKernel) {
@@ -37,4 +37,4 @@ TEST(LibraryKernelsTest, ARowsOwnKernelComesFirst) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::library_kernels_test

@@ -13,7 +13,7 @@
 #include "meshwork/runtime/box.h"
 #include "support/sample.h"
 
-namespace meshwork {
+namespace meshwork::windows_test {
 namespace {
 
 int64_t FloorDiv(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
@@ -245,4 +245,4 @@ TEST(WindowsOfAllForms, GiveTheBlocksOfTheWhole) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::windows_test

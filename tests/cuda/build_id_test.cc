@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace meshwork {
+namespace meshwork::build_id_test {
 namespace {
 
 using ::testing::MatchesRegex;
@@ -29,4 +29,4 @@ TEST(BuildIdTest, NothingHasNone) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::build_id_test

@@ -6,7 +6,7 @@
 #include "cuda/gpu_fixture.h"
 #include "gmock/gmock.h"
 
-namespace meshwork {
+namespace meshwork::calls_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -203,6 +203,6 @@ TEST(GpuCallsTest, CopiesBetweenGpus) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::calls_test
 
 #endif  // MESHWORK_HAVE_CUDA

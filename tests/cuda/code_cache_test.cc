@@ -17,7 +17,7 @@
 #include "cuda/gpu_fixture.h"
 #endif
 
-namespace meshwork {
+namespace meshwork::code_cache_test {
 namespace {
 
 class CodeCacheTest : public TempDirTest {};
@@ -185,4 +185,4 @@ TEST_F(CompileOnceTest, OtherTablesKeepNothing) {
 #endif  // MESHWORK_HAVE_CUDA
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::code_cache_test

@@ -21,7 +21,7 @@
 #include "support/simulated_cuda.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::compile_kernels_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -224,6 +224,6 @@ TEST_F(CompileKernelsTest, SaysNothingOfWhatIsQuick) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::compile_kernels_test
 
 #endif  // MESHWORK_HAVE_CUDA

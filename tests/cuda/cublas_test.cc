@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "meshwork/runtime/cuda/cuda_products.h"
 
-namespace meshwork {
+namespace meshwork::cublas_test {
 namespace {
 
 using ::testing::Contains;
@@ -128,6 +128,6 @@ TEST(SimulatedCublasTest, FindsWhatIsLeft) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cublas_test
 
 #endif  // MESHWORK_HAVE_CUDA

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/runtime/cuda/cudnn_api.h"
 
-namespace meshwork {
+namespace meshwork::cudnn_header_test {
 namespace {
 
 template <typename Ours, typename Theirs>
@@ -128,6 +128,6 @@ TEST(CudnnHeaderTest, ParametersAreAsMany) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cudnn_header_test
 
 #endif

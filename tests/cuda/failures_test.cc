@@ -5,7 +5,7 @@
 #include "meshwork/runtime/cuda/cuda_memory.h"
 #include "meshwork/runtime/cuda/gpus.h"
 
-namespace meshwork {
+namespace meshwork::failures_test {
 namespace {
 
 using ::testing::IsEmpty;
@@ -133,6 +133,6 @@ TEST(CudaFailuresTest, ErrorsWithoutANameHaveANumber) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::failures_test
 
 #endif  // MESHWORK_HAVE_CUDA

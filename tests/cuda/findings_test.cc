@@ -3,7 +3,7 @@
 #include "cuda/gpu_fixture.h"
 #include "gmock/gmock.h"
 
-namespace meshwork {
+namespace meshwork::findings_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -223,6 +223,6 @@ TEST(GpuFindingsTest, NothingWorksAfterAKernelThatFails) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::findings_test
 
 #endif  // MESHWORK_HAVE_CUDA

@@ -7,7 +7,7 @@
 #include "cuda/gpu_fixture.h"
 #endif
 
-namespace meshwork {
+namespace meshwork::gpus_test {
 namespace {
 
 #ifndef MESHWORK_HAVE_CUDA
@@ -56,4 +56,4 @@ TEST(GpusTest, WithoutLibrariesItIsSaidWhy) {
 #endif
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::gpus_test

@@ -6,7 +6,7 @@
 #include "cuda/gpu_fixture.h"
 #include "gmock/gmock.h"
 
-namespace meshwork {
+namespace meshwork::graph_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -199,6 +199,6 @@ TEST(CudaGraphTest, GraphsOfAnotherGpu) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::graph_test
 
 #endif  // MESHWORK_HAVE_CUDA

@@ -12,7 +12,7 @@
 #include "meshwork/base/status.h"
 #include "support/forks.h"
 
-namespace meshwork {
+namespace meshwork::host_copier_test {
 namespace {
 
 // Tensors of `sizes` bytes, none of which begins at a line of a cache, with a byte between them that nobody writes.
@@ -138,4 +138,4 @@ TEST(HostCopierTest, CopiesAloneInTheChildOfAFork) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::host_copier_test

@@ -8,7 +8,7 @@
 #include "meshwork/runtime/cuda/cuda_products.h"
 #include "meshwork/runtime/cuda/gpus.h"
 
-namespace meshwork {
+namespace meshwork::load_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -295,6 +295,6 @@ TEST(CublasTest, TakesTheDescriptors) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::load_test
 
 #endif  // MESHWORK_HAVE_CUDA

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "meshwork/runtime/cuda/cuda_memory.h"
 
-namespace meshwork {
+namespace meshwork::memory_test {
 namespace {
 
 using ::testing::Each;
@@ -103,6 +103,6 @@ TEST(CudaMemoryTest, ErrorsOfCopiesLeaveNoWorkBehind) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::memory_test
 
 #endif  // MESHWORK_HAVE_CUDA

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/runtime/cuda/nccl_api.h"
 
-namespace meshwork {
+namespace meshwork::nccl_header_test {
 namespace {
 
 constexpr bool Is(NcclResult ours, ncclResult_t theirs) {
@@ -57,6 +57,6 @@ TEST(NcclHeaderTest, ParametersAreAsMany) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::nccl_header_test
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "cuda/gpu_fixture.h"
 
-namespace meshwork {
+namespace meshwork::order_test {
 namespace {
 
 constexpr uint64_t kSeeds = 50;
@@ -155,6 +155,6 @@ TEST(GpuOrderTest, DestroyedStreamsFinishTheirWork) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::order_test
 
 #endif  // MESHWORK_HAVE_CUDA

@@ -23,7 +23,7 @@
 #include "support/random_program.h"
 #include "support/random_training.h"
 
-namespace meshwork {
+namespace meshwork::backend_test {
 namespace {
 
 using ::testing::IsEmpty;
@@ -215,4 +215,4 @@ TEST(CudaBackendTest, HasEveryRowThatComputes) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::backend_test

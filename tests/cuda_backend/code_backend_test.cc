@@ -18,7 +18,7 @@
 #include "support/simulated_cuda.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::code_backend_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -148,4 +148,4 @@ TEST(ArchitectureTest, HasSharedMemory) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::code_backend_test

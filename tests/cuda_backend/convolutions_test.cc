@@ -16,7 +16,7 @@
 #include "meshwork/runtime/cuda/cuda_convolutions.h"
 #include "support/program_trial.h"
 
-namespace meshwork {
+namespace meshwork::convolutions_test {
 namespace {
 
 using ::testing::IsEmpty;
@@ -133,4 +133,4 @@ TEST(CudaConvolutionTest, AnyCallMayFail) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::convolutions_test

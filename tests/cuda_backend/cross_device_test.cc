@@ -19,7 +19,7 @@
 #include "support/cross_device_ops.h"
 #include "support/cross_device_programs.h"
 
-namespace meshwork {
+namespace meshwork::cross_device_test {
 namespace {
 
 using OpsPtr = std::shared_ptr<CrossDeviceOps>;
@@ -101,4 +101,4 @@ TEST(CudaCrossDeviceTest, WhatCannotRunThereIsRefused) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cross_device_test

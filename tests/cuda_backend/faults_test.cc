@@ -16,7 +16,7 @@
 #include "meshwork/spmd/compile.h"
 #include "support/long_tests.h"
 
-namespace meshwork {
+namespace meshwork::faults_test {
 namespace {
 
 using ::testing::AllOf;
@@ -145,4 +145,4 @@ TEST(CudaFaultsTest, OthersGoOn) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::faults_test

@@ -16,7 +16,7 @@
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
 
-namespace meshwork {
+namespace meshwork::feeds_test {
 namespace {
 
 using ::testing::IsEmpty;
@@ -119,4 +119,4 @@ TEST(CudaFeedsTest, AStepThatFailsLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::feeds_test

@@ -24,7 +24,7 @@
 #include "support/random_training.h"
 #include "support/tensors.h"
 
-namespace meshwork {
+namespace meshwork::fused_runs_test {
 namespace {
 
 using ::testing::IsEmpty;
@@ -160,4 +160,4 @@ TEST(CudaFusedRunsTest, LongRowsGiveTheSameBits) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::fused_runs_test

@@ -16,7 +16,7 @@
 #include "support/random_program.h"
 #include "support/random_training.h"
 
-namespace meshwork {
+namespace meshwork::fusion_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -235,4 +235,4 @@ TEST(CudaFusionTest, WhatReadsAndWritesAStorageKeepsItsOrder) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::fusion_test

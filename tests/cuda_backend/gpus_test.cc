@@ -30,7 +30,7 @@
 #include "support/random_program.h"
 #include "support/random_training.h"
 
-namespace meshwork {
+namespace meshwork::gpus_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -363,4 +363,4 @@ TEST(GpusTest, AnyCallMayFail) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::gpus_test

@@ -22,7 +22,7 @@
 #include "meshwork/train/optimizers.h"
 #include "support/long_tests.h"
 
-namespace meshwork {
+namespace meshwork::parts_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -244,4 +244,4 @@ TEST(CudaPartsRunsTest, AnyCallMayFail) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::parts_test

@@ -14,7 +14,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/train/training_loop.h"
 
-namespace meshwork {
+namespace meshwork::prefetch_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -310,4 +310,4 @@ TEST(CudaPrefetchTest, SaysWhereMemoryEnds) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::prefetch_test

@@ -15,7 +15,7 @@
 #include "meshwork/spmd/compile.h"
 #include "support/simulated_cuda.h"
 
-namespace meshwork {
+namespace meshwork::products_test {
 namespace {
 
 using ::testing::IsEmpty;
@@ -141,4 +141,4 @@ func f(%a: bf16[4,6] {_,x}, %b: bf16[6,5] {x,_}) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::products_test

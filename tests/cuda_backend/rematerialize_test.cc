@@ -16,7 +16,7 @@
 #include "meshwork/runtime/cuda/cuda_fusion.h"
 #include "support/program_trial.h"
 
-namespace meshwork {
+namespace meshwork::rematerialize_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -133,4 +133,4 @@ func f(%x: bf16[64,8] {x,_}, %y: bf16[64,8] {x,_}, %b: f32[8] {_}) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::rematerialize_test

@@ -15,7 +15,7 @@
 #include "parameter_server/models.h"
 #include "support/forks.h"
 
-namespace meshwork {
+namespace meshwork::session_edges_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -151,4 +151,4 @@ TEST(CudaSessionEdgesTest, GradientsForServers) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::session_edges_test

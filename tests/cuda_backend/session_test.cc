@@ -14,7 +14,7 @@
 #include "cuda_backend/small_session.h"
 #include "meshwork/base/status.h"
 
-namespace meshwork {
+namespace meshwork::session_test {
 namespace {
 
 TEST(CudaSessionTest, TrainsAndEvaluatesAsOnTheCpu) {
@@ -188,4 +188,4 @@ TEST(CudaSessionTest, FitEvaluatesAndRestoresTheBestEpoch) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::session_test

@@ -9,7 +9,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/loop.h"
 
-namespace meshwork {
+namespace meshwork::storage_map_test {
 namespace {
 
 StepPlan PlanOf(std::string_view text) {
@@ -74,4 +74,4 @@ func f(%x: f32[16,16] {_,_}) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::storage_map_test

@@ -23,7 +23,7 @@
 #include "meshwork/train/tensor_constant.h"
 #include "meshwork/train/transformer_layers.h"
 
-namespace meshwork {
+namespace meshwork::tables_test {
 namespace {
 
 using ::testing::IsEmpty;
@@ -217,4 +217,4 @@ TEST(CudaTablesRunsTest, RowsThatNobodyLooksUpStay) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::tables_test

@@ -18,7 +18,7 @@
 #include "meshwork/spmd/compile.h"
 #include "nlohmann/json.hpp"
 
-namespace meshwork {
+namespace meshwork::trace_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -180,4 +180,4 @@ TEST(CudaTraceTest, OfASession) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::trace_test

@@ -10,7 +10,7 @@
 #include "meshwork/runtime/cpu/run_transfers.h"
 #include "support/cuda_player.h"
 
-namespace meshwork {
+namespace meshwork::transfers_test {
 namespace {
 
 // Rows 1 and 2 of [4,6], from each of `sources` buffers to rows 0 and 1 of [3,5], columns 2 to 5.
@@ -91,4 +91,4 @@ TEST(CudaTransfersTest, WriteWhatTheCpuWrites) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::transfers_test

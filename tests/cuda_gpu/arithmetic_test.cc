@@ -9,7 +9,7 @@
 #include "meshwork/runtime/cuda/cuda_buffer.h"
 #include "meshwork/runtime/cuda/cuda_module.h"
 
-namespace meshwork {
+namespace meshwork::arithmetic_test {
 namespace {
 
 using GpuArithmeticTest = RealGpuTest;
@@ -41,4 +41,4 @@ TEST_F(GpuArithmeticTest, InstructionsAgreeWithFormulas) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::arithmetic_test

@@ -7,7 +7,7 @@
 #include "meshwork/runtime/cuda/cuda_buffer.h"
 #include "meshwork/runtime/cuda/cuda_module.h"
 
-namespace meshwork {
+namespace meshwork::contract_test {
 namespace {
 
 // Runs trials on the GPU, which must be there.
@@ -83,4 +83,4 @@ using GpuSplitsTest = RealGpuTest;
 TEST_F(GpuSplitsTest, ComputeWhatTheCpuKernelDoes) { TrialRunner().Try("splits", SplitTrials()); }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::contract_test

@@ -10,7 +10,7 @@
 #include "meshwork/runtime/cuda/cuda_convolutions.h"
 #include "support/program_trial.h"
 
-namespace meshwork {
+namespace meshwork::convolutions_test {
 namespace {
 
 class GpuConvolutionsTest : public WithRealGpu<testing::TestWithParam<ConvolutionCase>> {};
@@ -75,4 +75,4 @@ INSTANTIATE_TEST_SUITE_P(Large, GpuConvolutionsTest, testing::ValuesIn(LargeConv
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::convolutions_test

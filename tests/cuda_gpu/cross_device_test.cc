@@ -12,7 +12,7 @@
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "support/cross_device_programs.h"
 
-namespace meshwork {
+namespace meshwork::cross_device_test {
 namespace {
 
 using GpuCrossDeviceTest = RealGpuTest;
@@ -43,4 +43,4 @@ TEST_F(GpuCrossDeviceTest, TermsAreAddedInTheOrderOfTheCpu) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cross_device_test

@@ -31,7 +31,7 @@
 #include "support/random_program.h"
 #include "support/random_training.h"
 
-namespace meshwork {
+namespace meshwork::domains_test {
 namespace {
 
 using Way = CudaBackendOptions::Way;
@@ -128,4 +128,4 @@ TEST_F(GpuDomainsTest, AMlpTrainsAsOnTheCpu) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::domains_test

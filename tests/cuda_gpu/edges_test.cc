@@ -19,7 +19,7 @@
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
 
-namespace meshwork {
+namespace meshwork::edges_test {
 namespace {
 
 using ::testing::AllOf;
@@ -107,4 +107,4 @@ TEST_F(GpuEdgesTest, TracesShowWhatRan) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::edges_test

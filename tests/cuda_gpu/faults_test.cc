@@ -18,7 +18,7 @@
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
 
-namespace meshwork {
+namespace meshwork::faults_test {
 namespace {
 
 // A GPU's memory whose nth allocation, from 1 on, is nowhere.
@@ -122,4 +122,4 @@ TEST_F(GpuFaultsTest, NamesTheOpAndItsLine) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::faults_test

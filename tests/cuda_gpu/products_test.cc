@@ -12,7 +12,7 @@
 #include "meshwork/check/double_tensor.h"
 #include "support/long_tests.h"
 
-namespace meshwork {
+namespace meshwork::products_test {
 namespace {
 
 class GpuProductsTest : public RealGpuTest {
@@ -59,4 +59,4 @@ TEST_F(GpuProductsTest, ComputeWhatTheCpuKernelDoes) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::products_test

@@ -14,7 +14,7 @@
 #include "support/random_program.h"
 #include "support/random_training.h"
 
-namespace meshwork {
+namespace meshwork::programs_test {
 namespace {
 
 // The programs of a test are drawn from several seeds, so that several processes can share them (GTEST_TOTAL_SHARDS).
@@ -130,4 +130,4 @@ TEST_F(GpuTrainingTest, TwoBackendsShareTheGpu) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::programs_test

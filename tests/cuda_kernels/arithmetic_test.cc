@@ -7,7 +7,7 @@
 #include "meshwork/base/status.h"
 #include "support/cuda_player.h"
 
-namespace meshwork {
+namespace meshwork::arithmetic_test {
 namespace {
 
 TEST(CudaArithmeticTest, FormulasAgree) {
@@ -24,4 +24,4 @@ TEST(CudaArithmeticTest, FormulasAgree) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::arithmetic_test

@@ -13,7 +13,7 @@
 #include "meshwork/layout/block.h"
 #include "support/cuda_player.h"
 
-namespace meshwork {
+namespace meshwork::attention_test {
 namespace {
 
 struct HeadCase {
@@ -218,4 +218,4 @@ TEST(CudaAttentionTest, ComputesWhatTheCpuKernelsDo) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::attention_test

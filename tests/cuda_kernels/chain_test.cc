@@ -10,7 +10,7 @@
 #include "meshwork/kernels/cuda/cuda_kernel.h"
 #include "support/cuda_player.h"
 
-namespace meshwork {
+namespace meshwork::chain_test {
 namespace {
 
 const std::vector<TriedChain>& Chains() {
@@ -96,4 +96,4 @@ TEST(CudaChainTest, AResultMayLieInAnOperand) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::chain_test

@@ -7,7 +7,7 @@
 
 #include "cuda_kernels/chain_trials.h"
 
-namespace meshwork {
+namespace meshwork::columns_test {
 namespace {
 
 // g: [64,16,n], x: [64,16,n], b: [n]: what the columns of b + g * x sum up to.
@@ -32,4 +32,4 @@ TEST(CudaColumnsTest, ComputeWhatTheirOpsComputeOneByOne) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::columns_test

@@ -12,7 +12,7 @@
 #include "meshwork/kernels/cuda/families.h"
 #include "support/cuda_player.h"
 
-namespace meshwork {
+namespace meshwork::contract_test {
 namespace {
 
 using ::testing::IsEmpty;
@@ -97,4 +97,4 @@ TEST(CudaKernelsTest, EveryGeneratorIsOfARowThatComputes) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::contract_test

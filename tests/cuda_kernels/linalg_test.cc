@@ -15,7 +15,7 @@
 #include "meshwork/layout/block.h"
 #include "support/cuda_player.h"
 
-namespace meshwork {
+namespace meshwork::linalg_test {
 namespace {
 
 CudaTrial TrialOf(std::string_view op, const std::vector<Type>& in, const std::vector<Type>& out,
@@ -87,4 +87,4 @@ TEST(CudaLinalgTest, DecomposesAsTheCpu) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::linalg_test

@@ -11,7 +11,7 @@
 #include "meshwork/kernels/cuda/parts.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::nvcc_test {
 namespace {
 
 class NvccTest : public TempDirTest {};
@@ -76,4 +76,4 @@ TEST_F(NvccTest, CompilesEveryRowForAmpereAndHopper) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::nvcc_test

@@ -14,7 +14,7 @@
 #include "meshwork/ir/builder.h"
 #include "support/cuda_player.h"
 
-namespace meshwork {
+namespace meshwork::parts_test {
 namespace {
 
 using ImageOfPart = std::vector<std::byte>;
@@ -206,4 +206,4 @@ TEST(CudaPartsTest, BlocksAreNeitherFewNorMany) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::parts_test

@@ -9,7 +9,7 @@
 #include "meshwork/base/status.h"
 #include "support/cuda_player.h"
 
-namespace meshwork {
+namespace meshwork::player_test {
 namespace {
 
 using ::testing::Each;
@@ -167,4 +167,4 @@ TEST_F(CudaPlayerTest, CompilesBehindTheInterface) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::player_test

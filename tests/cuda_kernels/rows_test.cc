@@ -12,7 +12,7 @@
 #include "meshwork/kernels/cuda/cuda_kernel.h"
 #include "support/cuda_player.h"
 
-namespace meshwork {
+namespace meshwork::rows_test {
 namespace {
 
 TriedChain Softmax(DType dtype, const Shape& shape) {
@@ -134,4 +134,4 @@ TEST(CudaRowsTest, AResultMayLieInAnOperand) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::rows_test

@@ -9,7 +9,7 @@
 #include "meshwork/layout/block.h"
 #include "support/cuda_player.h"
 
-namespace meshwork {
+namespace meshwork::scatter_test {
 namespace {
 
 struct ScatterCase {
@@ -63,4 +63,4 @@ TEST(CudaScatterTest, AddsInTheOrderOfTheUpdates) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::scatter_test

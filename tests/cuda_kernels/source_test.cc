@@ -11,7 +11,7 @@
 #include "meshwork/kernels/cuda/cuda_kernel.h"
 #include "support/cuda_player.h"
 
-namespace meshwork {
+namespace meshwork::source_test {
 namespace {
 
 // Kernels of equal text have one name, so that they are compiled once.
@@ -58,4 +58,4 @@ TEST(CudaSourceTest, ARowFromOutsideHasNoKernel) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::source_test

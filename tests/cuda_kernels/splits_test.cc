@@ -9,7 +9,7 @@
 #include "meshwork/kernels/cuda/cuda_kernel.h"
 #include "support/cuda_player.h"
 
-namespace meshwork {
+namespace meshwork::splits_test {
 namespace {
 
 TEST(CudaSplitsTest, GiveWhatTheCpuGives) {
@@ -54,4 +54,4 @@ TEST(CudaSplitsTest, AreOfFewResultsOfManyElements) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::splits_test

@@ -10,7 +10,7 @@
 #include "meshwork/layout/block.h"
 #include "support/cuda_player.h"
 
-namespace meshwork {
+namespace meshwork::tiles_test {
 namespace {
 
 struct TiledCase {
@@ -81,4 +81,4 @@ TEST(CudaTilesTest, ComputeWhatTheCpuKernelsDo) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::tiles_test

@@ -16,7 +16,7 @@
 #include "meshwork/ir/text.h"
 #include "support/golden.h"
 
-namespace meshwork {
+namespace meshwork::grammar_test {
 namespace {
 
 constexpr const char* kPage = "docs/text-format.md";
@@ -227,4 +227,4 @@ TEST(GrammarTest, DerivesTheGoldenPrograms) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::grammar_test

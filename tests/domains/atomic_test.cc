@@ -27,7 +27,7 @@
 #include "support/long_tests.h"
 #include "support/swiglu.h"
 
-namespace meshwork {
+namespace meshwork::atomic_test {
 namespace {
 
 constexpr int kSteps = 4, kFails = 2;  // steps before one fails
@@ -286,4 +286,4 @@ func step(%a: f32[2] of f32[4] {x}, var %v: f32[2] of f32[4] {x}, var %w: f32[2]
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::atomic_test

@@ -17,7 +17,7 @@
 #include "meshwork/runtime/transport/loopback.h"
 #include "support/cross_device_ops.h"
 
-namespace meshwork {
+namespace meshwork::cross_device_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -96,4 +96,4 @@ TEST(CrossDeviceDomainsTest, AnotherOpInAnotherDomainIsRefused) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cross_device_test

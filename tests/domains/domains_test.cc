@@ -35,7 +35,7 @@
 #include "support/random_training.h"
 #include "support/swiglu.h"
 
-namespace meshwork {
+namespace meshwork::domains_test {
 namespace {
 
 // The numbers of domains, from 2 to 4, over which the mesh can be spread.
@@ -245,4 +245,4 @@ TEST(DomainsTest, RandomProgramsAreThoseOfOneDevice) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::domains_test

@@ -22,7 +22,7 @@
 #include "support/failing_end.h"
 #include "support/tensors.h"
 
-namespace meshwork {
+namespace meshwork::live_state_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -283,4 +283,4 @@ TEST(LiveStateTest, AProgramWithOtherVariablesTakesNothing) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::live_state_test

@@ -13,7 +13,7 @@
 #include "runtime/programs.h"
 #include "support/ends.h"
 
-namespace meshwork {
+namespace meshwork::remesh_test {
 namespace {
 
 constexpr int64_t kExamples = 24;
@@ -84,4 +84,4 @@ TEST(DomainsTest, SessionsGoOnOnAnotherMesh) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::remesh_test

@@ -12,7 +12,7 @@
 #include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/train/live_state.h"
 
-namespace meshwork {
+namespace meshwork::atomic_test {
 namespace {
 
 // n: f32[8] over `x`, doubled by each step.
@@ -86,4 +86,4 @@ TEST(AtomicErrors, LiveState) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::atomic_test

@@ -10,7 +10,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/spmd/compile.h"
 
-namespace meshwork {
+namespace meshwork::certificate_test {
 namespace {
 
 Graph Step() {
@@ -80,4 +80,4 @@ TEST(CertificateErrors, WhatIsNone) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::certificate_test

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::checkpoint_copy_test {
 namespace {
 
 class CheckpointCopyErrors : public TempDirTest {
@@ -41,4 +41,4 @@ TEST_F(CheckpointCopyErrors, CheckpointCopy) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::checkpoint_copy_test

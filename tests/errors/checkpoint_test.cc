@@ -16,7 +16,7 @@
 #include "support/flushes.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::checkpoint_test {
 namespace {
 
 class CheckpointErrors : public TempDirTest {
@@ -247,4 +247,4 @@ TEST_F(CheckpointErrors, Restoring) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::checkpoint_test

@@ -10,7 +10,7 @@
 #include "meshwork/mesh/placement.h"
 #include "support/environment.h"
 
-namespace meshwork {
+namespace meshwork::cluster_test {
 namespace {
 
 absl::StatusOr<Cluster> LaunchedBy(std::map<std::string, std::string> variables) {
@@ -117,4 +117,4 @@ TEST(ClusterErrors, Launchers) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cluster_test

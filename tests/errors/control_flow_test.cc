@@ -16,7 +16,7 @@
 #include "meshwork/train/microbatches.h"
 #include "meshwork/verify/verify.h"
 
-namespace meshwork {
+namespace meshwork::control_flow_test {
 namespace {
 
 using Values = std::vector<Value>;
@@ -349,4 +349,4 @@ TEST(ControlFlowErrors, Verify) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::control_flow_test

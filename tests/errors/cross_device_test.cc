@@ -15,7 +15,7 @@
 #include "meshwork/train/initializers.h"
 #include "support/cross_device_ops.h"
 
-namespace meshwork {
+namespace meshwork::cross_device_test {
 namespace {
 
 using How = FailsOps::How;
@@ -127,4 +127,4 @@ TEST(CrossDeviceErrors, Checks) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cross_device_test

@@ -15,7 +15,7 @@
 #include "meshwork/spmd/compile.h"
 #include "support/simulated_cuda.h"
 
-namespace meshwork {
+namespace meshwork::cuda_faults_test {
 namespace {
 
 // Kernels of any name, which do nothing.
@@ -142,6 +142,6 @@ func branch(%a: f32[8] {x}) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cuda_faults_test
 
 #endif  // MESHWORK_HAVE_CUDA

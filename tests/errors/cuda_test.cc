@@ -28,7 +28,7 @@
 #include "support/cross_device_ops.h"
 #endif
 
-namespace meshwork {
+namespace meshwork::cuda_test {
 namespace {
 
 #ifndef MESHWORK_HAVE_CUDA
@@ -562,4 +562,4 @@ TEST(CudaErrors, Nccl) {
 #endif
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cuda_test

@@ -15,7 +15,7 @@
 #include "meshwork/train/session.h"
 #include "support/swiglu.h"
 
-namespace meshwork {
+namespace meshwork::custom_op_test {
 namespace {
 
 // That of a row which is right but for what `change` does to it.
@@ -190,4 +190,4 @@ TEST(CustomOpErrors, KernelsThatThrowInALoopEndIt) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::custom_op_test

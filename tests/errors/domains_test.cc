@@ -13,7 +13,7 @@
 #include "meshwork/runtime/transport/loopback.h"
 #include "runtime/programs.h"
 
-namespace meshwork {
+namespace meshwork::domains_test {
 namespace {
 
 constexpr std::string_view kStep = R"(mesh [x=2]
@@ -159,4 +159,4 @@ TEST(DomainErrors, DTensors) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::domains_test

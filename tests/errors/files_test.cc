@@ -22,7 +22,7 @@
 #include "support/safetensors_bytes.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::files_test {
 namespace {
 
 class FileErrors : public TempDirTest {
@@ -478,4 +478,4 @@ TEST_F(FileErrors, SafetensorsBoxes) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::files_test

@@ -14,7 +14,7 @@
 #include "support/temp_dir.h"
 #include "train/fit_programs.h"
 
-namespace meshwork {
+namespace meshwork::fit_test {
 namespace {
 
 class FitErrors : public TempDirTest {
@@ -279,4 +279,4 @@ TEST_F(FitErrors, Prefetch) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::fit_test

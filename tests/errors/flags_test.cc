@@ -8,7 +8,7 @@
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::flags_test {
 namespace {
 
 absl::Status Parse(const std::vector<const char*>& arguments, bool places, bool rest = false) {
@@ -71,4 +71,4 @@ TEST(FlagsErrors, Arguments) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::flags_test

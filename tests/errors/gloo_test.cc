@@ -18,7 +18,7 @@
 #include "support/clusters.h"
 #include "support/environment.h"
 
-namespace meshwork {
+namespace meshwork::gloo_test {
 namespace {
 
 constexpr std::chrono::milliseconds kPatient = std::chrono::minutes(2), kImpatient{20}, kShort{500};
@@ -227,4 +227,4 @@ TEST_F(GlooErrors, Membership) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::gloo_test

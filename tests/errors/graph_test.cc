@@ -13,7 +13,7 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/ops.h"
 
-namespace meshwork {
+namespace meshwork::graph_test {
 namespace {
 
 Initializer Zeros(Type type) {
@@ -166,4 +166,4 @@ TEST(GraphErrors, AllMistakesAreReportedTogether) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::graph_test

@@ -7,7 +7,7 @@
 #include "meshwork/mesh/topology.h"
 #include "nlohmann/json.hpp"
 
-namespace meshwork {
+namespace meshwork::json_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -122,4 +122,4 @@ TEST(JsonErrors, Layouts) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::json_test

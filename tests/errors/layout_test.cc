@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/layout/relayout.h"
 
-namespace meshwork {
+namespace meshwork::layout_test {
 namespace {
 
 TEST(LayoutErrors, Text) {
@@ -68,4 +68,4 @@ TEST(LayoutErrors, Specs) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::layout_test

@@ -15,7 +15,7 @@
 #include "meshwork/spmd/compile.h"
 #include "meshwork/verify/verify.h"
 
-namespace meshwork {
+namespace meshwork::manual_test {
 namespace {
 
 using Values = std::vector<Value>;
@@ -188,4 +188,4 @@ TEST(ManualErrors, Verify) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::manual_test

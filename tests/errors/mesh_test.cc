@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/mesh/placement.h"
 
-namespace meshwork {
+namespace meshwork::mesh_test {
 namespace {
 
 Mesh Read(std::string_view text) { return Mesh::Parse(text).value(); }
@@ -79,4 +79,4 @@ TEST(MeshErrors, Names) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::mesh_test

@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "support/golden.h"
 
-namespace meshwork {
+namespace meshwork::mistakes_test {
 namespace {
 
 // The lines of a file of tests/errors from the one with the title of a mistake to that of the next one.
@@ -116,4 +116,4 @@ TEST(MistakesTest, AMessageWithoutAWayOutIsNone) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::mistakes_test

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/ops/ops.h"
 
-namespace meshwork {
+namespace meshwork::ops_more_test {
 namespace {
 
 TEST(OpErrors, SpecialFunctionsAndMatrices) {
@@ -117,4 +117,4 @@ TEST(OpErrors, StatisticsAndMoves) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::ops_more_test

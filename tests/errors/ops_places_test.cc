@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/ops/ops.h"
 
-namespace meshwork {
+namespace meshwork::ops_places_test {
 namespace {
 
 TEST(OpErrors, Places) {
@@ -74,4 +74,4 @@ TEST(OpErrors, AlongOneDim) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::ops_places_test

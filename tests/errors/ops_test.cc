@@ -11,7 +11,7 @@
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ops/update_rows.h"
 
-namespace meshwork {
+namespace meshwork::ops_test {
 namespace {
 
 TEST(OpErrors, Elementwise) {
@@ -421,4 +421,4 @@ TEST(OpErrors, GradientsOf) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::ops_test

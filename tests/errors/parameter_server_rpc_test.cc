@@ -35,7 +35,7 @@
 #include <grpcpp/grpcpp.h>
 #endif
 
-namespace meshwork {
+namespace meshwork::parameter_server_rpc_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -488,4 +488,4 @@ TEST_F(ParameterServerErrors, Closures) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::parameter_server_rpc_test

@@ -14,7 +14,7 @@
 #include "support/temp_dir.h"
 #include "train/pipeline_values.h"
 
-namespace meshwork {
+namespace meshwork::pipeline_test {
 namespace {
 
 absl::Status EndOfPipeline(const Pipeline& pipeline) {
@@ -280,4 +280,4 @@ TEST_F(PipelineFileErrors, TfExamples) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::pipeline_test

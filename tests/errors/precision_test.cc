@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "meshwork.h"
 
-namespace meshwork {
+namespace meshwork::precision_test {
 namespace {
 
 Value Parabola(Graph& g) { return ReduceSum(Square(g.Var("w", Filled(1, {3}), {UNSHARDED})), {0}); }
@@ -59,4 +59,4 @@ TEST(PrecisionErrors, LossScales) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::precision_test

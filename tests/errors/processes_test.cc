@@ -10,7 +10,7 @@
 #include "meshwork/runtime/transport/connect.h"
 #include "support/environment.h"
 
-namespace meshwork {
+namespace meshwork::processes_test {
 namespace {
 
 TEST(ProcessErrors, Join) {
@@ -34,4 +34,4 @@ TEST(ProcessErrors, Join) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::processes_test

@@ -22,7 +22,7 @@
 #include "meshwork/spmd/compile.h"
 #include "runtime/programs.h"
 
-namespace meshwork {
+namespace meshwork::program_test {
 namespace {
 
 Graph Parse(std::string_view text) { return ParseGraph(text, "step.mw").value(); }
@@ -595,4 +595,4 @@ func step(%x: f32[2] of f32[4] {x}, %u: f32[4] of f32[4] {_}) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::program_test

@@ -11,7 +11,7 @@
 #include "meshwork/train/initializers.h"
 #include "meshwork/train/session.h"
 
-namespace meshwork {
+namespace meshwork::remesh_test {
 namespace {
 
 // w: f32[6,4], b: f32[4].
@@ -93,4 +93,4 @@ TEST(RemeshErrors, Domains) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::remesh_test

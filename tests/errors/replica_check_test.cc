@@ -16,7 +16,7 @@
 #include "meshwork/runtime/transport/loopback.h"
 #include "support/forks.h"
 
-namespace meshwork {
+namespace meshwork::replica_check_test {
 namespace {
 
 using State = std::map<std::string, DTensor>;
@@ -105,4 +105,4 @@ TEST(ReplicaCheckErrors, AForkedProcess) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::replica_check_test

@@ -16,7 +16,7 @@
 #include "meshwork/storage/checkpoint_folder.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::resume_test {
 namespace {
 
 class ResumeErrors : public TempDirTest {
@@ -183,4 +183,4 @@ TEST_F(ResumeErrors, Pulse) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::resume_test

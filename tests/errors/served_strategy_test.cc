@@ -17,7 +17,7 @@
 #include "support/served_cluster.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::served_strategy_test {
 namespace {
 
 using Training = ParameterServerTraining;
@@ -146,4 +146,4 @@ TEST_F(ServedTrainingsErrors, Trainings) {
 #endif
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::served_strategy_test

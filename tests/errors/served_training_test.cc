@@ -16,7 +16,7 @@
 #include "meshwork/train/optimizers.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::served_training_test {
 namespace {
 
 using ServedTrainingErrors = TempDirTest;
@@ -173,4 +173,4 @@ TEST_F(ServedTrainingErrors, Stores) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::served_training_test

@@ -11,7 +11,7 @@
 #include "meshwork/simulate/scale.h"
 #include "meshwork/spmd/compile.h"
 
-namespace meshwork {
+namespace meshwork::simulate_test {
 namespace {
 
 TEST(SimulateErrors, Machines) {
@@ -98,4 +98,4 @@ TEST(SimulateErrors, Times) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::simulate_test

@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 #include "support/golden.h"
 
-namespace meshwork {
+namespace meshwork::sources_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -136,4 +136,4 @@ TEST(SourcesTest, PatternsMatchWhatFmtMakesOfThem) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::sources_test

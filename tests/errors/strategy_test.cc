@@ -10,7 +10,7 @@
 #include "meshwork/strategy/strategies.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::strategy_test {
 namespace {
 
 using Values = std::vector<Value>;
@@ -133,4 +133,4 @@ TEST_F(StrategyErrors, Data) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::strategy_test

@@ -14,7 +14,7 @@
 #include "support/full_disk.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::summaries_test {
 namespace {
 
 using SummaryErrors = TempDirTest;
@@ -119,4 +119,4 @@ TEST_F(SummaryErrors, Reading) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::summaries_test

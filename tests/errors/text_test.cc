@@ -8,7 +8,7 @@
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::text_test {
 namespace {
 
 void ExpectTextErrors(std::string_view area, const std::vector<std::string>& texts,
@@ -311,4 +311,4 @@ TEST(TextErrors, LocalPrograms) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::text_test

@@ -6,7 +6,7 @@
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::trace_test {
 namespace {
 
 TEST(TraceErrors, Decode) {
@@ -29,4 +29,4 @@ TEST(TraceErrors, Decode) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::trace_test

@@ -15,7 +15,7 @@
 #include "support/environment.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::train_and_evaluate_test {
 namespace {
 
 Dataset ExamplesOf(int64_t n) { return Dataset::Create({{"x", Tensor::Zeros({F64, {n, 2}})}}).value(); }
@@ -213,4 +213,4 @@ TEST_F(TrainAndEvaluateErrors, Positions) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::train_and_evaluate_test

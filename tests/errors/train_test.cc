@@ -24,7 +24,7 @@
 #include "meshwork/train/transformer_layers.h"
 #include "runtime/programs.h"
 
-namespace meshwork {
+namespace meshwork::train_test {
 namespace {
 
 // A linear classifier: x: f64[6,3], y: i32[6] -> loss, logits: f64[6,4].
@@ -411,4 +411,4 @@ TEST(TrainErrors, Metrics) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::train_test

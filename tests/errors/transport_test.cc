@@ -13,7 +13,7 @@
 #include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/train/link_file.h"
 
-namespace meshwork {
+namespace meshwork::transport_test {
 namespace {
 
 using Play = std::function<absl::Status(Transport&)>;
@@ -80,4 +80,4 @@ TEST(TransportErrors, Loopback) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::transport_test

@@ -7,7 +7,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/spmd/compile.h"
 
-namespace meshwork {
+namespace meshwork::verify_test {
 namespace {
 
 Graph Parse(std::string_view text) { return ParseGraph(text, "step.mw").value(); }
@@ -403,4 +403,4 @@ TEST(VerifyErrors, OpsOnBlocks) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::verify_test

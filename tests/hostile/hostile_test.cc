@@ -20,7 +20,7 @@
 #include "support/hostile_program.h"
 #include "support/long_tests.h"
 
-namespace meshwork {
+namespace meshwork::hostile_test {
 namespace {
 
 TEST(Hostile, AttributesEndInAnErrorOrInAProgramThatRuns) {
@@ -147,4 +147,4 @@ func f(%a: f64[6,6] {_,_}, %b: f64[] {}) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::hostile_test

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
-namespace meshwork {
+namespace meshwork::definitions_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -67,4 +67,4 @@ TEST(DefinitionsTest, KnowsWhatIsADefinition) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::definitions_test

@@ -10,7 +10,7 @@
 #include <iterator>
 #include <regex>
 
-namespace meshwork {
+namespace meshwork::includes_test {
 namespace {
 
 using ::testing::Contains;
@@ -122,4 +122,4 @@ TEST(IncludesTest, WhatTheTableHasTooMuchIsFound) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::includes_test

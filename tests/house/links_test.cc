@@ -7,7 +7,7 @@
 
 #include "cli/process.h"
 
-namespace meshwork {
+namespace meshwork::links_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -32,4 +32,4 @@ TEST(LinksTest, AndItCompiles) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::links_test

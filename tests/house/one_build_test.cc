@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace meshwork {
+namespace meshwork::one_build_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -56,4 +56,4 @@ TEST(OneBuildTest, CiRunsReadmesCommands) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::one_build_test

@@ -9,7 +9,7 @@
 #include "layout/all_layouts.h"
 #include "meshwork/layout/plain_parts.h"
 
-namespace meshwork {
+namespace meshwork::block_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -91,4 +91,4 @@ TEST(PlainPartsTest, HaveTheElementsOfTheBlock) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::block_test

@@ -7,7 +7,7 @@
 #include "meshwork/layout/layout.h"
 #include "nlohmann/json.hpp"
 
-namespace meshwork {
+namespace meshwork::json_test {
 namespace {
 
 TEST(LayoutJsonTest, WritesDimsFactorsAndPartials) {
@@ -56,4 +56,4 @@ TEST(LayoutJsonTest, CutsTheMeshForSubAxes) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::json_test

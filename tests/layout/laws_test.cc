@@ -13,7 +13,7 @@
 #include "meshwork/layout/layout.h"
 #include "nlohmann/json.hpp"
 
-namespace meshwork {
+namespace meshwork::laws_test {
 namespace {
 
 constexpr int64_t kPadding = -1;
@@ -316,4 +316,4 @@ TEST(LayoutLaws, AxesOfSizeOneAreDroppedWithoutAChange) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::laws_test

@@ -10,7 +10,7 @@
 #include "layout/all_layouts.h"
 #include "meshwork/base/status.h"
 
-namespace meshwork {
+namespace meshwork::layout_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -216,4 +216,4 @@ TEST(LayoutTest, CostsArithmeticOnAMillionDevices) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::layout_test

@@ -11,7 +11,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/layout/relayout.h"
 
-namespace meshwork {
+namespace meshwork::relayout_laws_test {
 namespace {
 
 // What one place of a device's buffer holds: padding, or an element with the set of devices whose
@@ -327,4 +327,4 @@ TEST(PlanRelayoutLaws, ReducesByWhatIsOwed) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::relayout_laws_test

@@ -15,7 +15,7 @@
 #include "meshwork/layout/relayout.h"
 #include "meshwork/layout/relayout_cost.h"
 
-namespace meshwork {
+namespace meshwork::relayout_search_test {
 namespace {
 
 constexpr double kNoWay = std::numeric_limits<double>::infinity();
@@ -406,4 +406,4 @@ TEST(RelayoutSearchTest, StaysWithinTheMemoryWhereAPlanDoes) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::relayout_search_test

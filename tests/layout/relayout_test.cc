@@ -8,7 +8,7 @@
 #include "layout/all_layouts.h"
 #include "meshwork/base/status.h"
 
-namespace meshwork {
+namespace meshwork::relayout_test {
 namespace {
 
 // "all_to_all (x) 0->1 {_,x}: 448": what a step does, what it gives, and what a device sends.
@@ -162,4 +162,4 @@ TEST(PlanRelayoutTest, DependsOnTheGroupSizesAndNotOnTheDeviceCount) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::relayout_test

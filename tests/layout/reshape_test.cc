@@ -12,7 +12,7 @@
 #include "meshwork/base/status.h"
 #include "support/long_tests.h"
 
-namespace meshwork {
+namespace meshwork::reshape_test {
 namespace {
 
 // The place in the tensor, row-major, of each element of each device's buffer; -1 for padding.
@@ -145,4 +145,4 @@ TEST(ReshapeTest, MovesNothingAndMissesNothing) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::reshape_test

@@ -13,7 +13,7 @@
 #include "meshwork/layout/block.h"
 #include "meshwork/layout/plain_parts.h"
 
-namespace meshwork {
+namespace meshwork::send_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -227,4 +227,4 @@ TEST(PlanSendTest, SendsAreSharedByThoseThatHoldThePiece) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::send_test

@@ -8,7 +8,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/layout/layout.h"
 
-namespace meshwork {
+namespace meshwork::strided_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -194,4 +194,4 @@ TEST(LayoutPinTest, AnAxisMayBeCalledMatch) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::strided_test

@@ -10,7 +10,7 @@
 #include "meshwork/mesh/placement.h"
 #include "support/environment.h"
 
-namespace meshwork {
+namespace meshwork::cluster_test {
 namespace {
 
 Cluster Read(const std::map<std::string, std::string>& variables) {
@@ -178,4 +178,4 @@ TEST(ClusterTest, EachProcessHasADomain) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cluster_test

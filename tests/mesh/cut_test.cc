@@ -12,7 +12,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/mesh/mesh.h"
 
-namespace meshwork {
+namespace meshwork::cut_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -178,4 +178,4 @@ TEST(CutMeshTest, GroupsAreTheSameOnEveryFinerMesh) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cut_test

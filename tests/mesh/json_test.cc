@@ -7,7 +7,7 @@
 #include "meshwork/base/status.h"
 #include "nlohmann/json.hpp"
 
-namespace meshwork {
+namespace meshwork::json_test {
 namespace {
 
 TEST(MeshJsonTest, WritesTheAxesInOrder) {
@@ -26,4 +26,4 @@ TEST(MeshJsonTest, ReadsEveryMeshBack) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::json_test

@@ -11,7 +11,7 @@
 #include "mesh/all_meshes.h"
 #include "meshwork/base/status.h"
 
-namespace meshwork {
+namespace meshwork::mesh_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -234,4 +234,4 @@ TEST(AxisSetTest, AddsAndRemoves) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::mesh_test

@@ -7,7 +7,7 @@
 #include "mesh/all_meshes.h"
 #include "meshwork/base/status.h"
 
-namespace meshwork {
+namespace meshwork::placement_test {
 namespace {
 
 // Whether devices [first, first + count) are all that have the coordinates of `first` on some axes.
@@ -109,4 +109,4 @@ TEST(PlacementTest, ErrorsNameTheMesh) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::placement_test

@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 
-namespace meshwork {
+namespace meshwork::topology_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -56,4 +56,4 @@ TEST(TopologyTest, KnowsThePartsOfAnAxis) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::topology_test

@@ -12,7 +12,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/train/random.h"
 
-namespace meshwork {
+namespace meshwork::gpt_test {
 namespace {
 
 constexpr int64_t kBatch = 8;
@@ -136,4 +136,4 @@ TEST(GptTest, NeverGathersLogits) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::gpt_test

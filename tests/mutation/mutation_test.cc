@@ -29,7 +29,7 @@
 #include "support/random_training.h"
 #include "support/tensors.h"
 
-namespace meshwork {
+namespace meshwork::mutation_test {
 namespace {
 
 using Tensors = std::map<std::string, Tensor>;
@@ -300,4 +300,4 @@ TEST(MutationTest, VerifyRejectsEveryMutantWhoseNumbersDiffer) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::mutation_test

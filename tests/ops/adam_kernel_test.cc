@@ -10,7 +10,7 @@
 #include "ops/kernel_check.h"
 #include "support/interpreter.h"
 
-namespace meshwork {
+namespace meshwork::adam_kernel_test {
 namespace {
 
 TEST(AdamKernelTest, FollowsTheFormula) {
@@ -57,4 +57,4 @@ TEST(AdamKernelTest, FollowsTheFormula) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::adam_kernel_test

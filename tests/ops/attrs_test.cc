@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::attrs_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -72,4 +72,4 @@ TEST(AttrsTest, AreComparedByNameOrderAndBits) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::attrs_test

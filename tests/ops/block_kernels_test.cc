@@ -17,7 +17,7 @@
 #include "ops/special_numbers.h"
 #include "support/interpreter.h"
 
-namespace meshwork {
+namespace meshwork::block_kernels_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -200,4 +200,4 @@ TEST(BlockKernelTest, MaskPaddingTakesScalarsAndEmptyBlocks) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::block_kernels_test

@@ -7,7 +7,7 @@
 #include "ops/gradient_check.h"
 #include "support/interpreter.h"
 
-namespace meshwork {
+namespace meshwork::composite_values_test {
 namespace {
 
 using ::testing::DoubleNear;
@@ -72,4 +72,4 @@ TEST(CompositeTest, AccuracyIsTheShareOfRowsThatAreRight) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::composite_values_test

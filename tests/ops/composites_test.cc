@@ -14,7 +14,7 @@
 #include "ops/gradient_check.h"
 #include "support/interpreter.h"
 
-namespace meshwork {
+namespace meshwork::composites_test {
 namespace {
 
 using ::testing::DoubleNear;
@@ -56,7 +56,7 @@ TEST(LossesTest, DenseLabelsLeaveMaskedClassesOut) {
     const std::vector<Value> grads = Gradients(loss, {z, p});
     g.Output("dz", grads[0]);
     g.Output("dp", grads[1]);
-    const Feeds feeds = {{"z", {1, -HUGE_VAL, 1}}, {"p", {0.25, 0, 0.75}}};
+    const FedNumbers feeds = {{"z", {1, -HUGE_VAL, 1}}, {"p", {0.25, 0, 0.75}}};
     EXPECT_THAT(ValueOf(loss, feeds), ElementsAre(DoubleNear(std::log(2), 1e-7)));
     auto outputs = Interpret(g, feeds).outputs;
     EXPECT_THAT(outputs.at("dz").Numbers(), ElementsAre(DoubleNear(0.25, 1e-7), 0, DoubleNear(-0.25, 1e-7)));
@@ -87,7 +87,7 @@ TEST(LossesTest, RowsWithoutALabelCountAsZero) {
   const Value z = In(g, "z", {F64, {3, 2}});
   const Value loss = SparseSoftmaxCrossEntropy(z, In(g, "labels", {I32, {3}}));
   g.Output("dz", Gradients(loss, {z})[0]);
-  const Feeds feeds = {{"z", {1, 1, 2, 2, 3, 3}}, {"labels", {-1, 0, 2}}};
+  const FedNumbers feeds = {{"z", {1, 1, 2, 2, 3, 3}}, {"labels", {-1, 0, 2}}};
   EXPECT_THAT(ValueOf(loss, feeds), ElementsAre(DoubleNear(std::log(2) / 3, 1e-15)));
   EXPECT_THAT(Interpret(g, feeds).outputs.at("dz").Numbers(),
               ElementsAre(0, 0, DoubleNear(-1.0 / 6, 1e-15), DoubleNear(1.0 / 6, 1e-15), 0, 0));
@@ -142,4 +142,4 @@ TEST(NormsTest, GlobalNormOfMixedDtypesIsTheWidest) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::composites_test

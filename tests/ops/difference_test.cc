@@ -10,7 +10,7 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 
-namespace meshwork {
+namespace meshwork::difference_test {
 namespace {
 
 constexpr std::string_view kProgram = R"(mesh [x=2]
@@ -128,4 +128,4 @@ TEST(SameAttrTest, ComparesNumbersBitByBit) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::difference_test

@@ -17,7 +17,7 @@
 #include "ops/special_numbers.h"
 #include "support/sample.h"
 
-namespace meshwork {
+namespace meshwork::elementwise_bf16_test {
 namespace {
 
 std::vector<BFloat16> AllBFloat16s() {
@@ -57,7 +57,7 @@ TEST(ElementwiseTest, BFloat16IsTheFloatResultRounded) {
         const std::vector<float> want = ResultOf<float>(row.name, floats, sample.attrs);
         for (size_t i = 0; i < all.size(); ++i)
           ASSERT_TRUE(SameBits(got[i], BFloat16(want[i])))
-              << row.name << " of element " << i << ": " << got[i] << ", not " << want[i];
+              << row.name << " of element " << i << ": " << float{got[i]} << ", not " << want[i];
       }
     }
   }
@@ -136,4 +136,4 @@ TEST(ElementwiseTest, CastsOfBFloat16AreExactOrClamp) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::elementwise_bf16_test

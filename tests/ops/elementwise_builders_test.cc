@@ -9,7 +9,7 @@
 #include "meshwork/ops/ops.h"
 #include "support/interpreter.h"
 
-namespace meshwork {
+namespace meshwork::elementwise_builders_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -83,4 +83,4 @@ TEST(ElementwiseTest, FunctionsOfOneOperandAddTheRowOfTheirName) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::elementwise_builders_test

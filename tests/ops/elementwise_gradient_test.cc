@@ -12,7 +12,7 @@
 #include "meshwork/ops/ops.h"
 #include "ops/gradient_check.h"
 
-namespace meshwork {
+namespace meshwork::elementwise_gradient_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -148,4 +148,4 @@ TEST(ElementwiseGradientTest, OfNaNIsNaNWhereTheSlopeDependsOnIt) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::elementwise_gradient_test

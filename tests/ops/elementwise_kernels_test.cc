@@ -18,7 +18,7 @@
 #include "ops/special_numbers.h"
 #include "support/interpreter.h"
 
-namespace meshwork {
+namespace meshwork::elementwise_kernels_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -210,4 +210,4 @@ TEST(ElementwiseKernelTest, CastsOfSmallWholeNumbersAreExactBetweenAllDtypes) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::elementwise_kernels_test

@@ -16,7 +16,7 @@
 #include "ops/elementwise_check.h"
 #include "ops/special_numbers.h"
 
-namespace meshwork {
+namespace meshwork::elementwise_reals_test {
 namespace {
 
 // Neighbours of a number, towards ±∞, at `steps` times its spacing.
@@ -211,4 +211,4 @@ TEST(ElementwiseTest, RealsAreTested) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::elementwise_reals_test

@@ -15,7 +15,7 @@
 #include "ops/special_numbers.h"
 #include "support/interpreter.h"
 
-namespace meshwork {
+namespace meshwork::elementwise_wholes_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -192,4 +192,4 @@ TEST(ElementwiseTest, AnyByteButZeroIsTrue) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::elementwise_wholes_test

@@ -12,7 +12,7 @@
 #include "meshwork/ir/local.h"
 #include "meshwork/ir/text.h"
 
-namespace meshwork {
+namespace meshwork::exchange_test {
 namespace {
 
 using testing::HasSubstr;
@@ -172,4 +172,4 @@ TEST(ExchangeTest, RefusesWhatIsNoExchange) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::exchange_test

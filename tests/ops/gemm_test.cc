@@ -20,7 +20,7 @@
 #include "ops/apply.h"
 #include "support/interpreter.h"
 
-namespace meshwork {
+namespace meshwork::gemm_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -155,4 +155,4 @@ TEST(GemmTest, SignalsAreHeldOnce) {
 #endif
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::gemm_test

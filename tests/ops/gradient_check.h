@@ -21,7 +21,7 @@
 namespace meshwork {
 
 using Numbers = std::vector<double>;
-using Feeds = std::map<std::string, Numbers>;
+using FedNumbers = std::map<std::string, Numbers>;
 using Xs = std::vector<Value>;
 
 inline Value In(Graph& g, const std::string& name, const Shape& shape, DType dtype = F64) {
@@ -32,7 +32,7 @@ inline Value In(Graph& g, const std::string& name, const Type& type) {
 }
 
 // The value, in a graph that ends with it.
-inline Numbers ValueOf(const Value& y, const Feeds& feeds) {
+inline Numbers ValueOf(const Value& y, const FedNumbers& feeds) {
   y.graph()->Output("y", y);
   return Interpret(*y.graph(), feeds).outputs.at("y").Numbers();
 }

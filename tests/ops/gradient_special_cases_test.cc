@@ -12,7 +12,7 @@
 #include "ops/gradient_check.h"
 #include "support/interpreter.h"
 
-namespace meshwork {
+namespace meshwork::gradient_special_cases_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -146,4 +146,4 @@ TEST(GradientTest, NodesStandWhereTheForwardOpStands) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::gradient_special_cases_test

@@ -18,7 +18,7 @@
 #include "ops/gradient_check.h"
 #include "support/sample.h"
 
-namespace meshwork {
+namespace meshwork::gradient_test {
 namespace {
 
 // By name: forms of broadcast and attributes beyond the rows' samples, and what samples cannot show.
@@ -397,4 +397,4 @@ TEST(GradientTest, OfAGradientAgreesWithFiniteDifferences) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::gradient_test

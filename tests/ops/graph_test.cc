@@ -12,7 +12,7 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/ops.h"
 
-namespace meshwork {
+namespace meshwork::graph_test {
 namespace {
 
 Mesh TestMesh() { return Mesh::Parse("batch=2,model=4").value(); }
@@ -298,4 +298,4 @@ TEST(GraphTest, NodesOfCompositesStandWhereTheUserCalledThem) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::graph_test

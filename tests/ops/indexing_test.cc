@@ -16,7 +16,7 @@
 #include "ops/apply.h"
 #include "support/interpreter.h"
 
-namespace meshwork {
+namespace meshwork::indexing_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -393,4 +393,4 @@ TEST(IndexingTest, SqueezeUndoesExpandDims) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::indexing_test

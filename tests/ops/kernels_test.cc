@@ -11,7 +11,7 @@
 #include "ops/apply.h"
 #include "support/interpreter.h"
 
-namespace meshwork {
+namespace meshwork::kernels_test {
 namespace {
 
 // The program of one node that a sample stands for: "f32[4,6], f32[6]; dims=[0]".
@@ -62,4 +62,4 @@ TEST(KernelTest, OfEveryRowGivesTheSameInAnyPieces) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::kernels_test

@@ -20,7 +20,7 @@
 #include "meshwork/kernels/blas/library_threads.h"
 #include "meshwork/kernels/blas/small_matrices.h"
 
-namespace meshwork {
+namespace meshwork::linalg_kernels_test {
 namespace {
 
 class ThreadsTeam : public Team {
@@ -365,4 +365,4 @@ TEST(LinalgKernelsTest, TriangularSolveSolves) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::linalg_kernels_test

@@ -12,7 +12,7 @@
 #include "meshwork/ops/row_weights.h"
 #include "ops/gradient_check.h"
 
-namespace meshwork {
+namespace meshwork::losses_test {
 namespace {
 
 using ::testing::DoubleNear;
@@ -157,4 +157,4 @@ TEST(LossesTest, DefaultsAddNoNodes) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::losses_test

@@ -11,7 +11,7 @@
 #include "meshwork/ops/ops.h"
 #include "support/interpreter.h"
 
-namespace meshwork {
+namespace meshwork::matmul_test {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -183,4 +183,4 @@ TEST(MatmulTest, TheGradientOfASharedMatrixSumsOverTheBatchInOneProduct) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::matmul_test

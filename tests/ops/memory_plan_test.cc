@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::memory_plan_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -87,4 +87,4 @@ TEST(MemoryPlanTest, BytesLiveAtEachTick) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::memory_plan_test

@@ -5,7 +5,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
 
-namespace meshwork {
+namespace meshwork::memory_report_test {
 namespace {
 
 Graph Parse(std::string_view text) { return ParseGraph(text, "step.mw").value(); }
@@ -98,4 +98,4 @@ TEST(MemoryReportTest, OfAProgramThatHoldsNothing) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::memory_report_test

@@ -12,7 +12,7 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::movement_test {
 namespace {
 
 // Element -> "source[position,…]", or the bits of the fill.
@@ -210,4 +210,4 @@ TEST(MovementTest, TakesNoTimeForLongSteps) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::movement_test

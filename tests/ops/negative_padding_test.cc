@@ -11,7 +11,7 @@
 #include "meshwork/ops/ops.h"
 #include "support/interpreter.h"
 
-namespace meshwork {
+namespace meshwork::negative_padding_test {
 namespace {
 
 constexpr int64_t kHeight = 8, kWidth = 9;
@@ -90,4 +90,4 @@ TEST(NegativePadding, IsASliceBefore) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::negative_padding_test

@@ -9,7 +9,7 @@
 #include "meshwork/ir/registry.h"
 #include "meshwork/ir/row.h"
 
-namespace meshwork {
+namespace meshwork::other_names_test {
 namespace {
 
 TEST(OtherNames, CompositesAreBuilt) {
@@ -51,4 +51,4 @@ TEST(OtherNames, ErrorsSayWhatToUse) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::other_names_test

@@ -12,7 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::philox_test {
 namespace {
 
 constexpr uint64_t kTestSeed = 20111112, kTestStream = 3;
@@ -266,4 +266,4 @@ TEST(PortableMathTest, CosTurnsIsExactAtQuarters) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::philox_test

@@ -14,7 +14,7 @@
 #include "meshwork/ops/ops.h"
 #include "support/interpreter.h"
 
-namespace meshwork {
+namespace meshwork::random_test {
 namespace {
 
 using ::testing::Each;
@@ -372,4 +372,4 @@ TEST(GenerateTest, CountsAndOneHotsExistInBf16AndBool) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::random_test

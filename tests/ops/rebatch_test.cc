@@ -12,7 +12,7 @@
 #include "meshwork/ops/ops.h"
 #include "support/interpreter.h"
 
-namespace meshwork {
+namespace meshwork::rebatch_test {
 namespace {
 
 std::string Rebatched(const char* program, int64_t from, int64_t to) {
@@ -222,4 +222,4 @@ TEST(RebatchTest, GradientsOfSlicesAndLookupsFollow) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::rebatch_test

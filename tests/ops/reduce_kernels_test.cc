@@ -15,7 +15,7 @@
 #include "ops/special_numbers.h"
 #include "support/interpreter.h"
 
-namespace meshwork {
+namespace meshwork::reduce_kernels_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -167,4 +167,4 @@ TEST(ArgmaxKernelTest, FollowsAnyDim) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::reduce_kernels_test

@@ -12,7 +12,7 @@
 #include "meshwork/ops/ops.h"
 #include "support/interpreter.h"
 
-namespace meshwork {
+namespace meshwork::reduce_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -335,4 +335,4 @@ TEST(ArgminTest, FollowsAnyDim) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::reduce_test

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "support/golden.h"
 
-namespace meshwork {
+namespace meshwork::reference_test {
 namespace {
 
 TEST(ReferenceTest, ThePageIsWhatTheRowsSay) { ExpectGolden("../docs/ops.md", OpsReference()); }
@@ -36,4 +36,4 @@ TEST(ReferenceTest, DescribesOneOp) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::reference_test

@@ -8,7 +8,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
 
-namespace meshwork {
+namespace meshwork::rewrite_test {
 namespace {
 
 constexpr const char* kProgram = R"(mesh [x=2]
@@ -92,4 +92,4 @@ func step(%a: f32[4] {x},
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::rewrite_test

@@ -10,7 +10,7 @@
 #include "ops/kernel_check.h"
 #include "support/interpreter.h"
 
-namespace meshwork {
+namespace meshwork::shape_kernels_test {
 namespace {
 
 TEST(ShapeKernelTest, BroadcastToRepeatsAsAPlainLoopDoes) {
@@ -80,4 +80,4 @@ TEST(ShapeKernelTest, DimensionSizeIsThatOfTheWhole) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::shape_kernels_test

@@ -12,7 +12,7 @@
 #include "meshwork/ops/ops.h"
 #include "support/interpreter.h"
 
-namespace meshwork {
+namespace meshwork::shorthands_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -181,4 +181,4 @@ TEST(ConstantTest, FollowsTheBatch) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::shorthands_test

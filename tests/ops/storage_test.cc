@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/ir/text.h"
 
-namespace meshwork {
+namespace meshwork::storage_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -123,4 +123,4 @@ func f(var %v: f32[4], var %w: f32[4], var %u: f32[4], var %k: f32[4]) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::storage_test

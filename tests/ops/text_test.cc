@@ -16,7 +16,7 @@
 #include "meshwork/ops/ops.h"
 #include "support/sample.h"
 
-namespace meshwork {
+namespace meshwork::text_test {
 namespace {
 
 // ---- Programs as the printer writes them.
@@ -455,4 +455,4 @@ TEST(TextTest, SurvivesEveryTruncation) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::text_test

@@ -15,7 +15,7 @@
 #include "support/interpreter.h"
 #include "support/long_tests.h"
 
-namespace meshwork {
+namespace meshwork::vector_math_test {
 namespace {
 
 struct Function {
@@ -123,4 +123,4 @@ TEST(VectorMathTest, TanhAndErfStayWithinOne) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::vector_math_test

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::partitioners_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -53,4 +53,4 @@ TEST(PartitionersTest, PiecesGoToTheEmptiestServer) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::partitioners_test

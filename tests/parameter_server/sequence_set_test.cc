@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::sequence_set_test {
 namespace {
 
 TEST(SequenceSetTest, KnowsWhatWasAddedInAnyOrder) {
@@ -41,4 +41,4 @@ TEST(SequenceSetTest, RefusesWhatIsNoSet) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::sequence_set_test

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "parameter_server/models.h"
 
-namespace meshwork {
+namespace meshwork::served_session_test {
 namespace {
 
 Graph Adaptive() {
@@ -202,4 +202,4 @@ TEST(ServedSessionTest, SynchronousWorkersComputeOneStep) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::served_session_test

@@ -14,7 +14,7 @@
 #include "parameter_server/models.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::shard_store_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -223,4 +223,4 @@ TEST(ShardStoreTest, PullsAreOfOneVersion) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::shard_store_test

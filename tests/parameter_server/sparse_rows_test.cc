@@ -11,7 +11,7 @@
 #include "meshwork/train/transformer_layers.h"
 #include "parameter_server/models.h"
 
-namespace meshwork {
+namespace meshwork::sparse_rows_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -231,4 +231,4 @@ TEST(SparseRowsTest, MeansOfRowsAreThoseOfTheWholeBatch) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::sparse_rows_test

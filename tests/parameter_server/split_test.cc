@@ -15,7 +15,7 @@
 #include "meshwork/train/norm_layers.h"
 #include "parameter_server/models.h"
 
-namespace meshwork {
+namespace meshwork::split_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -175,4 +175,4 @@ TEST(SplitTrainingTest, WhatIsOnlyReadIsOnlyPulled) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::split_test

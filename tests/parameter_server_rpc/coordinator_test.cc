@@ -18,7 +18,7 @@
 #include "meshwork/runtime/transport/gloo.h"
 #include "support/forks.h"
 
-namespace meshwork {
+namespace meshwork::coordinator_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -369,4 +369,4 @@ TEST(RunRequestTest, ComesAsItWent) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::coordinator_test

@@ -12,7 +12,7 @@
 #include "meshwork/parameter_server/rpc/store_messages.h"
 #include "meshwork/runtime/tensor_compare.h"
 
-namespace meshwork {
+namespace meshwork::message_test {
 namespace {
 
 std::string BytesThatGo(const RpcMessage& message) {
@@ -238,4 +238,4 @@ TEST(StoreMessagesTest, TensorsTooFewOrTooManyAreAnError) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::message_test

@@ -21,7 +21,7 @@
 #include <grpcpp/grpcpp.h>
 #endif
 
-namespace meshwork {
+namespace meshwork::protocol_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -189,4 +189,4 @@ TEST_F(ProtocolTest, CallersOfAnotherVersionAndNoCallersAreRefused) {
 #endif
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::protocol_test

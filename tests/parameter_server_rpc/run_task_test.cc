@@ -18,7 +18,7 @@
 #include "meshwork/runtime/transport/gloo.h"
 #include "support/clusters.h"
 
-namespace meshwork {
+namespace meshwork::run_task_test {
 namespace {
 
 // A chief, which this process is, two workers and a parameter server.
@@ -113,4 +113,4 @@ TEST_F(RunTaskTest, AClosureThatEndsItsWorkersIsGivenUp) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::run_task_test

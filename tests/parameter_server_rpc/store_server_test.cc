@@ -15,7 +15,7 @@
 #include "support/forks.h"
 #include "support/memory_store.h"
 
-namespace meshwork {
+namespace meshwork::store_server_test {
 namespace {
 
 const RpcOptions kOptions{.token = std::string("a token\0", 8), .deadline = std::chrono::minutes(1)};
@@ -265,4 +265,4 @@ TEST_F(StoreServerTest, AChildOfAForkHasNone) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::store_server_test

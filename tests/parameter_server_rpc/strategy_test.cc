@@ -13,7 +13,7 @@
 #include "support/served_cluster.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::strategy_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -203,5 +203,5 @@ TEST_F(ParameterServerStrategyTest, AnErrorOfAStepEndsAll) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::strategy_test
 #endif

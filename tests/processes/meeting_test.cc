@@ -12,7 +12,7 @@
 #include "processes/launched.h"
 #include "support/clusters.h"
 
-namespace meshwork {
+namespace meshwork::meeting_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -79,5 +79,5 @@ TEST_P(MeetingTest, AProcessThatIsKilledIsNamed) {
 INSTANTIATE_TEST_SUITE_P(Gloo, MeetingTest, testing::Values(LauncherByTfConfig()));
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::meeting_test
 #endif

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "processes/launched.h"
 
-namespace meshwork {
+namespace meshwork::mishaps_test {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -62,4 +62,4 @@ INSTANTIATE_TEST_SUITE_P(Launchers, MishapsTest, testing::ValuesIn(Launchers()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::mishaps_test

@@ -8,7 +8,7 @@
 #include "runtime/programs.h"
 #include "support/tensors.h"
 
-namespace meshwork {
+namespace meshwork::run_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -58,4 +58,4 @@ INSTANTIATE_TEST_SUITE_P(Launchers, RunTest, testing::ValuesIn(Launchers()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::run_test

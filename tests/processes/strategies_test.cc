@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "processes/launched.h"
 
-namespace meshwork {
+namespace meshwork::strategies_test {
 namespace {
 
 using ::testing::SizeIs;
@@ -45,4 +45,4 @@ INSTANTIATE_TEST_SUITE_P(Launchers, StrategiesByLauncherTest, testing::ValuesIn(
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::strategies_test

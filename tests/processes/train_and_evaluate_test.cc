@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "processes/launched.h"
 
-namespace meshwork {
+namespace meshwork::train_and_evaluate_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -107,4 +107,4 @@ INSTANTIATE_TEST_SUITE_P(ByTfConfig, EvaluatorProcessTest, testing::Values(Launc
 #endif
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::train_and_evaluate_test

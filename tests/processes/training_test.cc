@@ -12,7 +12,7 @@
 #include "processes/launched.h"
 #include "support/tensors.h"
 
-namespace meshwork {
+namespace meshwork::training_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -260,4 +260,4 @@ INSTANTIATE_TEST_SUITE_P(Launchers, TrainingTest, testing::ValuesIn(Launchers())
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::training_test

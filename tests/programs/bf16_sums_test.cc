@@ -19,7 +19,7 @@
 #include "support/interpreter.h"
 #include "support/tensors.h"
 
-namespace meshwork {
+namespace meshwork::bf16_sums_test {
 namespace {
 
 struct SummingProgram {
@@ -210,4 +210,4 @@ TEST(Bf16SumsTest, WhatIsPickedIsSentAsItIs) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::bf16_sums_test

@@ -25,7 +25,7 @@
 #include "support/long_tests.h"
 #include "support/tensors.h"
 
-namespace meshwork {
+namespace meshwork::cases_test {
 namespace {
 
 // Larger cases take seconds on one device; MESHWORK_LONG_TESTS=1 runs them all.
@@ -161,4 +161,4 @@ TEST(RandomTest, NumbersAreTheSameBitByBitInEveryLayout) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cases_test

@@ -12,7 +12,7 @@
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "support/program_trial.h"
 
-namespace meshwork {
+namespace meshwork::cropped_windows_test {
 namespace {
 
 struct Windows {
@@ -95,4 +95,4 @@ TEST(CroppedWindowsTest, TransposedOnes) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cropped_windows_test

@@ -18,7 +18,7 @@
 #include "support/interpreter.h"
 #include "support/tensors.h"
 
-namespace meshwork {
+namespace meshwork::gather_on_use_test {
 namespace {
 
 struct Variation {
@@ -170,4 +170,4 @@ INSTANTIATE_TEST_SUITE_P(Layouts, GatherOnUseProgramTest, testing::ValuesIn(kVar
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::gather_on_use_test

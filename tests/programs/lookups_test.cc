@@ -7,7 +7,7 @@
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "support/program_trial.h"
 
-namespace meshwork {
+namespace meshwork::lookups_test {
 namespace {
 
 // As token types that are all alike: a constant does not vary over the axis that cuts it, but what is looked up does.
@@ -32,4 +32,4 @@ TEST(LookupProgramsTest, ConstantIndicesAreThoseOfEachDevice) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::lookups_test

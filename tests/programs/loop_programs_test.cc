@@ -17,7 +17,7 @@
 #include "support/interpreter.h"
 #include "support/tensors.h"
 
-namespace meshwork {
+namespace meshwork::loop_programs_test {
 namespace {
 
 // A small program in text, run on its mesh and by the interpreter.
@@ -159,4 +159,4 @@ func f(%a: f64[6,4] {x,_}) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::loop_programs_test

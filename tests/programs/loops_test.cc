@@ -19,7 +19,7 @@
 #include "support/interpreter.h"
 #include "support/long_tests.h"
 
-namespace meshwork {
+namespace meshwork::loops_test {
 namespace {
 
 constexpr std::string_view kLoopMeshes[] = {"x=2", "x=3", "x=4", "x=2,y=2", "x=2,y=3"};
@@ -311,4 +311,4 @@ INSTANTIATE_TEST_SUITE_P(Programs, LoopsTest, testing::ValuesIn(LoopCases()), []
 });
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::loops_test

@@ -23,7 +23,7 @@
 #include "support/interpreter.h"
 #include "support/tensors.h"
 
-namespace meshwork {
+namespace meshwork::manual_test {
 namespace {
 
 using Values = std::vector<Value>;
@@ -367,4 +367,4 @@ TEST(Manual, InALoop) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::manual_test

@@ -17,7 +17,7 @@
 #include "meshwork/spmd/compile.h"
 #include "support/program_trial.h"
 
-namespace meshwork {
+namespace meshwork::many_operands_test {
 namespace {
 
 constexpr int kMany = 200;
@@ -225,4 +225,4 @@ INSTANTIATE_TEST_SUITE_P(Nodes, ManyOperandsTest, testing::ValuesIn(OperandsCase
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::many_operands_test

@@ -22,7 +22,7 @@
 #include "support/program_trial.h"
 #include "support/random_program.h"
 
-namespace meshwork {
+namespace meshwork::moves_test {
 namespace {
 
 // Of %x: f32[8,4], %o: f32[1,4], %p: f32[2,4], %e: f32[0,4], %i: f32[2,9,3]; the result is %y.
@@ -225,4 +225,4 @@ TEST(RandomMovesTest, GiveTheBitsOfOneDevice) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::moves_test

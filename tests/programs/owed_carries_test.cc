@@ -16,7 +16,7 @@
 #include "meshwork/verify/verify.h"
 #include "support/program_trial.h"
 
-namespace meshwork {
+namespace meshwork::owed_carries_test {
 namespace {
 
 struct CarryCase {
@@ -214,4 +214,4 @@ func f(%a: f64[4] {_}) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::owed_carries_test

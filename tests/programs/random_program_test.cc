@@ -33,7 +33,7 @@
 #include "support/random_training.h"
 #include "support/read_back.h"
 
-namespace meshwork {
+namespace meshwork::random_program_test {
 namespace {
 
 uint64_t NumPrograms() { return LongTests() ? 10000 : 600; }
@@ -497,4 +497,4 @@ TEST(RandomTrainingTest, DrawsWhatCompilersMeet) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::random_program_test

@@ -23,7 +23,7 @@
 #include "support/long_tests.h"
 #include "support/tensors.h"
 
-namespace meshwork {
+namespace meshwork::random_reshapes_test {
 namespace {
 
 using Numbers = std::map<std::string, std::vector<double>>;
@@ -136,4 +136,4 @@ TEST(RandomReshapesTest, GiveTheOneDeviceResultAndACutSendsLess) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::random_reshapes_test

@@ -19,7 +19,7 @@
 #include "support/interpreter.h"
 #include "support/long_tests.h"
 
-namespace meshwork {
+namespace meshwork::regroup_sums_test {
 namespace {
 
 // The program and what RegroupSums makes of it give the same numbers, up to rounding.
@@ -110,4 +110,4 @@ TEST(RegroupSumsTest, ComputesTheSameOfRandomSumsThatVerifyAccepts) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::regroup_sums_test

@@ -20,7 +20,7 @@
 #include "meshwork/spmd/localize.h"
 #include "runtime/schedules.h"
 
-namespace meshwork {
+namespace meshwork::relayout_memory_test {
 namespace {
 
 // Ones, made of the one that is fed and laid out as `from`, that are taken to `to`, before Localize.
@@ -194,4 +194,4 @@ TEST(RelayoutMemoryTest, LimitsAreOfWhatIsSent) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::relayout_memory_test

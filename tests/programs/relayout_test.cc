@@ -14,7 +14,7 @@
 #include "meshwork/spmd/compile.h"
 #include "support/long_tests.h"
 
-namespace meshwork {
+namespace meshwork::relayout_test {
 namespace {
 
 constexpr std::string_view kRelayoutMeshes[] = {"a=2",     "a=3",         "a=4",   "a=2,b=2",
@@ -117,4 +117,4 @@ INSTANTIATE_TEST_SUITE_P(Shapes, RelayoutTest, testing::Values(Shape{12}, Shape{
                          [](const auto& info) { return "Rank" + std::to_string(info.param.size()); });
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::relayout_test

@@ -30,7 +30,7 @@
 #include "support/interpreter.h"
 #include "support/tensors.h"
 
-namespace meshwork {
+namespace meshwork::ring_attention_test {
 namespace {
 
 using Numbers = std::map<std::string, std::vector<double>>;
@@ -459,4 +459,4 @@ TEST(RingAttentionTest, AStepThatIsMissingIsRefused) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::ring_attention_test

@@ -27,7 +27,7 @@
 #include "support/rows_drawer.h"
 #include "support/tensors.h"
 
-namespace meshwork {
+namespace meshwork::special_values_test {
 namespace {
 
 // Samples of rows as in random programs, on such numbers.
@@ -255,4 +255,4 @@ TEST(SpecialValuesTest, ProductsThatOverflowAreThoseOfOneDevice) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::special_values_test

@@ -20,7 +20,7 @@
 #include "support/program_trial.h"
 #include "support/random_program.h"
 
-namespace meshwork {
+namespace meshwork::twins_test {
 namespace {
 
 int NumPairs() { return LongTests() ? 5000 : 500; }
@@ -87,4 +87,4 @@ TEST(TwinsTest, WhatIsNotEqualIsToldApart) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::twins_test

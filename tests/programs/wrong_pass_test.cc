@@ -22,7 +22,7 @@
 #include "support/golden.h"
 #include "support/program_trial.h"
 
-namespace meshwork {
+namespace meshwork::wrong_pass_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -237,4 +237,4 @@ TEST(WrongPassTest, ProgramsAreRightWithoutOptionalPasses) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::wrong_pass_test

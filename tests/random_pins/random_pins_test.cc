@@ -13,7 +13,7 @@
 #include "meshwork/spmd/compile.h"
 #include "support/long_tests.h"
 
-namespace meshwork {
+namespace meshwork::random_pins_test {
 namespace {
 
 constexpr double kMostRatio = 1.1;
@@ -47,4 +47,4 @@ TEST(RandomPinsTest, SendLittleMoreThanJaxOrTakeLessTime) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::random_pins_test

@@ -20,7 +20,7 @@
 #include "report/programs.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::page_test {
 namespace {
 
 using ::testing::AllOf;
@@ -235,4 +235,4 @@ TEST_F(ReportPageTest, DrawsTheDocsPictures) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::page_test

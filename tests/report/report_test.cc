@@ -18,7 +18,7 @@
 #include "nlohmann/json.hpp"
 #include "report/programs.h"
 
-namespace meshwork {
+namespace meshwork::report_test {
 namespace {
 
 using nlohmann::json;
@@ -285,4 +285,4 @@ TEST(HtmlReportTest, ALongProgramGivesAPageThatABrowserOpens) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::report_test

@@ -15,7 +15,7 @@
 #include "runtime/programs.h"
 #include "runtime/random_program.h"
 
-namespace meshwork {
+namespace meshwork::arrange_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -258,4 +258,4 @@ TEST(ArrangeTest, AChainThatManyValuesWaitForMayBeLong) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::arrange_test

@@ -12,7 +12,7 @@
 #include "meshwork/runtime/step_record.h"
 #include "runtime/programs.h"
 
-namespace meshwork {
+namespace meshwork::atomic_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -181,4 +181,4 @@ func step(var %v: f32[3] of f32[3] {_}, var %w: f32[3] of f32[3] {_}) {
 INSTANTIATE_TEST_SUITE_P(Workers, AtomicTest, testing::Values(1, 3));
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::atomic_test

@@ -5,7 +5,7 @@
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "runtime/programs.h"
 
-namespace meshwork {
+namespace meshwork::binding_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -106,4 +106,4 @@ func step(%a: f32[2] of f32[2] {_}) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::binding_test

@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::box_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -101,4 +101,4 @@ TEST(BoxTest, DeviceBuffersStartWhereTheirBlocksDo) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::box_test

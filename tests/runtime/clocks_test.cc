@@ -18,7 +18,7 @@
 #include "gtest/gtest.h"
 #include "support/ends.h"
 
-namespace meshwork {
+namespace meshwork::clocks_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -132,4 +132,4 @@ TEST(ClocksTest, BetweenTwoMeasurementsTheLargerErrorHolds) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::clocks_test

@@ -9,7 +9,7 @@
 #include "meshwork/ir/local.h"
 #include "runtime/programs.h"
 
-namespace meshwork {
+namespace meshwork::collective_test {
 namespace {
 
 const Shape kShapes[] = {{12, 12}, {7, 5}, {3, 2}, {1, 1}, {0, 4}};
@@ -355,4 +355,4 @@ func step(%a: f32[2,1] of f32[3,2] {x,y}) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::collective_test

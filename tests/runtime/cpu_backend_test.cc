@@ -12,7 +12,7 @@
 #include "runtime/programs.h"
 #include "runtime/schedules.h"
 
-namespace meshwork {
+namespace meshwork::cpu_backend_test {
 namespace {
 
 using ::testing::Each;
@@ -133,4 +133,4 @@ TEST(CpuBackendTest, VariablesOutliveIt) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cpu_backend_test

@@ -22,7 +22,7 @@
 #include "support/cross_device_programs.h"
 #include "support/long_tests.h"
 
-namespace meshwork {
+namespace meshwork::cross_device_test {
 namespace {
 
 using OpsPtr = std::shared_ptr<CrossDeviceOps>;
@@ -321,4 +321,4 @@ func step(%a: f32[1,4] of f32[4,4] {(x,y),_}) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cross_device_test

@@ -16,7 +16,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/sharing.h"
 
-namespace meshwork {
+namespace meshwork::crossing_test {
 namespace {
 
 // What each domain plans for the last node of a local program whose other nodes move nothing.
@@ -217,4 +217,4 @@ TEST(CrossingTest, RunsHaveTheElementsOfTheRanges) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::crossing_test

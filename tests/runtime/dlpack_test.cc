@@ -11,7 +11,7 @@
 #include "meshwork/runtime/dlpack_abi.h"
 #include "meshwork/runtime/tensor_compare.h"
 
-namespace meshwork {
+namespace meshwork::dlpack_test {
 namespace {
 
 constexpr dlpack::DataType kFloat32 = {dlpack::kFloat, 32, 1};
@@ -176,4 +176,4 @@ TEST(DlpackTest, LendsEveryDTypeByItsName) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::dlpack_test

@@ -7,7 +7,7 @@
 #include "meshwork/runtime/cpu/cpu_memory.h"
 #include "runtime/programs.h"
 
-namespace meshwork {
+namespace meshwork::dtensor_test {
 namespace {
 
 Layout ParseLayout(const Mesh& mesh, std::string_view text) { return Layout::Parse(mesh, text).value(); }
@@ -191,4 +191,4 @@ TEST(DTensorTest, PackLeavesPaddingAloneUnlessAskedTo) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::dtensor_test

@@ -11,7 +11,7 @@
 #include "meshwork/runtime/executor.h"
 #include "runtime/programs.h"
 
-namespace meshwork {
+namespace meshwork::executor_feeds_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -125,4 +125,4 @@ func step(%e: f32[0,2] of f32[0,2] {x,_}, %s: f64[] {}, %o: f32[1] of f32[2] {x}
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::executor_feeds_test

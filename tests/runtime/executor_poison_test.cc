@@ -10,7 +10,7 @@
 #include "meshwork/runtime/executor.h"
 #include "runtime/programs.h"
 
-namespace meshwork {
+namespace meshwork::executor_poison_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -60,4 +60,4 @@ func step(var %w: i32[2] of i32[3] {x}, var %v: i32[2] of i32[3] {x}) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::executor_poison_test

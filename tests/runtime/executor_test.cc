@@ -20,7 +20,7 @@
 #include "runtime/schedules.h"
 #include "support/long_tests.h"
 
-namespace meshwork {
+namespace meshwork::executor_test {
 namespace {
 
 // y = x w, loss = sum (y - t)^2, Adam on w; 10 rows on 4 devices: blocks of 3, 3, 3 and 1.
@@ -269,4 +269,4 @@ func step(%i: i64[2] of i64[1000] {x}) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::executor_test

@@ -13,7 +13,7 @@
 #include "meshwork/runtime/executor.h"
 #include "runtime/programs.h"
 
-namespace meshwork {
+namespace meshwork::executor_variables_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -192,4 +192,4 @@ func step(var %fresh: f32[] {}, var %w: f32[2] of f32[4] {x}) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::executor_variables_test

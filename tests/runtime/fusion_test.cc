@@ -11,7 +11,7 @@
 #include "runtime/programs.h"
 #include "runtime/schedules.h"
 
-namespace meshwork {
+namespace meshwork::fusion_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -197,4 +197,4 @@ TEST(FusionTest, AChainNeedsNoMemoryButForItsOutput) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::fusion_test

@@ -20,7 +20,7 @@
 #include "meshwork/runtime/transport/rendezvous.h"
 #include "support/clusters.h"
 
-namespace meshwork {
+namespace meshwork::gloo_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -136,4 +136,4 @@ TEST(GlooJoinTest, AnAbortEndsConnecting) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::gloo_test

@@ -11,7 +11,7 @@
 #include "runtime/programs.h"
 #include "runtime/schedules.h"
 
-namespace meshwork {
+namespace meshwork::in_place_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -150,4 +150,4 @@ func step(%s: f32[2] of f32[4] {x}, %r: f32[2] of f32[4] {x}) {
 INSTANTIATE_TEST_SUITE_P(Workers, InPlaceTest, testing::Values(1, 2));
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::in_place_test

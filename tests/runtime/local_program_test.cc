@@ -7,7 +7,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 
-namespace meshwork {
+namespace meshwork::local_program_test {
 namespace {
 
 std::string ErrorOf(const Graph& graph) { return std::string(MessageOf(CheckLocalProgram(graph))); }
@@ -30,4 +30,4 @@ TEST(LocalProgramTest, AxesOfSizeOneDoNotMatter) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::local_program_test

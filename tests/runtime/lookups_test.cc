@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "runtime/programs.h"
 
-namespace meshwork {
+namespace meshwork::lookups_test {
 namespace {
 
 // A table of 10 rows that is cut over `model`, so that the last device has one row alone, and a batch of 11 that is cut over
@@ -80,4 +80,4 @@ TEST(LookupsTest, GiveWhatOneDeviceGives) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::lookups_test

@@ -11,7 +11,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/transport/gloo.h"
 
-namespace meshwork {
+namespace meshwork::membership_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -265,4 +265,4 @@ TEST_F(MembershipTest, AValueThatIsNoneIsAnError) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::membership_test

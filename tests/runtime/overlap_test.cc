@@ -14,7 +14,7 @@
 #include "runtime/programs.h"
 #include "runtime/random_program.h"
 
-namespace meshwork {
+namespace meshwork::overlap_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -153,4 +153,4 @@ TEST(OverlapTest, RandomProgramsStayWhole) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::overlap_test

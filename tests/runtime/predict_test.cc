@@ -11,7 +11,7 @@
 #include "meshwork/runtime/step_plan.h"
 #include "runtime/programs.h"
 
-namespace meshwork {
+namespace meshwork::predict_test {
 namespace {
 
 constexpr int64_t kMuch = 1 << 20;
@@ -101,4 +101,4 @@ func step(%x: f32[8] {_}) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::predict_test

@@ -5,7 +5,7 @@
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "runtime/programs.h"
 
-namespace meshwork {
+namespace meshwork::profile_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -221,4 +221,4 @@ TEST(ProfileTest, IsEmptyUnlessAskedFor) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::profile_test

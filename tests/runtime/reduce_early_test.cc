@@ -5,7 +5,7 @@
 #include "meshwork/ir/text.h"
 #include "runtime/programs.h"
 
-namespace meshwork {
+namespace meshwork::reduce_early_test {
 namespace {
 
 std::string Moved(std::string_view text) { return PrintGraph(ReduceEarly(ParseGraph(text).value())); }
@@ -94,4 +94,4 @@ func step(%a: f32[1] of f32[6] {(x,y)}, %r: f32[] {}) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::reduce_early_test

@@ -11,7 +11,7 @@
 #include "meshwork/base/bfloat16.h"
 #include "meshwork/base/cpu_dispatch.h"
 
-namespace meshwork {
+namespace meshwork::reduce_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -171,4 +171,4 @@ INSTANTIATE_TEST_SUITE_P(Levels, ReduceLevelTest,
                          [](const auto& info) { return CpuLevelName(info.param); });
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::reduce_test

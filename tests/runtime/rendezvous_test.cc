@@ -20,7 +20,7 @@
 #include <grpcpp/grpcpp.h>
 #endif
 
-namespace meshwork {
+namespace meshwork::rendezvous_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -265,4 +265,4 @@ TEST_F(RendezvousTest, KeepsAtMostSoManyBytes) {
 #endif
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::rendezvous_test

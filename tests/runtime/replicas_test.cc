@@ -9,7 +9,7 @@
 #include "runtime/programs.h"
 #include "runtime/schedules.h"
 
-namespace meshwork {
+namespace meshwork::replicas_test {
 namespace {
 
 constexpr std::string_view kRule =
@@ -191,4 +191,4 @@ TEST(ReplicasTest, BoolsAreComparedAsBytes) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::replicas_test

@@ -10,7 +10,7 @@
 #include "meshwork/runtime/cpu/worker_pool.h"
 #include "meshwork/runtime/stream_copy.h"
 
-namespace meshwork {
+namespace meshwork::run_transfers_test {
 namespace {
 
 using ::testing::Each;
@@ -185,4 +185,4 @@ TEST(StreamCopyTest, CopiesEverySizeFromAndToEveryAddress) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::run_transfers_test

@@ -8,7 +8,7 @@
 #include "meshwork/runtime/cpu/placement.h"
 #include "runtime/schedules.h"
 
-namespace meshwork {
+namespace meshwork::schedule_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -327,4 +327,4 @@ func step(%i: f32[1] of f32[2] {x}) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::schedule_test

@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/ir/text.h"
 
-namespace meshwork {
+namespace meshwork::sharing_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -84,4 +84,4 @@ func step(%a: f32[2,2] of f32[4,4] {x,y}) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::sharing_test

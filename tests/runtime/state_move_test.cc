@@ -21,7 +21,7 @@
 #include "runtime/programs.h"
 #include "support/counted_end.h"
 
-namespace meshwork {
+namespace meshwork::state_move_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -370,4 +370,4 @@ TEST(StateMoveTest, AnAbortEndsIt) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::state_move_test

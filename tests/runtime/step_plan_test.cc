@@ -13,7 +13,7 @@
 #include "runtime/random_program.h"
 #include "runtime/schedules.h"
 
-namespace meshwork {
+namespace meshwork::step_plan_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -532,4 +532,4 @@ TEST(StepPlanTest, LawsHoldForALoop) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::step_plan_test

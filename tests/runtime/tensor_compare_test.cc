@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 
-namespace meshwork {
+namespace meshwork::tensor_compare_test {
 namespace {
 
 const Tensor& Expected() {
@@ -61,4 +61,4 @@ TEST(TensorCompareTest, ShapesMustBeEqual) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::tensor_compare_test

@@ -13,7 +13,7 @@
 #include "meshwork/runtime/tensor_compare.h"
 #include "meshwork/runtime/tensor_text.h"
 
-namespace meshwork {
+namespace meshwork::tensor_ops_test {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity(),
@@ -213,4 +213,4 @@ TEST(TensorOpsTest, WhatIsMadeOfAnInvalidTensorIsInvalidForTheSameReason) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::tensor_ops_test

@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::tensor_test {
 namespace {
 
 TEST(AllocateAlignedTest, IsAlignedToLinesAndLargeBlocksToHugePages) {
@@ -65,4 +65,4 @@ TEST(TensorTest, LiesOverMemoryThatItsElementsFit) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::tensor_test

@@ -9,7 +9,7 @@
 
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::tensor_text_test {
 namespace {
 
 TEST(TensorTextTest, IsFormattedAndStreamed) {
@@ -62,4 +62,4 @@ TEST(TensorTextTest, TakesOptionsOfAnySize) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::tensor_text_test

@@ -11,7 +11,7 @@
 #include "runtime/programs.h"
 #include "support/golden.h"
 
-namespace meshwork {
+namespace meshwork::trace_test {
 namespace {
 
 using ::testing::Contains;
@@ -431,4 +431,4 @@ TEST(TraceTest, TheFileHoldsEveryEvent) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::trace_test

@@ -12,7 +12,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/collective.h"
 
-namespace meshwork {
+namespace meshwork::traffic_test {
 namespace {
 
 ValueInfo InfoOf(const Shape& global, const Layout& layout) {
@@ -212,4 +212,4 @@ TEST(TrafficTest, OfExchangesAlongLongAxesIsThatOfTheBusiest) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::traffic_test

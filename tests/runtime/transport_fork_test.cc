@@ -20,7 +20,7 @@
 #include "support/ends.h"
 #include "support/forks.h"
 
-namespace meshwork {
+namespace meshwork::transport_fork_test {
 namespace {
 
 using ::testing::StartsWith;
@@ -188,4 +188,4 @@ TEST(TransportForkTest, ARendezvousIsTheParents) {
 #endif
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::transport_fork_test

@@ -25,7 +25,7 @@
 #include "cuda_backend/nccl_ends.h"
 #endif
 
-namespace meshwork {
+namespace meshwork::transport_test {
 namespace {
 
 using ::testing::AnyOf;
@@ -443,4 +443,4 @@ INSTANTIATE_TEST_SUITE_P(Implementations, TransportTest, testing::ValuesIn(Imple
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::transport_test

@@ -12,7 +12,7 @@
 
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::worker_pool_test {
 namespace {
 
 TEST(WorkerPoolTest, DefaultIsAtLeastOneWorker) { EXPECT_GE(WorkerPool::DefaultWorkers(), 1); }
@@ -194,4 +194,4 @@ TEST(SignalTest, WakesWhoeverSleeps) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::worker_pool_test

@@ -10,7 +10,7 @@
 
 #include "search/random_problems.h"
 
-namespace meshwork {
+namespace meshwork::min_sum_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -167,4 +167,4 @@ TEST(MinSumTest, TakesAVariableThatAllOthersMeet) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::min_sum_test

@@ -9,7 +9,7 @@
 
 #include "search/random_problems.h"
 
-namespace meshwork {
+namespace meshwork::near_sums_test {
 namespace {
 
 constexpr double kSlackOfNear = 1e-9;
@@ -163,4 +163,4 @@ TEST(NearSumsTest, SaysNothingOfAnOrderThatEndsEarly) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::near_sums_test

@@ -19,7 +19,7 @@
 #include "meshwork/search/shrink.h"
 #include "search/random_problems.h"
 
-namespace meshwork {
+namespace meshwork::parts_test {
 namespace {
 
 constexpr double kSlack = 1e-9;
@@ -424,4 +424,4 @@ TEST(LocalSearchTest, IsNeverWorseAndStopsAtItsGoal) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::parts_test

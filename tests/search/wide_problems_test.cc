@@ -8,7 +8,7 @@
 #include "meshwork/search/min_sum.h"
 #include "search/random_problems.h"
 
-namespace meshwork {
+namespace meshwork::wide_problems_test {
 namespace {
 
 constexpr double kRounded = 1e-9;
@@ -161,4 +161,4 @@ TEST(WideProblemsTest, TakesManyVariablesThatAllMeet) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::wide_problems_test

@@ -8,7 +8,7 @@
 #include "meshwork/simulate/process.h"
 #include "simulate/programs.h"
 
-namespace meshwork {
+namespace meshwork::process_costs_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -131,4 +131,4 @@ func step(%s: f32[64]) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::process_costs_test

@@ -16,7 +16,7 @@
 #include "meshwork/simulate/pieces.h"
 #include "simulate/programs.h"
 
-namespace meshwork {
+namespace meshwork::process_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -193,4 +193,4 @@ TEST(MeasureTest, EveryPieceIsTimed) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::process_test

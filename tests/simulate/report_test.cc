@@ -9,7 +9,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/simulate/scale.h"
 
-namespace meshwork {
+namespace meshwork::report_test {
 namespace {
 
 using nlohmann::json;
@@ -240,4 +240,4 @@ TEST(MachineTest, IsReadAsItIsWritten) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::report_test

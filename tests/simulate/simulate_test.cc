@@ -15,7 +15,7 @@
 #include "meshwork/plan/memory_report.h"
 #include "meshwork/spmd/compile.h"
 
-namespace meshwork {
+namespace meshwork::simulate_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -284,4 +284,4 @@ TEST(SimulateTest, LawsHold) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::simulate_test

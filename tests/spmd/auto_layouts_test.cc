@@ -16,7 +16,7 @@
 #include "spmd/by_hand.h"
 #include "support/golden.h"
 
-namespace meshwork {
+namespace meshwork::auto_layouts_test {
 namespace {
 
 using testing::HasSubstr;
@@ -284,4 +284,4 @@ func f(%images: f32[128,28,28,1], %labels: f32[128,64], var %k: f32[3,3,1,32], v
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::auto_layouts_test

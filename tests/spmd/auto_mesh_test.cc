@@ -11,7 +11,7 @@
 #include "meshwork/ops/ops.h"
 #include "meshwork/plan/explain.h"
 
-namespace meshwork {
+namespace meshwork::auto_mesh_test {
 namespace {
 
 using testing::HasSubstr;
@@ -120,4 +120,4 @@ TEST(AutoMeshTest, ErrorsAreThoseOfFindLayouts) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::auto_mesh_test

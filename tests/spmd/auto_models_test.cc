@@ -9,7 +9,7 @@
 #include "meshwork/ops/ops.h"
 #include "spmd/by_hand.h"
 
-namespace meshwork {
+namespace meshwork::auto_models_test {
 namespace {
 
 // DLRM (Naumov et al., arXiv 1906.00091): a perceptron for what is measured, a table for each feature that is one of many,
@@ -136,4 +136,4 @@ INSTANTIATE_TEST_SUITE_P(WholeModels, AutoModelsTest, testing::ValuesIn(WholeMod
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::auto_models_test

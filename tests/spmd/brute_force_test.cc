@@ -25,7 +25,7 @@
 #include "support/long_tests.h"
 #include "support/small_drawer.h"
 
-namespace meshwork {
+namespace meshwork::brute_force_test {
 namespace {
 
 // What a step sends, and the time of it, with arithmetic, on the assumed topology: with what each collective takes beside
@@ -190,4 +190,4 @@ TEST(BruteForceTest, CasesSendNoMoreThanInAnyLayouts) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::brute_force_test

@@ -12,7 +12,7 @@
 #include "meshwork/spmd/compile.h"
 #include "support/golden.h"
 
-namespace meshwork {
+namespace meshwork::certificate_test {
 namespace {
 
 constexpr std::string_view kStep = R"(mesh [batch=2, model=4]
@@ -113,4 +113,4 @@ TEST(CertificateTest, WithAnotherProgramDoesNotHoldOrIsBadInput) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::certificate_test

@@ -8,7 +8,7 @@
 #include "meshwork/spmd/passes.h"
 #include "support/golden.h"
 
-namespace meshwork {
+namespace meshwork::choose_layouts_test {
 namespace {
 
 TEST(ChooseLayoutsTest, ScalesAreGatheredRatherThanActivations) {
@@ -20,4 +20,4 @@ TEST(ChooseLayoutsTest, ScalesAreGatheredRatherThanActivations) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::choose_layouts_test

@@ -15,7 +15,7 @@
 #include "meshwork/ops/blockwise.h"
 #include "meshwork/plan/explain.h"
 
-namespace meshwork {
+namespace meshwork::compile_test {
 namespace {
 
 std::string CompileError(std::string_view text) {
@@ -204,4 +204,4 @@ TEST(CompileTest, ManyLettersAreDecidedWithoutTryingAllCombinations) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::compile_test

@@ -10,7 +10,7 @@
 #include "meshwork/ops/ops.h"
 #include "meshwork/spmd/compile.h"
 
-namespace meshwork {
+namespace meshwork::composites_test {
 namespace {
 
 constexpr int64_t kRows = 16, kColumns = 64;
@@ -123,4 +123,4 @@ TEST(CompositesTest, RowsAlongTheOtherDimCostNothing) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::composites_test

@@ -16,7 +16,7 @@
 #include "meshwork/verify/verify.h"
 #include "support/golden.h"
 
-namespace meshwork {
+namespace meshwork::cut_mesh_test {
 namespace {
 
 constexpr std::string_view kSplit =
@@ -97,4 +97,4 @@ TEST(CutMeshTest, VerifyReadsAProgramOnItsMeshCutFurtherAndOnNoOther) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cut_mesh_test

@@ -16,7 +16,7 @@
 #include "meshwork/spmd/compile.h"
 #include "support/golden.h"
 
-namespace meshwork {
+namespace meshwork::explain_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -375,4 +375,4 @@ TEST(ExplainTest, IsShort) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::explain_test

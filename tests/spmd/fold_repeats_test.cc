@@ -12,7 +12,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
 
-namespace meshwork {
+namespace meshwork::fold_repeats_test {
 namespace {
 
 // h = tanh(h · w), so many times. `last`: what is done behind.
@@ -145,4 +145,4 @@ TEST(FoldRepeatsTest, UnfoldedIsEachByItself) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::fold_repeats_test

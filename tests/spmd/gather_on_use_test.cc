@@ -19,7 +19,7 @@
 #include "meshwork/planner/kept_values.h"
 #include "meshwork/spmd/compile.h"
 
-namespace meshwork {
+namespace meshwork::gather_on_use_test {
 namespace {
 
 using testing::ElementsAre;
@@ -110,4 +110,4 @@ TEST(GatherOnUseTest, VariablesThatAreNotMarkedAreSharedAsBefore) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::gather_on_use_test

@@ -28,7 +28,7 @@
 #include "meshwork/spmd/simplify.h"
 #include "meshwork/verify/verify.h"
 
-namespace meshwork {
+namespace meshwork::golden_test {
 namespace {
 
 constexpr std::string_view kLine = "----\n";
@@ -220,4 +220,4 @@ TEST(GoldenFoldersTest, AreThoseOfThePasses) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::golden_test

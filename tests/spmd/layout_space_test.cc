@@ -14,7 +14,7 @@
 #include "meshwork/spmd/propagate.h"
 #include "support/golden.h"
 
-namespace meshwork {
+namespace meshwork::layout_space_test {
 namespace {
 
 using testing::Contains;
@@ -234,4 +234,4 @@ TEST(LayoutSpaceTest, BeginsWithWhatThereIs) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::layout_space_test

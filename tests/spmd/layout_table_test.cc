@@ -9,7 +9,7 @@
 #include "meshwork/layout/relayout.h"
 #include "meshwork/planner/move_seconds.h"
 
-namespace meshwork {
+namespace meshwork::layout_table_test {
 namespace {
 
 const Mesh& TableMesh() {
@@ -136,4 +136,4 @@ TEST(LayoutTableTest, SecondsAreThoseOfTheLeastPlan) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::layout_table_test

@@ -13,7 +13,7 @@
 #include "meshwork/spmd/compile.h"
 #include "support/golden.h"
 
-namespace meshwork {
+namespace meshwork::mlp_test {
 namespace {
 
 using testing::ElementsAre;
@@ -256,4 +256,4 @@ TEST(MlpTest, OneDeviceNeedsNoCollective) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::mlp_test

@@ -7,7 +7,7 @@
 #include "meshwork/control/loops.h"
 #include "meshwork/ir/text.h"
 
-namespace meshwork {
+namespace meshwork::opened_loops_test {
 namespace {
 
 using testing::Each;
@@ -104,4 +104,4 @@ func f(%c: bool[], %a: f32[4,4] {x,_}, %b: f32[4,4]) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::opened_loops_test

@@ -14,7 +14,7 @@
 #include "meshwork/ops/ops.h"
 #include "meshwork/spmd/compile.h"
 
-namespace meshwork {
+namespace meshwork::replication_test {
 namespace {
 
 using testing::ElementsAre;
@@ -174,4 +174,4 @@ func f(%x: f32[16,1,1,1] {(a,b,c,d),_,_,_}) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::replication_test

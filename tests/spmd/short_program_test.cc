@@ -18,7 +18,7 @@
 #include "meshwork/planner/solve_layouts.h"
 #include "meshwork/spmd/passes.h"
 
-namespace meshwork {
+namespace meshwork::short_program_test {
 namespace {
 
 constexpr std::string_view kPass = "repeat_layers";
@@ -277,4 +277,4 @@ TEST(ShortProgramTest, RandomLayers) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::short_program_test

@@ -11,7 +11,7 @@
 #include "meshwork/spmd/compile.h"
 #include "meshwork/verify/verify.h"
 
-namespace meshwork {
+namespace meshwork::verify_bodies_test {
 namespace {
 
 // A program with two loops whose bodies are these.
@@ -131,4 +131,4 @@ TEST(VerifyBodiesTest, TellsApartWhatGivesSomethingElse) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::verify_bodies_test

@@ -13,7 +13,7 @@
 #include "meshwork/spmd/compile.h"
 #include "meshwork/verify/verify.h"
 
-namespace meshwork {
+namespace meshwork::verify_moves_test {
 namespace {
 
 // Nodes of a global and of a local program on %x: f32[8] {x} and %e: f32[0] on 2 devices.
@@ -140,4 +140,4 @@ TEST(VerifyMovesTest, TakesEveryNanForOne) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::verify_moves_test

@@ -10,7 +10,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/verify/verify.h"
 
-namespace meshwork {
+namespace meshwork::verify_sums_test {
 namespace {
 
 // The nodes of a global and of a local program on four values of one type and %b, which is broadcast.
@@ -91,4 +91,4 @@ TEST(VerifySumsTest, GivesUpOnSumsOfManyTermsThatAreNoValues) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::verify_sums_test

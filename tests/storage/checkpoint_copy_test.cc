@@ -13,7 +13,7 @@
 #include "support/safetensors_bytes.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::checkpoint_copy_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -161,4 +161,4 @@ TEST_F(CheckpointCopyTest, VerifySaysHowMuchWasLookedAt) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::checkpoint_copy_test

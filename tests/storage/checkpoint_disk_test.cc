@@ -16,7 +16,7 @@
 #include "storage/saved.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::checkpoint_disk_test {
 namespace {
 
 using ::testing::AllOf;
@@ -155,4 +155,4 @@ TEST_F(CheckpointDiskTest, AFolderThatMayNotBeWrittenForAWhileLosesNothing) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::checkpoint_disk_test

@@ -12,7 +12,7 @@
 #include "support/long_tests.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::checkpoint_faults_test {
 namespace {
 
 using ::testing::AllOf;
@@ -285,5 +285,5 @@ TEST_F(CheckpointFaultsTest, APowerCutFindsEverythingFlushedThatHasAName) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::checkpoint_faults_test
 #endif  // FAULT_SHIM

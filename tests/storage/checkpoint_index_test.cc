@@ -13,7 +13,7 @@
 #include "meshwork/storage/checkpoint_folder.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::checkpoint_index_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -138,4 +138,4 @@ TEST_F(CheckpointIndexFileTest, IsARegularFileThatIsNotTooLong) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::checkpoint_index_test

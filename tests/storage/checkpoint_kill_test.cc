@@ -10,7 +10,7 @@
 #include "support/long_tests.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::checkpoint_kill_test {
 namespace {
 
 using ::testing::Each;
@@ -108,4 +108,4 @@ TEST_F(CheckpointKillTest, OneOfTwoDomainsKilledAtAnyMomentLosesNothing) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::checkpoint_kill_test

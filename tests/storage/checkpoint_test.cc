@@ -10,7 +10,7 @@
 #include "storage/saved.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::checkpoint_test {
 namespace {
 
 using ::testing::Each;
@@ -234,4 +234,4 @@ TEST_F(CheckpointTest, NarrowNumbersAreWidened) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::checkpoint_test

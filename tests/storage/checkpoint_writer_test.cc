@@ -17,7 +17,7 @@
 #include "support/forks.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::checkpoint_writer_test {
 namespace {
 
 using ::testing::AllOf;
@@ -309,4 +309,4 @@ TEST_F(CheckpointWriterTest, ALockThatWasRemovedIsTakenAgainUnlessAnotherJobHasI
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::checkpoint_writer_test

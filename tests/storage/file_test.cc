@@ -18,7 +18,7 @@
 #include "support/flushes.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::file_test {
 namespace {
 
 using FileTest = TempDirTest;
@@ -368,4 +368,4 @@ TEST_F(FileTest, InputFileReadsAtAnyPosition) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::file_test

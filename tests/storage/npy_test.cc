@@ -16,7 +16,7 @@
 #include "support/safetensors_bytes.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::npy_test {
 namespace {
 
 using NpyTest = TempDirTest;
@@ -163,4 +163,4 @@ TEST_F(NpyTest, PythonOpensItsArchives) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::npy_test

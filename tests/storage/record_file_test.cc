@@ -11,7 +11,7 @@
 #include "support/full_disk.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::record_file_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -132,4 +132,4 @@ TEST_F(RecordFileTest, AFileThatWasRemovedIsSaid) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::record_file_test

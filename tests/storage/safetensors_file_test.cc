@@ -10,7 +10,7 @@
 #include "support/safetensors_bytes.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::safetensors_file_test {
 namespace {
 
 using SafetensorsFileTest = TempDirTest;
@@ -207,4 +207,4 @@ TEST_F(SafetensorsFileTest, CountsWhatAllThreadsRead) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::safetensors_file_test

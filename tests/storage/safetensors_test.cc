@@ -9,7 +9,7 @@
 #include "support/safetensors_bytes.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::safetensors_test {
 namespace {
 
 using SafetensorsTest = TempDirTest;
@@ -210,4 +210,4 @@ TEST_F(SafetensorsTest, SurvivesEveryDamagedByte) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::safetensors_test

@@ -6,7 +6,7 @@
 
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::sha256_test {
 namespace {
 
 using Sha256Test = TempDirTest;
@@ -62,4 +62,4 @@ TEST_F(Sha256Test, GoesOnAfterItWasAskedOrMoved) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::sha256_test

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/base/bfloat16.h"
 
-namespace meshwork {
+namespace meshwork::stored_type_test {
 namespace {
 
 constexpr StoredType kStoredTypes[] = {StoredType::kF64,  StoredType::kF32, StoredType::kF16,
@@ -139,4 +139,4 @@ TEST(StoredTypeTest, NamesAndSizesAgree) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::stored_type_test

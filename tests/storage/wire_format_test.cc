@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace meshwork {
+namespace meshwork::wire_format_test {
 namespace {
 
 // The examples of https://protobuf.dev/programming-guides/encoding.
@@ -68,4 +68,4 @@ TEST(WireFormatTest, RefusesWhatIsNoMessage) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::wire_format_test

@@ -12,7 +12,7 @@
 #include "support/npy_bytes.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::zip_test {
 namespace {
 
 class ZipTest : public TempDirTest {
@@ -133,4 +133,4 @@ TEST_F(ZipTest, RefusesMembersThatLieOverEachOther) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::zip_test

@@ -15,7 +15,7 @@
 #include "strategy/losses.h"
 #include "support/cross_device_ops.h"
 
-namespace meshwork {
+namespace meshwork::cross_device_test {
 namespace {
 
 using OpsPtr = std::shared_ptr<CrossDeviceOps>;
@@ -152,4 +152,4 @@ TEST_F(CrossDeviceTest, OneThatFailsOrThrowsEndsTheStep) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cross_device_test

@@ -12,7 +12,7 @@
 #include "meshwork/strategy/strategies.h"
 #include "strategy/losses.h"
 
-namespace meshwork {
+namespace meshwork::distribute_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -129,4 +129,4 @@ TEST(DistributeTest, ACustomLoopIsTheWholeBatchOnOneDevice) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::distribute_test

@@ -10,7 +10,7 @@
 #include "meshwork/strategy/strategies.h"
 #include "strategy/losses.h"
 
-namespace meshwork {
+namespace meshwork::replica_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -143,4 +143,4 @@ TEST_F(ReplicaTest, AverageOfTheWholeBatchIsThatOfItsParts) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::replica_test

@@ -11,7 +11,7 @@
 #include "meshwork/train/fit.h"
 #include "strategy/losses.h"
 
-namespace meshwork {
+namespace meshwork::strategies_test {
 namespace {
 
 struct Named {
@@ -140,4 +140,4 @@ TEST(StrategyScopeTest, DefaultPassesEverythingThrough) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::strategies_test

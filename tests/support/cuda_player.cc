@@ -271,7 +271,7 @@ absl::StatusOr<std::unique_ptr<PlayedKernels>> OpenLibrary(const std::string& pa
   return std::make_unique<Library>(handle, device);
 }
 
-std::string ReadFile(const std::filesystem::path& path) {
+std::string MessagesIn(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
@@ -308,7 +308,7 @@ absl::StatusOr<std::unique_ptr<PlayedKernels>> PlayCuda(const std::string& sourc
                   CUDA_PLAYER_COMPILER, object, text, messages);
   const int failed = std::system(command.c_str());
   absl::StatusOr<std::unique_ptr<PlayedKernels>> kernels =
-      failed != 0 ? absl::InvalidArgumentError(ReadFile(messages)) : OpenLibrary(object);
+      failed != 0 ? absl::InvalidArgumentError(MessagesIn(messages)) : OpenLibrary(object);
   std::filesystem::remove_all(dir);
   return kernels;
 }

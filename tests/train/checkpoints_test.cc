@@ -20,7 +20,7 @@
 #include "support/temp_dir.h"
 #include "train/saved_training.h"
 
-namespace meshwork {
+namespace meshwork::checkpoints_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -398,4 +398,4 @@ TEST_F(CheckpointsTest, AManagerThatEndsByAnErrorDoesNotWaitForOthers) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::checkpoints_test

@@ -12,7 +12,7 @@
 #include "meshwork.h"
 #include "train/classifier.h"
 
-namespace meshwork {
+namespace meshwork::conv_layers_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -126,4 +126,4 @@ TEST(ConvLayersTest, ReportMistakesWhereTheyAreCalled) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::conv_layers_test

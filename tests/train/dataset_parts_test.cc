@@ -13,7 +13,7 @@
 #include "meshwork/train/dataset.h"
 #include "train/counting.h"
 
-namespace meshwork {
+namespace meshwork::dataset_parts_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -214,4 +214,4 @@ TEST(DatasetPartsTest, AnEmptyDatasetOfPartsHasNoBatches) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::dataset_parts_test

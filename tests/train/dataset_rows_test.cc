@@ -19,7 +19,7 @@
 #include "meshwork/train/epoch_order.h"
 #include "train/counting.h"
 
-namespace meshwork {
+namespace meshwork::dataset_rows_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -249,4 +249,4 @@ TEST(DatasetRowsTest, RejectsLanesThatDoNotDivideTheBatch) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::dataset_rows_test

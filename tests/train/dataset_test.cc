@@ -12,7 +12,7 @@
 #include "support/temp_dir.h"
 #include "train/counting.h"
 
-namespace meshwork {
+namespace meshwork::dataset_test {
 namespace {
 
 static_assert(std::input_iterator<BatchIterator>);
@@ -275,4 +275,4 @@ TEST_F(LoadMnistTest, FallsBackToTheGzippedFile) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::dataset_test

@@ -7,7 +7,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wmissing-field-initializers"
 
-namespace meshwork {
+namespace meshwork::designated_test {
 namespace {
 
 TEST(DesignatedTest, OtherMembersHaveDefaults) {
@@ -34,6 +34,6 @@ TEST(DesignatedTest, OtherMembersHaveDefaults) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::designated_test
 
 #pragma GCC diagnostic pop

@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::digits_test {
 namespace {
 
 std::span<const float> PixelsOf(const Tensor& images, int64_t i) {
@@ -112,4 +112,4 @@ TEST(DigitsTest, IsLearnableButNotLinearlySimple) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::digits_test

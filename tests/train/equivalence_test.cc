@@ -11,7 +11,7 @@
 #include "meshwork/train/random.h"
 #include "runtime/programs.h"
 
-namespace meshwork {
+namespace meshwork::equivalence_test {
 namespace {
 
 constexpr int64_t kSizes[] = {20, 14, 10, 4};
@@ -314,4 +314,4 @@ TEST(MeshEquivalenceTest, InitialWeightsAreTheSameByteForByteOnEveryMesh) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::equivalence_test

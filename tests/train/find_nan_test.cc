@@ -10,7 +10,7 @@
 #include "meshwork.h"
 #include "train/fit_programs.h"
 
-namespace meshwork {
+namespace meshwork::find_nan_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -180,4 +180,4 @@ TEST(StopOnNanTest, GoesBackAndNamesTheOp) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::find_nan_test

@@ -12,7 +12,7 @@
 #include "support/temp_dir.h"
 #include "train/fit_programs.h"
 
-namespace meshwork {
+namespace meshwork::fit_callbacks_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -200,4 +200,4 @@ TEST_F(FitCallbacksTest, StopOnNanEndsFit) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::fit_callbacks_test

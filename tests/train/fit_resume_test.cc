@@ -10,7 +10,7 @@
 #include "support/temp_dir.h"
 #include "train/fit_programs.h"
 
-namespace meshwork {
+namespace meshwork::fit_resume_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -166,4 +166,4 @@ TEST_F(FitResumeTest, ASignalStopsAfterTheStepAndSaysHowToGoOn) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::fit_resume_test

@@ -16,7 +16,7 @@
 #include "meshwork/train/evaluation.h"
 #include "train/fit_programs.h"
 
-namespace meshwork {
+namespace meshwork::fit_test {
 namespace {
 
 using ::testing::DoubleEq;
@@ -303,4 +303,4 @@ TEST(HistoryTest, TextIsExact) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::fit_test

@@ -12,7 +12,7 @@
 #include "meshwork.h"
 #include "meshwork/storage/wire_format.h"
 
-namespace meshwork {
+namespace meshwork::graph_def_test {
 namespace {
 
 using ::testing::Contains;
@@ -158,4 +158,4 @@ TEST(GraphDefTest, NamesAreUnique) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::graph_def_test

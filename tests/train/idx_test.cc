@@ -3,7 +3,7 @@
 #include "support/idx_file.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::idx_test {
 namespace {
 
 using IdxTest = TempDirTest;
@@ -86,4 +86,4 @@ TEST_F(IdxTest, RejectsDamagedGzip) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::idx_test

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace meshwork {
+namespace meshwork::images_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -111,4 +111,4 @@ TEST(ImageGridTest, KeepsChannels) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::images_test

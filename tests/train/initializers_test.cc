@@ -9,7 +9,7 @@
 #include "meshwork/runtime/tensor_compare.h"
 #include "meshwork/train/session.h"
 
-namespace meshwork {
+namespace meshwork::initializers_test {
 namespace {
 
 using ::testing::Each;
@@ -192,4 +192,4 @@ TEST(InitializersTest, OrthogonalIsAsLikelyOneWayAsTheOther) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::initializers_test

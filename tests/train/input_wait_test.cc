@@ -9,7 +9,7 @@
 #include "meshwork/train/pipeline.h"
 #include "meshwork/train/session.h"
 
-namespace meshwork {
+namespace meshwork::input_wait_test {
 namespace {
 
 Example Slow(int64_t i) {
@@ -49,4 +49,4 @@ TEST(InputWaitTest, OnlyItsOwnWaitsAreAStepsOwn) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::input_wait_test

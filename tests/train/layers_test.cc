@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "meshwork.h"
 
-namespace meshwork {
+namespace meshwork::layers_test {
 namespace {
 
 using ::testing::Each;
@@ -264,4 +264,4 @@ TEST(LayerNormLayerTest, ReportsMistakesWhereItIsCalled) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::layers_test

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "meshwork.h"
 
-namespace meshwork {
+namespace meshwork::loss_scale_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -122,4 +122,4 @@ TEST(LossScaleTest, KeepsSmallGradients) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::loss_scale_test

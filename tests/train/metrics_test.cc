@@ -17,7 +17,7 @@
 #include "meshwork/train/random.h"
 #include "train/classifier.h"
 
-namespace meshwork {
+namespace meshwork::metrics_test {
 namespace {
 
 using ::testing::DoubleNear;
@@ -325,4 +325,4 @@ TEST(MetricsTest, LabelsOutOfRangeAreReported) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::metrics_test

@@ -22,7 +22,7 @@
 #include "support/interpreter.h"
 #include "support/tensors.h"
 
-namespace meshwork {
+namespace meshwork::microbatches_test {
 namespace {
 
 // Two layers, 0: the whole batch at once.
@@ -142,4 +142,4 @@ TEST(MicrobatchesTest, NeedTheMemoryOfOne) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::microbatches_test

@@ -8,7 +8,7 @@
 #include "meshwork.h"
 #include "train/classifier.h"
 
-namespace meshwork {
+namespace meshwork::models_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -218,4 +218,4 @@ TEST(SummaryTest, HasEveryVariableOfTheModel) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::models_test

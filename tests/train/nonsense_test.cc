@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "meshwork.h"
 
-namespace meshwork {
+namespace meshwork::nonsense_test {
 namespace {
 
 using Values = std::vector<Value>;
@@ -453,4 +453,4 @@ TEST(NonsenseTest, TensorsDataAndSessions) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::nonsense_test

@@ -10,7 +10,7 @@
 #include "meshwork.h"
 #include "train/classifier.h"
 
-namespace meshwork {
+namespace meshwork::norm_layers_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -312,4 +312,4 @@ TEST(GroupNormLayerTest, StandardizesGroupsThenScalesAndShifts) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::norm_layers_test

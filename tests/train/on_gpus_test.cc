@@ -13,7 +13,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/train/session_backend.h"
 
-namespace meshwork {
+namespace meshwork::on_gpus_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -88,4 +88,4 @@ TEST(OnEachGpuTest, TheErrorOfOneEndsAll) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::on_gpus_test

@@ -17,7 +17,7 @@
 #include "meshwork/train/metrics.h"
 #include "meshwork/train/session.h"
 
-namespace meshwork {
+namespace meshwork::optimizers_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -479,4 +479,4 @@ TEST(AverageWeightsTest, CanBeOfSomeWeights) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::optimizers_test

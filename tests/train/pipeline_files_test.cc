@@ -10,7 +10,7 @@
 #include "support/idx_file.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::pipeline_files_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -262,4 +262,4 @@ TEST_F(PipelineFilesTest, TfExamplesInOtherForms) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::pipeline_files_test

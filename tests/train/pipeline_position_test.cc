@@ -10,7 +10,7 @@
 #include "train/counting.h"
 #include "train/pipeline_values.h"
 
-namespace meshwork {
+namespace meshwork::pipeline_position_test {
 namespace {
 
 // A finite pipeline of each kind of stage, and of some that stand behind each other. Maps have so many threads, and the
@@ -195,4 +195,4 @@ TEST(PipelinePositionTest, NoCountersDoHarm) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::pipeline_position_test

@@ -14,7 +14,7 @@
 #include "train/counting.h"
 #include "train/pipeline_values.h"
 
-namespace meshwork {
+namespace meshwork::pipeline_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -425,4 +425,4 @@ TEST(PipelineTest, ExamplesHaveColumnsAndTexts) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::pipeline_test

@@ -11,7 +11,7 @@
 #include "train/counting.h"
 #include "train/pipeline_values.h"
 
-namespace meshwork {
+namespace meshwork::pipeline_threads_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -174,4 +174,4 @@ TEST(PipelineThreadsTest, AChildOfAForkBeginsAnew) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::pipeline_threads_test

@@ -10,7 +10,7 @@
 #include "meshwork/train/random.h"
 #include "support/golden.h"
 
-namespace meshwork {
+namespace meshwork::plot_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -217,4 +217,4 @@ TEST(LineChartTest, ManyPointsMakeAFileNoLargerAndKeepTheirExtremes) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::plot_test

@@ -11,7 +11,7 @@
 #include "meshwork.h"
 #include "meshwork/ir/text.h"
 
-namespace meshwork {
+namespace meshwork::precision_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -329,4 +329,4 @@ TEST(NarrowWeightsTest, EveryOptimizerRoundsTheStepOfF32) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::precision_test

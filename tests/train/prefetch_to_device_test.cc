@@ -16,7 +16,7 @@
 #include "support/temp_dir.h"
 #include "train/fit_programs.h"
 
-namespace meshwork {
+namespace meshwork::prefetch_to_device_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -300,4 +300,4 @@ TEST_F(PrefetchFitTest, ErrorsSayTheirStep) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::prefetch_to_device_test

@@ -11,7 +11,7 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::progress_test {
 namespace {
 
 // A file, and a clock that the test sets.
@@ -239,4 +239,4 @@ TEST_F(ProgressTest, AFileIsNoTerminal) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::progress_test

@@ -19,7 +19,7 @@
 #include "meshwork/runtime/transport/timed.h"
 #include "train/saved_training.h"
 
-namespace meshwork {
+namespace meshwork::pulse_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -235,4 +235,4 @@ TEST(TimedTest, CountsWhatADomainWaits) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::pulse_test

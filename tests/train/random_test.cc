@@ -4,7 +4,7 @@
 
 #include "gtest/gtest.h"
 
-namespace meshwork {
+namespace meshwork::random_test {
 namespace {
 
 TEST(RandomTest, IsTheSameOnEveryPlatform) {
@@ -43,4 +43,4 @@ TEST(RandomTest, UniformStaysInItsRange) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::random_test

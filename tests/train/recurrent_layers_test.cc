@@ -14,7 +14,7 @@
 #include "meshwork.h"
 #include "train/classifier.h"
 
-namespace meshwork {
+namespace meshwork::recurrent_layers_test {
 namespace {
 
 using ::testing::Each;
@@ -164,4 +164,4 @@ TEST(RecurrentLayersTest, NoStepsLeaveTheInitialState) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::recurrent_layers_test

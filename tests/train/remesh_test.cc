@@ -20,7 +20,7 @@
 #include "support/counted_end.h"
 #include "train/classifier.h"
 
-namespace meshwork {
+namespace meshwork::remesh_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -341,4 +341,4 @@ TEST(OnOtherMeshTest, GoesIntoBodies) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::remesh_test

@@ -19,7 +19,7 @@
 #include "runtime/programs.h"
 #include "support/tensors.h"
 
-namespace meshwork {
+namespace meshwork::replica_check_test {
 namespace {
 
 using ::testing::AllOf;
@@ -400,4 +400,4 @@ TEST(ReplicaCheckTest, TheFlagSaysHowOften) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::replica_check_test

@@ -12,7 +12,7 @@
 #include "runtime/programs.h"
 #include "train/classifier.h"
 
-namespace meshwork {
+namespace meshwork::session_batches_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -190,4 +190,4 @@ TEST(SessionBatchesTest, UpsampledImagesOfTheBatchsSizeTakeAnyBatch) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::session_batches_test

@@ -13,7 +13,7 @@
 #include "support/temp_dir.h"
 #include "train/saved_training.h"
 
-namespace meshwork {
+namespace meshwork::session_checkpoints_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -208,4 +208,4 @@ TEST_F(SessionCheckpointsTest, SavingFailsInAllDomains) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::session_checkpoints_test

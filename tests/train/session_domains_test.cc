@@ -20,7 +20,7 @@
 #include "support/counted_end.h"
 #include "support/tensors.h"
 
-namespace meshwork {
+namespace meshwork::session_domains_test {
 namespace {
 
 using ::testing::AllOf;
@@ -464,4 +464,4 @@ TEST(SessionDomainsTest, OtherProgramsAreRefusedByAll) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::session_domains_test

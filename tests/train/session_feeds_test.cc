@@ -10,7 +10,7 @@
 #include "runtime/programs.h"
 #include "train/classifier.h"
 
-namespace meshwork {
+namespace meshwork::session_feeds_test {
 namespace {
 
 // ---- Bound steps.
@@ -133,4 +133,4 @@ TEST(SessionTest, RefusesAVariableTiedToTheBatchWhereTheBatchIsShort) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::session_feeds_test

@@ -10,7 +10,7 @@
 #include "meshwork.h"
 #include "train/classifier.h"
 
-namespace meshwork {
+namespace meshwork::session_modes_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -238,4 +238,4 @@ TEST(PredictTest, OutputsWithoutRowsComeFromOneBatchOnly) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::session_modes_test

@@ -23,7 +23,7 @@
 #include "support/forks.h"
 #include "train/classifier.h"
 
-namespace meshwork {
+namespace meshwork::session_process_test {
 namespace {
 
 // Sanitizers, whose builds define this, neither fork with threads nor run short of address space.
@@ -192,4 +192,4 @@ TEST(SessionTest, OutOfMemoryIsAStatus) {
 #endif
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::session_process_test

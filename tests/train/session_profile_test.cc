@@ -9,7 +9,7 @@
 #include "meshwork.h"
 #include "train/classifier.h"
 
-namespace meshwork {
+namespace meshwork::session_profile_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -63,4 +63,4 @@ TEST(SessionTest, ProfilesNothingUnlessAskedTo) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::session_profile_test

@@ -16,7 +16,7 @@
 #include "runtime/programs.h"
 #include "train/classifier.h"
 
-namespace meshwork {
+namespace meshwork::session_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -322,4 +322,4 @@ TEST(SessionTest, MovesAndOutlivesItsGraph) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::session_test

@@ -12,7 +12,7 @@
 #include "meshwork.h"
 #include "support/calling_op.h"
 
-namespace meshwork {
+namespace meshwork::session_threads_test {
 namespace {
 
 // Counts its steps in w; while a step runs, x calls the test.
@@ -135,4 +135,4 @@ TEST(SessionThreadsTest, CountsTheStepsThatItServed) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::session_threads_test

@@ -8,7 +8,7 @@
 #include "runtime/programs.h"
 #include "train/classifier.h"
 
-namespace meshwork {
+namespace meshwork::session_variables_test {
 namespace {
 
 using ::testing::Each;
@@ -99,4 +99,4 @@ func f(%a: f32[4] {x}, var %w: f32[4]) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::session_variables_test

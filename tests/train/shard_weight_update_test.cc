@@ -22,7 +22,7 @@
 #include "runtime/programs.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::shard_weight_update_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -274,4 +274,4 @@ TEST_F(ShardedStateFileTest, IsSavedWholeAndLoadedOnAnyMesh) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::shard_weight_update_test

@@ -10,7 +10,7 @@
 #include "meshwork/storage/safetensors.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::storage_types_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -289,4 +289,4 @@ TEST_F(PublishedWeightsTest, InF16AndBf16AreLoadedIntoVariablesOfF32) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::storage_types_test

@@ -10,7 +10,7 @@
 
 #include "meshwork/train/random.h"
 
-namespace meshwork {
+namespace meshwork::summary_events_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -91,4 +91,4 @@ TEST(BucketsTest, TakeEveryDType) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::summary_events_test

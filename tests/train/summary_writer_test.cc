@@ -20,7 +20,7 @@
 #include "support/full_disk.h"
 #include "support/temp_dir.h"
 
-namespace meshwork {
+namespace meshwork::summary_writer_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -280,4 +280,4 @@ TEST_F(SummaryWriterTest, AFileThatWasCutShortGivesWhatItHas) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::summary_writer_test

@@ -7,7 +7,7 @@
 #include "meshwork/ops/ops.h"
 #include "meshwork/train/session.h"
 
-namespace meshwork {
+namespace meshwork::tensor_constant_test {
 namespace {
 
 TEST(TensorConstantTest, IsTheTensorOnEveryMesh) {
@@ -34,4 +34,4 @@ TEST(TensorConstantTest, SaysWhyATensorIsInvalid) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::tensor_constant_test

@@ -30,7 +30,7 @@
 #include "support/temp_dir.h"
 #include "support/tensors.h"
 
-namespace meshwork {
+namespace meshwork::train_and_evaluate_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -408,4 +408,4 @@ TEST(DataPositionTest, GoesOnWithBatchesOfAnotherSize) {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::train_and_evaluate_test
