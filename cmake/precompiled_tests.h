@@ -2,4 +2,5 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "meshwork.h"
 #include "precompiled.h"

@@ -20,11 +20,15 @@ set(MESHWORK_WARNINGS -Wall -Wextra $<$<BOOL:${MESHWORK_WERROR}>:-Werror> -Wno-m
 # root, nor the flags of the arithmetic, and keeping them keeps loops from being vectorised.
 set(MESHWORK_NUMERICS -ffp-contract=off -fno-math-errno -fno-trapping-math)
 
-# What most files include and we did not write, read once. Header <name>.h beside this file lists it; targets that
-# are compiled with the same OPTIONS share it. The preset clang does without, so that a missing #include shows.
-# meshwork_precompile(name [LIBS target...] [OPTIONS option...])
+# What most files include and we did not write, read once. Header <name>.h, or HEADER, beside this file lists it; targets
+# that are compiled with the same OPTIONS share it: g++ may crash where one is optimized otherwise. The preset clang does
+# without, so that a missing #include shows.
+# meshwork_precompile(name [HEADER header] [LIBS target...] [OPTIONS option...])
 function(meshwork_precompile name)
-  cmake_parse_arguments(ARG "" "" "LIBS;OPTIONS" ${ARGN})
+  cmake_parse_arguments(ARG "" "HEADER" "LIBS;OPTIONS" ${ARGN})
+  if(NOT ARG_HEADER)
+    set(ARG_HEADER ${name}.h)
+  endif()
   set(source ${PROJECT_BINARY_DIR}/precompiled/${name}.cc)
   file(GENERATE OUTPUT ${source} CONTENT "")
   add_library(meshwork_${name} OBJECT ${source})
@@ -34,7 +38,7 @@ function(meshwork_precompile name)
     # One that a cache brings is not refused because the header beside it is of another time.
     target_compile_options(meshwork_${name} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
   endif()
-  target_precompile_headers(meshwork_${name} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/${name}.h)
+  target_precompile_headers(meshwork_${name} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/${ARG_HEADER})
 endfunction()
 
 # A folder that is no room, as a whole: <build>/stage/<folder>/<folder> -> <source>/<folder>.
@@ -65,14 +69,15 @@ function(meshwork_stage_room room root)
   endforeach()
 endfunction()
 
-# meshwork_room(folder [ROOMS room...] [PRIVATE_ROOMS room...] [LINKS_BACK room...]
+# meshwork_room(folder [LOOPS] [ROOMS room...] [PRIVATE_ROOMS room...] [LINKS_BACK room...]
 #               [DEPENDS target...] [PRIVATE_DEPENDS target...])
 #
 # The target of the folder kernels/blas is meshwork_kernels_blas. A room that names another one sees that one's ROOMS,
 # too, but not its PRIVATE_ROOMS. LINKS_BACK: rooms above this one. It calls some of their functions, and sees none of
-# their headers.
+# their headers. LOOPS: its time goes into loops over numbers. These are optimized in full (-O3), which takes so long that
+# few files are compiled at a time; the other rooms are optimized by -O2.
 function(meshwork_room folder)
-  cmake_parse_arguments(ARG "" "" "ROOMS;PRIVATE_ROOMS;LINKS_BACK;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "LOOPS" "" "ROOMS;PRIVATE_ROOMS;LINKS_BACK;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
   string(REPLACE "/" "_" room ${folder})
   set(root ${PROJECT_BINARY_DIR}/stage/${room})
   meshwork_stage_room(${folder} ${root})
@@ -97,13 +102,22 @@ function(meshwork_room folder)
     target_link_libraries(meshwork_${room} INTERFACE $<LINK_ONLY:meshwork_${above}>)
   endforeach()
   target_compile_options(meshwork_${room} PRIVATE ${MESHWORK_WARNINGS} ${MESHWORK_NUMERICS})
-  meshwork_unity(meshwork_${room} 8)
+  if(ARG_LOOPS)
+    set(precompiled precompiled_loops)
+    set(optimized)
+    meshwork_unity(meshwork_${room} 8)
+  else()
+    set(precompiled precompiled)
+    set(optimized $<$<CONFIG:Release>:-O2>)
+    target_compile_options(meshwork_${room} PRIVATE ${optimized})
+    meshwork_unity(meshwork_${room} 32)
+  endif()
   if(MESHWORK_PRECOMPILE)
-    if(NOT TARGET meshwork_precompiled)
-      meshwork_precompile(precompiled LIBS absl::status absl::statusor absl::inlined_vector fmt::fmt
-                          OPTIONS ${MESHWORK_NUMERICS})
+    if(NOT TARGET meshwork_${precompiled})
+      meshwork_precompile(${precompiled} HEADER precompiled.h LIBS absl::status absl::statusor absl::inlined_vector fmt::fmt
+                          OPTIONS ${MESHWORK_NUMERICS} ${optimized})
     endif()
-    target_precompile_headers(meshwork_${room} REUSE_FROM meshwork_precompiled)
+    target_precompile_headers(meshwork_${room} REUSE_FROM meshwork_${precompiled})
   endif()
 endfunction()
 
@@ -144,6 +158,10 @@ function(meshwork_umbrella)
   target_include_directories(meshwork INTERFACE $<BUILD_INTERFACE:${root}>)
   target_link_libraries(meshwork INTERFACE meshwork_check meshwork_report meshwork_strategy meshwork_parameter_server_rpc
                         meshwork_simulate)
+  # The headers of all rooms, for programs that link some of them.
+  add_library(meshwork_headers INTERFACE)
+  target_include_directories(meshwork_headers INTERFACE $<TARGET_PROPERTY:meshwork,INTERFACE_INCLUDE_DIRECTORIES>)
+  target_compile_definitions(meshwork_headers INTERFACE $<TARGET_PROPERTY:meshwork,INTERFACE_COMPILE_DEFINITIONS>)
 endfunction()
 
 function(meshwork_executable name)
@@ -151,4 +169,16 @@ function(meshwork_executable name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS})
   target_compile_options(${name} PRIVATE ${MESHWORK_WARNINGS} -ffp-contract=off)
+endfunction()
+
+# What uses meshwork.h: programs, and what they share. They are optimized as a user's program is, and as most of the library:
+# of an inline function that both have, the linker takes the program's.
+function(meshwork_uses_umbrella target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)
+  if(MESHWORK_PRECOMPILE)
+    if(NOT TARGET meshwork_precompiled_programs)
+      meshwork_precompile(precompiled_programs LIBS meshwork OPTIONS -ffp-contract=off $<$<CONFIG:Release>:-O2>)
+    endif()
+    target_precompile_headers(${target} REUSE_FROM meshwork_precompiled_programs)
+  endif()
 endfunction()

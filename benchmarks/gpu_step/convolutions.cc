@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kImageClasses = 1000, kPixelClasses = 2;
 
 // Pads both sides alike, as PyTorch does, where "same" pads an odd number of pixels more at the end.
-WindowOptions Window(int64_t stride, int64_t padding) {
+WindowOptions SquareWindow(int64_t stride, int64_t padding) {
   return {.strides = {stride, stride},
           .padding = WindowPadding::Explicit({padding, padding}, {padding, padding})};
 }
@@ -23,7 +23,7 @@ class ResNet {
   // images: [b,h,w,3] -> logits: [b,1000].
   Value operator()(const Value& images) const {
     Value x = Relu(Convolution("first", images, 64, 7, 2));
-    x = MaxPool(x, {3, 3}, Window(2, 1));
+    x = MaxPool(x, {3, 3}, SquareWindow(2, 1));
     const int64_t blocks[] = {3, 4, 6, 3};
     for (int stage = 0; stage < 4; ++stage)
       for (int64_t block = 0; block < blocks[stage]; ++block) {
@@ -39,8 +39,9 @@ class ResNet {
   Value Convolution(const std::string& name, const Value& x, int64_t filters, int64_t size,
                     int64_t stride) const {
     const NameScope scope(graph_, name);
-    const Conv2D conv(graph_, "conv", filters, {size, size},
-                      {.window = Window(stride, size / 2), .kernel_initializer = HeNormal(), .bias = false});
+    const Conv2D conv(
+        graph_, "conv", filters, {size, size},
+        {.window = SquareWindow(stride, size / 2), .kernel_initializer = HeNormal(), .bias = false});
     return BatchNormLayer(graph_, "norm", {.momentum = 0.9, .unbiased = true})(conv(x));
   }
 
@@ -65,12 +66,12 @@ class UNet {
     Value x = images;
     for (int level = 0; level < kLevels; ++level) {
       skipped.push_back(TwoConvolutions(fmt::format("down{}", level), x, channels << level));
-      x = MaxPool(skipped.back(), {2, 2}, Window(2, 0));
+      x = MaxPool(skipped.back(), {2, 2}, SquareWindow(2, 0));
     }
     x = TwoConvolutions("bottom", x, channels << kLevels);
     for (int level = kLevels - 1; level >= 0; --level) {
       const Conv2DTranspose up(graph_, fmt::format("up{}/transposed", level), channels << level, {2, 2},
-                               {.window = Window(2, 0), .kernel_initializer = HeNormal()});
+                               {.window = SquareWindow(2, 0), .kernel_initializer = HeNormal()});
       x = TwoConvolutions(fmt::format("up{}", level), Concat({skipped[level], up(x)}, -1), channels << level);
     }
     return Conv2D(graph_, "logits", kPixelClasses, {1, 1})(x);
@@ -79,7 +80,7 @@ class UNet {
  private:
   Value TwoConvolutions(const std::string& name, const Value& x, int64_t filters) const {
     const NameScope scope(graph_, name);
-    const ConvLayerOptions options{.window = Window(1, 1), .kernel_initializer = HeNormal()};
+    const ConvLayerOptions options{.window = SquareWindow(1, 1), .kernel_initializer = HeNormal()};
     const Value y = Relu(Conv2D(graph_, "conv1", filters, {3, 3}, options)(x));
     return Relu(Conv2D(graph_, "conv2", filters, {3, 3}, options)(y));
   }

@@ -1,4 +1,0 @@
-// What the programs of the documentation include.
-#pragma once
-
-#include "meshwork.h"
