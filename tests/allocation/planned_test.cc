@@ -18,7 +18,7 @@
 #include "meshwork/runtime/executor.h"
 #include "support/golden.h"
 
-namespace meshwork::planned_test {
+namespace meshwork {
 
 // The linker sends the calls of AllocateAligned from other files than its own to CountedAllocate.
 // NOLINTBEGIN(bugprone-reserved-identifier): the names are the linker's.
@@ -161,4 +161,4 @@ INSTANTIATE_TEST_SUITE_P(Meshes, MlpMnistTest,
                          });
 
 }  // namespace
-}  // namespace meshwork::planned_test
+}  // namespace meshwork
