@@ -108,6 +108,7 @@ Kernel BinaryRows(const KernelSpec& spec, BinaryLoop loop, ElementStorage in, El
   BroadcastWalk<2> rows{.dims = {walk.dims.begin(), walk.dims.end() - 1}};
   if (rows.dims.empty()) rows.dims.push_back({1, {0, 0}});
   return BroadcastKernel<2>(spec, walk, [=](const KernelArgs& args) {
+    if (args.begin >= args.end) return;  // also where the rows are empty
     const CpuLevel level = UsedCpuLevel();
     const BroadcastWalk<2>::Dim &inner = walk.dims.back(), &next = rows.dims.back();
     const auto run = [&](int64_t to, const std::array<int64_t, 2>& from, int64_t count, int64_t n) {
@@ -123,8 +124,7 @@ Kernel BinaryRows(const KernelSpec& spec, BinaryLoop loop, ElementStorage in, El
       run(to, from, 1, n);
     };
     // A part of a row, whole rows, a part of a row.
-    const int64_t first = CeilDiv(args.begin, std::max<int64_t>(inner.size, 1)),
-                  last = args.end / std::max<int64_t>(inner.size, 1);
+    const int64_t first = CeilDiv(args.begin, inner.size), last = args.end / inner.size;
     if (first >= last) return ForEachRun(walk, args.begin, args.end, run_one);
     ForEachRun(walk, args.begin, first * inner.size, run_one);
     ForEachRun(rows, first, last, [&](int64_t row, const std::array<int64_t, 2>& from, int64_t count) {
