@@ -30,7 +30,7 @@
 #include "meshwork/runtime/dtensor.h"
 #include "meshwork/runtime/executor.h"
 
-namespace meshwork {
+namespace meshwork::collectives_benchmark {
 namespace {
 
 // Programs of %n elements on each device, which keep the collective's result in a variable.
@@ -123,4 +123,4 @@ const bool kRegistered = [] {
 }();
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::collectives_benchmark

@@ -15,7 +15,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/verify/verify.h"
 
-namespace meshwork {
+namespace meshwork::compile_benchmark {
 namespace {
 
 void CompileLayeredMlp(benchmark::State& state, const std::string& optimizer) {
@@ -60,4 +60,4 @@ BENCHMARK_CAPTURE(CompileLayeredMlp, adam, "adam")->Name("compile/adam")->Apply(
 BENCHMARK_CAPTURE(CompileLayeredMlp, sgd, "sgd")->Name("compile/sgd")->Apply(Arguments);
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::compile_benchmark

@@ -15,7 +15,7 @@
 #include "meshwork/kernels/blas/dnnl_api.h"
 #include "meshwork/kernels/blas/library_threads.h"
 
-namespace meshwork {
+namespace meshwork::convolution_benchmark {
 namespace {
 
 struct Sizes {
@@ -186,4 +186,4 @@ const bool kRegistered = [] {
 }();
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::convolution_benchmark

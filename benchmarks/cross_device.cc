@@ -22,7 +22,7 @@
 #include "meshwork/runtime/cpu/cross_device_ops.h"
 #include "meshwork/runtime/executor.h"
 
-namespace meshwork {
+namespace meshwork::cross_device_benchmark {
 namespace {
 
 struct CrossDeviceCase {
@@ -107,4 +107,4 @@ const bool kCrossDeviceRegistered = [] {
 }();
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::cross_device_benchmark

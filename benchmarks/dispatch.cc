@@ -23,7 +23,7 @@
 #include "meshwork/runtime/dtensor.h"
 #include "meshwork/runtime/executor.h"
 
-namespace meshwork {
+namespace meshwork::dispatch_benchmark {
 namespace {
 
 constexpr int kDevices = 8, kOps = 1000;
@@ -99,4 +99,4 @@ const bool kRegistered = [] {
 }();
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::dispatch_benchmark

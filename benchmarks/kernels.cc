@@ -15,7 +15,7 @@
 #include "meshwork/kernels/blas/cpu_kernels.h"
 #include "meshwork/ops/ops.h"
 
-namespace meshwork {
+namespace meshwork::kernels_benchmark {
 namespace {
 
 constexpr int64_t kSize = 2048, kRows = 2, kColumns = 1000;
@@ -205,4 +205,4 @@ const bool kRegistered = [] {
 }();
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::kernels_benchmark

@@ -6,7 +6,7 @@
 #include "meshwork.h"
 #include "meshwork/base/status.h"
 
-namespace meshwork {
+namespace meshwork::relayout_benchmark {
 namespace {
 
 struct Case {
@@ -47,4 +47,4 @@ const bool kRegistered = [] {
 }();
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::relayout_benchmark

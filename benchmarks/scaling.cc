@@ -29,7 +29,7 @@
 #include "meshwork/verify/verify.h"
 #include "nlohmann/json.hpp"
 
-namespace meshwork {
+namespace meshwork::scaling_benchmark {
 namespace {
 
 using Build = void (*)(Graph& graph, int layers);
@@ -205,4 +205,4 @@ const bool kRegistered = [] {
 }();
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::scaling_benchmark

@@ -14,7 +14,7 @@
 #include "meshwork/runtime/dtensor.h"
 #include "meshwork/train/replica_check.h"
 
-namespace meshwork {
+namespace meshwork::transfer_benchmark {
 namespace {
 
 struct Case {
@@ -87,4 +87,4 @@ const bool kRegistered = [] {
 }();
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::transfer_benchmark

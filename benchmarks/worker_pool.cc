@@ -17,7 +17,7 @@
 #include "benchmarks/machine.h"
 #include "benchmarks/measure.h"
 
-namespace meshwork {
+namespace meshwork::worker_pool_benchmark {
 namespace {
 
 // Many barriers of all workers: each worker calls meet().
@@ -88,4 +88,4 @@ const bool kRegistered = [] {
 }();
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::worker_pool_benchmark

@@ -7,11 +7,11 @@
 # Designated initializers leave fields at their defaults on purpose. g++ 12 misfires with -Wrestrict on
 # std::string (GCC bug 105651) and with -Wmaybe-uninitialized on std::optional of inline storage (80635).
 # Through a precompiled header it forgets what is the system's, and warns of the strings in it.
-# g++ 13 and later take Abseil's copies of empty inlined vectors for reads of what is not set.
+# It takes Abseil's copies of empty inlined vectors for reads of what is not set.
 # clang reports hints to vectorize that it does not follow, as when it optimizes little.
 set(MESHWORK_WARNINGS -Wall -Wextra $<$<BOOL:${MESHWORK_WERROR}>:-Werror> -Wno-missing-field-initializers
     $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
-    $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,13>>:-Wno-uninitialized>
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>
     "$<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${MESHWORK_PRECOMPILE}>>:-Wno-stringop-overflow;-Wno-stringop-overread>"
     $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${MESHWORK_PRECOMPILE}>>:-Wno-array-bounds>
     $<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>)
@@ -50,9 +50,13 @@ function(meshwork_stage folder)
   endif()
 endfunction()
 
-# Compiles the target's files `batch` at a time, which takes less time where all is compiled.
+# Compiles the target's files `batch` at a time, which takes less time where all is compiled; for the sanitizers all at
+# once: what is not optimized takes no longer for being long, and what files share is compiled once.
 function(meshwork_unity target batch)
   if(MESHWORK_UNITY)
+    if(MESHWORK_SANITIZE)
+      set(batch 0)
+    endif()
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
     # g++ takes a source that another file includes for a header, and warns of anonymous namespaces in it.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
@@ -75,7 +79,7 @@ endfunction()
 # The target of the folder kernels/blas is meshwork_kernels_blas. A room that names another one sees that one's ROOMS,
 # too, but not its PRIVATE_ROOMS. LINKS_BACK: rooms above this one. It calls some of their functions, and sees none of
 # their headers. LOOPS: its time goes into loops over numbers. These are optimized in full (-O3), which takes so long that
-# few files are compiled at a time; the other rooms are optimized by -O2.
+# few files are compiled at a time; the other rooms are optimized by -O1, which takes a quarter less than -O2.
 function(meshwork_room folder)
   cmake_parse_arguments(ARG "LOOPS" "" "ROOMS;PRIVATE_ROOMS;LINKS_BACK;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
   string(REPLACE "/" "_" room ${folder})
@@ -108,7 +112,7 @@ function(meshwork_room folder)
     meshwork_unity(meshwork_${room} 8)
   else()
     set(precompiled precompiled)
-    set(optimized $<$<CONFIG:Release>:-O2>)
+    set(optimized $<$<CONFIG:Release>:-O1>)
     target_compile_options(meshwork_${room} PRIVATE ${optimized})
     meshwork_unity(meshwork_${room} 32)
   endif()
@@ -174,10 +178,10 @@ endfunction()
 # What uses meshwork.h: programs, and what they share. They are optimized as a user's program is, and as most of the library:
 # of an inline function that both have, the linker takes the program's.
 function(meshwork_uses_umbrella target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   if(MESHWORK_PRECOMPILE)
     if(NOT TARGET meshwork_precompiled_programs)
-      meshwork_precompile(precompiled_programs LIBS meshwork OPTIONS -ffp-contract=off $<$<CONFIG:Release>:-O2>)
+      meshwork_precompile(precompiled_programs LIBS meshwork OPTIONS -ffp-contract=off $<$<CONFIG:Release>:-O1>)
     endif()
     target_precompile_headers(${target} REUSE_FROM meshwork_precompiled_programs)
   endif()

@@ -121,8 +121,6 @@ std::vector<Value> ScatterAddAlongDimGrad(const GradView& view) {
   return {TakeAlongDim(view.result_grads[0], view.operands[1], view.attrs.Get<int64_t>("dim")), Value()};
 }
 
-double ScatterAddFlops(const OpView& view) { return static_cast<double>(view.operands[0].num_elements()); }
-
 // What one call of AddColumns adds up: rows [first, first + rows) of the block's dim, columns [begin, end).
 struct Part {
   int64_t first, rows, begin, end;

@@ -67,6 +67,9 @@ Rule ElementwiseRule(const OpView& view, Passes passes) {
 
 Rule OpaqueRule(const OpView& view) { return ElementwiseRule(view, {}); }
 Rule GrowingRule(const OpView& view) { return ElementwiseRule(view, Increasing()); }
+Rule GrowingUpwardsRule(const OpView& view) {
+  return ElementwiseRule(view, {{Which::kAll, ReduceOp::kMin, ReduceOp::kMin}});
+}
 Rule MovingRule(const OpView& view) { return ElementwiseRule(view, MovesElements()); }
 
 std::vector<Value> Fit(const GradView& view, std::vector<Value> grads) {

@@ -59,6 +59,9 @@ Rule ElementwiseRule(const OpView& view, Passes passes);
 Rule OpaqueRule(const OpView& view);   // nothing passes
 Rule GrowingRule(const OpView& view);  // Increasing()
 Rule MovingRule(const OpView& view);   // MovesElements()
+// A function that grows on all reals and is NaN for NaN lets maxima and minima wait. One that is defined from
+// some number on (log, sqrt) lets minima: the parts of a minimum are not below it; those of a maximum are.
+Rule GrowingUpwardsRule(const OpView& view);
 
 // ---- Gradients.
 

@@ -161,8 +161,6 @@ std::optional<KernelSpec> StackScatterAdd(const KernelSpec& spec, const StackDim
   return BehindDims(std::move(stacked), dims);
 }
 
-double ScatterAddFlops(const OpView& view) { return static_cast<double>(view.operands[0].num_elements()); }
-
 template <typename T, typename Index>
 Kernel ScatterAddKernel(const KernelSpec& spec) {
   const int64_t dim = spec.attrs.Get<int64_t>("dim");

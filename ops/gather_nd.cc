@@ -59,10 +59,10 @@ Shape PlacedShape(const Groups& groups, const Type& x, const Type& indices) {
 }
 
 // Letters of x "abcd", of the indices "aA1", of what lies at the places "aAd" (batch a, indexed b and c).
-struct Terms {
+struct PlaceTerms {
   std::string x, indices, placed;
 
-  Terms(const Groups& groups, const Type& type) {
+  PlaceTerms(const Groups& groups, const Type& type) {
     for (int d = 0; d < type.rank(); ++d) x += static_cast<char>('a' + d);
     indices = x.substr(0, static_cast<size_t>(groups.batch));
     for (int d = 0; d < groups.places; ++d) indices += static_cast<char>('A' + d);
@@ -121,7 +121,7 @@ absl::StatusOr<std::vector<Type>> InferGatherNd(const OpView& view) {
 
 Rule GatherNdRule(const OpView& view) {
   const Type& x = view.operands[0];
-  const Terms terms(GroupsOf(x, view.operands[1], view.attrs.Get<int64_t>("batch_dims")).value(), x);
+  const PlaceTerms terms(GroupsOf(x, view.operands[1], view.attrs.Get<int64_t>("batch_dims")).value(), x);
   return MakeRule(terms.x + "," + terms.indices + "->" + terms.placed, view.operands, view.results,
                   MovesElements(Which::kFirst), x.dtype == BOOL ? ReduceOp::kOr : ReduceOp::kSum);
 }
@@ -180,7 +180,7 @@ absl::StatusOr<std::vector<Type>> InferScatterNdAdd(const OpView& view) {
 
 Rule ScatterNdAddRule(const OpView& view) {
   const Type& to = view.results[0];
-  const Terms terms(GroupsOf(to, view.operands[1], view.attrs.Get<int64_t>("batch_dims")).value(), to);
+  const PlaceTerms terms(GroupsOf(to, view.operands[1], view.attrs.Get<int64_t>("batch_dims")).value(), to);
   return MakeRule(terms.placed + "," + terms.indices + "->" + terms.x, view.operands, view.results,
                   Linear(Which::kFirst));
 }

@@ -41,4 +41,6 @@ IndexedTerms TermsOf(const Type& x, const Type& indices, int64_t dim) {
   return terms;
 }
 
+double ScatterAddFlops(const OpView& view) { return static_cast<double>(view.operands[0].num_elements()); }
+
 }  // namespace meshwork

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "meshwork/ir/row.h"
 #include "meshwork/ir/type.h"
 
 namespace meshwork {
@@ -30,6 +31,9 @@ struct IndexedTerms {
   std::string x, indices, indexed;
 };
 IndexedTerms TermsOf(const Type& x, const Type& indices, int64_t dim);
+
+// Of an op that adds its first operand's elements to others: one addition each.
+double ScatterAddFlops(const OpView& view);
 
 // Calls f with a zero of the C++ type of indices.
 template <typename F>

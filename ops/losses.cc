@@ -52,7 +52,7 @@ bool Check(const ResolvedOperands& at, std::string_view op, const absl::Status& 
 }
 
 // The lowest finite number of f32 or f64.
-double LowestOf(DType dtype) {
+double LowestFinite(DType dtype) {
   return dtype == F64 ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest();
 }
 
@@ -167,7 +167,7 @@ Value SoftmaxCrossEntropy(const Operand& logits, const Operand& labels, const Sh
   // nothing cancels.
   const Value sum = ReduceSum(Exp(z), {last});
   // A class that is masked by -inf has probability 0; the lowest number keeps it from making 0 · inf.
-  const Value target = ReduceSum(Mul(shares, Maximum(z, LowestOf(z.dtype()))), {last});
+  const Value target = ReduceSum(Mul(shares, Maximum(z, LowestFinite(z.dtype()))), {last});
   return Reduced(at, kName, Sub(Mul(ReduceSum(shares, {last}), Log(sum)), target), options.reduction,
                  options.weights);
 }

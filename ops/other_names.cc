@@ -21,14 +21,14 @@ Value Input(Graph& graph, std::string_view name, const Shape& shape, DType dtype
 Value X(Graph& graph) { return Input(graph, "x", {4, 6}); }
 Value Row(Graph& graph, std::string_view name) { return Input(graph, name, {6}); }
 Value Other(Graph& graph) { return Input(graph, "y", {4, 6}); }
-Value Labels(Graph& graph) { return Input(graph, "labels", {4}, I32); }
+Value LabelsInput(Graph& graph) { return Input(graph, "labels", {4}, I32); }
 // In this order, which that of a call's arguments is not.
-struct Pair {
+struct TwoValues {
   Value first, second;
 };
-Pair XAndOther(Graph& graph) { return Pair{X(graph), Other(graph)}; }
-Pair XAndLabels(Graph& graph) { return Pair{X(graph), Labels(graph)}; }
-Pair ScaleAndOffset(Graph& graph) { return Pair{Row(graph, "scale"), Row(graph, "offset")}; }
+TwoValues XAndOther(Graph& graph) { return TwoValues{X(graph), Other(graph)}; }
+TwoValues XAndLabels(Graph& graph) { return TwoValues{X(graph), LabelsInput(graph)}; }
+TwoValues ScaleAndOffset(Graph& graph) { return TwoValues{Row(graph, "scale"), Row(graph, "offset")}; }
 
 Value Image(Graph& graph) { return Input(graph, "x", {2, 4, 4, 3}); }
 
@@ -51,7 +51,7 @@ const std::vector<Composite>& Composites() {
       {"layer_norm", "LayerNorm(x, scale, offset)",
        [](Graph& g) {
          const Value x = X(g);
-         const Pair p = ScaleAndOffset(g);
+         const TwoValues p = ScaleAndOffset(g);
          return LayerNorm(x, p.first, p.second);
        }},
       {"rms_norm", "RmsNorm(x, scale)",
@@ -67,13 +67,13 @@ const std::vector<Composite>& Composites() {
       {"batch_norm", "BatchNorm(x, scale, offset)",
        [](Graph& g) {
          const Value x = X(g);
-         const Pair p = ScaleAndOffset(g);
+         const TwoValues p = ScaleAndOffset(g);
          return BatchNorm(x, p.first, p.second).y;
        }},
       {"dropout", "Dropout(x, rate, seed, stream)", [](Graph& g) { return Dropout(X(g), 0.5, 0, 0); }},
       {"moving_average", "MovingAverage(average, value)",
        [](Graph& g) {
-         const Pair p = XAndOther(g);
+         const TwoValues p = XAndOther(g);
          return MovingAverage(p.first, p.second);
        }},
       {"einsum", "Einsum(\"ij,kj->ik\", {x, y})",
@@ -82,82 +82,82 @@ const std::vector<Composite>& Composites() {
        }},
       {"sparse_softmax_cross_entropy", "SparseSoftmaxCrossEntropy(logits, labels)",
        [](Graph& g) {
-         const Pair p = XAndLabels(g);
+         const TwoValues p = XAndLabels(g);
          return SparseSoftmaxCrossEntropy(p.first, p.second);
        }},
       {"softmax_cross_entropy", "SoftmaxCrossEntropy(logits, labels)",
        [](Graph& g) {
-         const Pair p = XAndOther(g);
+         const TwoValues p = XAndOther(g);
          return SoftmaxCrossEntropy(p.first, p.second);
        }},
       {"binary_cross_entropy_with_logits", "BinaryCrossEntropyWithLogits(logits, labels)",
        [](Graph& g) {
-         const Pair p = XAndOther(g);
+         const TwoValues p = XAndOther(g);
          return BinaryCrossEntropyWithLogits(p.first, p.second);
        }},
       {"mean_squared_error", "MeanSquaredError(predictions, targets)",
        [](Graph& g) {
-         const Pair p = XAndOther(g);
+         const TwoValues p = XAndOther(g);
          return MeanSquaredError(p.first, p.second);
        }},
       {"mean_absolute_error", "MeanAbsoluteError(predictions, targets)",
        [](Graph& g) {
-         const Pair p = XAndOther(g);
+         const TwoValues p = XAndOther(g);
          return MeanAbsoluteError(p.first, p.second);
        }},
       {"huber_loss", "HuberLoss(predictions, targets)",
        [](Graph& g) {
-         const Pair p = XAndOther(g);
+         const TwoValues p = XAndOther(g);
          return HuberLoss(p.first, p.second);
        }},
       {"hinge_loss", "HingeLoss(scores, labels)",
        [](Graph& g) {
-         const Pair p = XAndOther(g);
+         const TwoValues p = XAndOther(g);
          return HingeLoss(p.first, p.second);
        }},
       {"log_cosh_loss", "LogCoshLoss(predictions, targets)",
        [](Graph& g) {
-         const Pair p = XAndOther(g);
+         const TwoValues p = XAndOther(g);
          return LogCoshLoss(p.first, p.second);
        }},
       {"poisson_loss", "PoissonLoss(log_predictions, targets)",
        [](Graph& g) {
-         const Pair p = XAndOther(g);
+         const TwoValues p = XAndOther(g);
          return PoissonLoss(p.first, p.second);
        }},
       {"cosine_distance", "CosineDistance(a, b)",
        [](Graph& g) {
-         const Pair p = XAndOther(g);
+         const TwoValues p = XAndOther(g);
          return CosineDistance(p.first, p.second);
        }},
       {"triplet_margin_loss", "TripletMarginLoss(anchors, positives, negatives, margin)",
        [](Graph& g) {
-         const Pair p = XAndOther(g);
+         const TwoValues p = XAndOther(g);
          return TripletMarginLoss(p.first, p.second, p.second, 1);
        }},
       {"count_invalid_labels", "CountInvalidLabels(logits, labels)",
        [](Graph& g) {
-         const Pair p = XAndLabels(g);
+         const TwoValues p = XAndLabels(g);
          return CountInvalidLabels(p.first, p.second);
        }},
       {"correct_labels", "CorrectLabels(logits, labels)",
        [](Graph& g) {
-         const Pair p = XAndLabels(g);
+         const TwoValues p = XAndLabels(g);
          return CorrectLabels(p.first, p.second);
        }},
       {"kl_divergence", "KlDivergence(log_predictions, targets)",
        [](Graph& g) {
-         const Pair p = XAndOther(g);
+         const TwoValues p = XAndOther(g);
          return KlDivergence(p.first, p.second);
        }},
       {"accuracy", "Accuracy(logits, labels)",
        [](Graph& g) {
-         const Pair p = XAndLabels(g);
+         const TwoValues p = XAndLabels(g);
          return Accuracy(p.first, p.second);
        }},
       {"in_top_k", "InTopK(predictions, targets, k)",
        [](Graph& g) {
-         const Pair p = XAndLabels(g);
+         const TwoValues p = XAndLabels(g);
          return InTopK(p.first, p.second, 2);
        }},
       {"flatten", "Flatten(x, dim)", [](Graph& g) { return Flatten(Image(g), 1); }},
@@ -183,11 +183,12 @@ const std::vector<Composite>& Composites() {
        }},
       {"segment_sum", "SegmentSum(x, segments, count)",
        [](Graph& g) {
-         const Pair p = XAndLabels(g);
+         const TwoValues p = XAndLabels(g);
          return SegmentSum(p.first, p.second, 3);
        }},
-      {"bincount", "Bincount(x, size)", [](Graph& g) { return Bincount(Labels(g), 3); }},
-      {"unique_counts", "UniqueCounts(x, size)", [](Graph& g) { return UniqueCounts(Labels(g), 3).values; }},
+      {"bincount", "Bincount(x, size)", [](Graph& g) { return Bincount(LabelsInput(g), 3); }},
+      {"unique_counts", "UniqueCounts(x, size)",
+       [](Graph& g) { return UniqueCounts(LabelsInput(g), 3).values; }},
       {"arg_sort", "ArgSort(x, dim)", [](Graph& g) { return ArgSort(X(g), 1); }},
       {"conv_transpose", "ConvTranspose(x, w)",
        [](Graph& g) {

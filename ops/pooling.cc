@@ -160,7 +160,7 @@ std::vector<Value> MaxPoolAtGrad(const GradView& view) {
 // ---- Kernels. A unit is a row of channels of the result, which is made a tile of channels at a time, in
 // registers.
 
-constexpr int64_t kTile = 32;
+constexpr int64_t kChannelTile = 32;
 
 struct Pool {
   std::shared_ptr<const PoolWalk> walk;
@@ -200,8 +200,8 @@ void ForEachTile(const Pool& pool, const KernelArgs& args, F&& f) {
   pool.walk->ForEach(args.begin, args.end, pool.walk->PhasesOf(args.out_blocks[0]), seen,
                      [&](int64_t row, std::span<const PoolWalk::Seen> sees) {
                        int64_t c = 0;
-                       for (; c + kTile <= channels; c += kTile)
-                         f(row, sees, c, std::integral_constant<int64_t, kTile>());
+                       for (; c + kChannelTile <= channels; c += kChannelTile)
+                         f(row, sees, c, std::integral_constant<int64_t, kChannelTile>());
                        if (c < channels) f(row, sees, c, channels - c);
                      });
 }
@@ -214,7 +214,7 @@ Kernel SumKernel(const Pool& pool) {
                       const T* from = args.In<T>(0);
                       T* out = args.Out<T>(0);
                       ForEachTile(pool, args, [=](int64_t row, auto sees, int64_t c, auto n) {
-                        Compute<T> sums[kTile] = {};
+                        Compute<T> sums[kChannelTile] = {};
                         for (const PoolWalk::Seen& seen : sees) {
                           const T* x = from + seen.row * channels + c;
                           for (int64_t i = 0; i < n; ++i) sums[i] += static_cast<Compute<T>>(x[i]);
@@ -233,8 +233,8 @@ Kernel MaxKernel(const Pool& pool) {
                       T* out = args.Out<T>(0);
                       int32_t* places = args.Out<int32_t>(1);
                       ForEachTile(pool, args, [=](int64_t row, auto sees, int64_t c, auto n) {
-                        Compute<T> most[kTile];
-                        int32_t taps[kTile];
+                        Compute<T> most[kChannelTile];
+                        int32_t taps[kChannelTile];
                         for (int64_t i = 0; i < n; ++i)
                           most[i] = -std::numeric_limits<Compute<T>>::infinity(), taps[i] = -1;
                         for (const PoolWalk::Seen& seen : sees) {
@@ -267,7 +267,7 @@ Kernel MaxGradKernel(const Pool& pool) {
                       const int32_t* places = args.In<int32_t>(1);
                       T* out = args.Out<T>(0);
                       ForEachTile(pool, args, [=](int64_t row, auto sees, int64_t c, auto n) {
-                        Compute<T> sums[kTile] = {};
+                        Compute<T> sums[kChannelTile] = {};
                         for (const PoolWalk::Seen& seen : sees) {
                           const T* x = from + seen.row * channels + c;
                           const int32_t* place = places + seen.row * channels + c;
@@ -291,7 +291,7 @@ Kernel MaxAtKernel(const Pool& pool) {
                       const int32_t* places = args.In<int32_t>(1);
                       T* out = args.Out<T>(0);
                       ForEachTile(pool, args, [=](int64_t row, auto sees, int64_t c, auto n) {
-                        Compute<T> picked[kTile] = {};
+                        Compute<T> picked[kChannelTile] = {};
                         const int32_t* place = places + row * channels + c;
                         for (const PoolWalk::Seen& seen : sees) {
                           const T* x = from + seen.row * channels + c;

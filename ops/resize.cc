@@ -14,26 +14,26 @@ constexpr int64_t kMostResized = int64_t{1} << 30;
 // Where position i of `to` along a dim lies among those of `from`: the middles of both ends coincide, so that
 // is
 // ((2 i + 1) from - to) / (2 to), exactly, as whole numbers.
-struct Places {
+struct Neighbours {
   Value above;      // [to]: ((2 i + 1) from + to), the numerator of one more
   int64_t divisor;  // 2 to
 };
 
-Places PlacesOf(Graph& graph, int64_t from, int64_t to) {
+Neighbours NeighboursOf(Graph& graph, int64_t from, int64_t to) {
   const Value twice = Mul(Iota(graph, {I64, {to}}, 0), 2.0) + 1.0;
   return {Add(Mul(twice, static_cast<double>(from)), static_cast<double>(to)), 2 * to};
 }
 
 Value Nearest(const Value& x, int64_t dim, int64_t to) {
   if (to % x.shape()[dim] == 0) return Repeat(x, to / x.shape()[dim], dim);
-  const Places places = PlacesOf(*x.graph(), x.shape()[dim], to);
+  const Neighbours places = NeighboursOf(*x.graph(), x.shape()[dim], to);
   // floor(place + 1/2)
   return Gather(x, Div(Sub(places.above, static_cast<double>(to)), static_cast<double>(places.divisor)), dim);
 }
 
 Value Bilinear(const Value& x, int64_t dim, int64_t to) {
   const DType dtype = x.dtype();
-  const Places places = PlacesOf(*x.graph(), x.shape()[dim], to);
+  const Neighbours places = NeighboursOf(*x.graph(), x.shape()[dim], to);
   const auto divisor = static_cast<double>(places.divisor);
   const Value above = Div(places.above, divisor);
   // Gather takes what lies beyond an end for the end.

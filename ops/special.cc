@@ -213,12 +213,6 @@ OpRow BitCount(std::string_view name, std::string_view doc, F) {
           .samples = {"i32[4,6]", "i64[5]"}};
 }
 
-// ---- Rows.
-
-Rule GrowingUpwardsRule(const OpView& view) {
-  return ElementwiseRule(view, {{Which::kAll, ReduceOp::kMin, ReduceOp::kMin}});
-}
-
 }  // namespace
 
 std::span<const OpRow> SpecialOps() {

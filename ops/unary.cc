@@ -10,11 +10,6 @@
 namespace meshwork {
 namespace {
 
-// A function that grows on all reals and is NaN for NaN lets maxima and minima wait. One that is defined from
-// some number on (log, sqrt) lets minima: the parts of a minimum are not below it; those of a maximum are.
-Rule GrowingUpwardsRule(const OpView& view) {
-  return ElementwiseRule(view, {{Which::kAll, ReduceOp::kMin, ReduceOp::kMin}});
-}
 Rule FallingRule(const OpView& view) { return ElementwiseRule(view, Decreasing()); }
 Rule CbrtRule(const OpView& view) { return ElementwiseRule(view, Increasing() + Multiplicative()); }
 

@@ -16,7 +16,7 @@ namespace meshwork {
 namespace {
 
 // A position that may count from the end, from the beginning; nullopt if it is not in [0, size).
-std::optional<int64_t> FromFront(int64_t at, int64_t size) {
+std::optional<int64_t> IndexFromFront(int64_t at, int64_t size) {
   if (at < -size || at >= size) return std::nullopt;
   return at < 0 ? at + size : at;
 }
@@ -129,7 +129,7 @@ Tensor Tensor::Concat(std::span<const Tensor> parts, int64_t dim) {
   for (const Tensor& part : parts)
     if (!part.valid()) return part;
   Type type = parts[0].type();
-  const std::optional<int64_t> along = FromFront(dim, type.rank());
+  const std::optional<int64_t> along = IndexFromFront(dim, type.rank());
   if (!along.has_value()) return Invalid(type, NoSuchDim(dim, "a " + type.ToString(), type.rank()));
   const auto d = static_cast<size_t>(*along);
   type.shape[d] = 0;
@@ -159,7 +159,7 @@ Tensor Tensor::Concat(std::span<const Tensor> parts, int64_t dim) {
 Tensor Tensor::Stack(std::span<const Tensor> parts, int64_t dim) {
   if (parts.empty()) return Invalid({}, InvalidArgument("Tensor: Stack of no tensors; give at least one."));
   const Type& type = parts[0].type();
-  const std::optional<int64_t> along = FromFront(dim, type.rank() + 1);
+  const std::optional<int64_t> along = IndexFromFront(dim, type.rank() + 1);
   if (!along.has_value()) return Invalid(type, NoSuchDim(dim, "the stack", type.rank() + 1));
   std::vector<Tensor> slabs;
   for (const Tensor& part : parts) {
@@ -181,7 +181,7 @@ absl::StatusOr<int64_t> Tensor::OffsetOf(const Shape& index) const {
                            type_.ToString());
   int64_t offset = 0;
   for (size_t d = 0; d < index.size(); ++d) {
-    const std::optional<int64_t> at = FromFront(index[d], type_.shape[d]);
+    const std::optional<int64_t> at = IndexFromFront(index[d], type_.shape[d]);
     if (!at.has_value()) return NoSuchIndex(index[d], d, type_);
     offset = offset * type_.shape[d] + *at;
   }
@@ -192,7 +192,7 @@ Tensor Tensor::operator[](int64_t i) const {
   if (!valid()) return *this;
   if (type_.rank() == 0)
     return Invalid(type_, InvalidArgument("Tensor: [{}] of a {}, which has no dims.", i, type_.ToString()));
-  const std::optional<int64_t> at = FromFront(i, type_.shape[0]);
+  const std::optional<int64_t> at = IndexFromFront(i, type_.shape[0]);
   if (!at.has_value()) return Invalid(type_, NoSuchIndex(i, 0, type_));
   Tensor row = Rows(*at, *at + 1);
   row.type_.shape.erase(row.type_.shape.begin());
@@ -235,7 +235,7 @@ Tensor Tensor::Transposed(const std::vector<int64_t>& dims) const {
   Shape source_strides;
   std::vector<bool> seen(type_.shape.size(), false);
   for (const int64_t dim : dims) {
-    const std::optional<int64_t> d = FromFront(dim, type_.rank());
+    const std::optional<int64_t> d = IndexFromFront(dim, type_.rank());
     if (!d.has_value() || seen[static_cast<size_t>(*d)]) break;
     seen[static_cast<size_t>(*d)] = true;
     type.shape.push_back(type_.shape[static_cast<size_t>(*d)]);

@@ -28,7 +28,7 @@ absl::StatusOr<std::string> Decode(std::string_view text) {
 }
 
 // "domains 0, 2: the program 9f2c; domain 1: the program 77aa"; "" if all say the same.
-std::string Difference(const std::vector<std::string>& values) {
+std::string DifferenceOf(const std::vector<std::string>& values) {
   std::map<std::string, std::vector<int64_t>> who;
   for (size_t d = 0; d < values.size(); ++d) who[values[d]].push_back(static_cast<int64_t>(d));
   if (who.size() == 1) return "";
@@ -101,7 +101,7 @@ absl::Status Agree(Transport& transport, std::string_view what, const absl::Stat
     if (!value.ok()) return Annotate(value.status(), fmt::format("Transport: domain {} failed: ", d));
     values.push_back(*std::move(value));
   }
-  const std::string difference = Difference(values);
+  const std::string difference = DifferenceOf(values);
   if (difference.empty()) return absl::OkStatus();
   std::string line;
   // Where another domain is asked about something else, it does not send a text now.

@@ -13,7 +13,7 @@
 namespace meshwork {
 namespace {
 
-constexpr auto kPause = std::chrono::milliseconds(200);  // between two looks into the folder
+constexpr auto kPauseBetweenLooks = std::chrono::milliseconds(200);  // between two looks into the folder
 
 class Evaluator {
  public:
@@ -38,7 +38,7 @@ class Evaluator {
         continue;
       }
       if (now - last_new > config_.evaluator_patience_secs) return Late();
-      std::this_thread::sleep_for(kPause);
+      std::this_thread::sleep_for(kPauseBetweenLooks);
     }
     config_.log(fmt::format("Stopped before step {}.", max_steps_));
     return last_;

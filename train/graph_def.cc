@@ -51,7 +51,7 @@ WireWriter ShapesAttr(const std::vector<Shape>& shapes) {
 
 // ---- GraphDef.
 
-class Drawer {
+class GraphDrawer {
  public:
   // Adds the nodes of `graph`. `scope`: in front of their names, "" or "scan_3/body/". `fed`: the names of what its
   // arguments stand for, if it is a body. Returns the names of its outputs.
@@ -173,7 +173,7 @@ class Drawer {
 }  // namespace
 
 std::string GraphDefOf(const Graph& graph) {
-  Drawer drawer;
+  GraphDrawer drawer;
   drawer.Draw(graph, "");
   return drawer.Finish();
 }

@@ -83,9 +83,9 @@ std::vector<std::vector<SvgPoint>> Runs(const std::vector<SvgPoint>& points, con
   return runs;
 }
 
-class Drawer {
+class ChartDrawer {
  public:
-  explicit Drawer(const LineChart& chart)
+  explicit ChartDrawer(const LineChart& chart)
       : chart_(chart),
         svg_(Width(chart), kTop + LegendHeight(chart) + kPlotHeight + kBottom, chart.title,
              Description(chart)),
@@ -286,7 +286,7 @@ class Drawer {
 
 }  // namespace
 
-std::string LineChart::ToSvg() const { return Drawer(*this).Draw(); }
+std::string LineChart::ToSvg() const { return ChartDrawer(*this).Draw(); }
 
 std::vector<SvgPoint> MovingMean(std::span<const SvgPoint> points, int64_t window) {
   window = std::max<int64_t>(window, 1);

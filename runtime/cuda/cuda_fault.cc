@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kVariable = "MESHWORK_BLOCKING_LAUNCHES";
 constexpr size_t kMostNamed = 4;
 
-std::string NamesOf(const Graph& graph, const std::vector<ProfiledNode>& nodes) {
+std::string NamesOfNodes(const Graph& graph, const std::vector<ProfiledNode>& nodes) {
   std::vector<std::string> names;
   for (const ProfiledNode& profiled : nodes) {
     std::string name = graph.Describe(profiled.node);
@@ -46,7 +46,7 @@ std::string NameOfAction(const CudaLevel& level, const RemoteLaunch& launch) {
 // Of kernels and products.
 template <typename Launch>
 std::string NameOfAction(const CudaLevel& level, const Launch& launch) {
-  return NamesOf(*level.plan->graph, launch.nodes);
+  return NamesOfNodes(*level.plan->graph, launch.nodes);
 }
 
 absl::Status Fault(const CudaContext& context, std::string_view ran, std::string_view way_out) {

@@ -41,7 +41,7 @@ bool IsKernelLibrary(const void* address) {
   return false;
 }
 
-void Count() {
+void CountAllocation() {
   if (!counting.load(std::memory_order_relaxed) || reading) return;
   reading = true;
   std::array<void*, kMaxFrames> stack;
@@ -86,32 +86,32 @@ std::string CountAllocations::FirstOfOurs() const {
 extern "C" {
 
 void* malloc(size_t size) noexcept {
-  meshwork::Count();
+  meshwork::CountAllocation();
   return __libc_malloc(size);
 }
 
 void* calloc(size_t count, size_t size) noexcept {
-  meshwork::Count();
+  meshwork::CountAllocation();
   return __libc_calloc(count, size);
 }
 
 void* realloc(void* p, size_t size) noexcept {
-  meshwork::Count();
+  meshwork::CountAllocation();
   return __libc_realloc(p, size);
 }
 
 void* memalign(size_t alignment, size_t size) noexcept {
-  meshwork::Count();
+  meshwork::CountAllocation();
   return __libc_memalign(alignment, size);
 }
 
 void* aligned_alloc(size_t alignment, size_t size) noexcept {
-  meshwork::Count();
+  meshwork::CountAllocation();
   return __libc_memalign(alignment, size);
 }
 
 int posix_memalign(void** p, size_t alignment, size_t size) noexcept {
-  meshwork::Count();
+  meshwork::CountAllocation();
   *p = __libc_memalign(alignment, size);
   return *p == nullptr ? ENOMEM : 0;
 }

@@ -32,7 +32,7 @@
 namespace meshwork::docs {
 
 // How GoogleTest names a block.
-void PrintTo(const Block& block, std::ostream* out) { *out << block.page << ":" << block.line; }
+void PrintTo(const FencedBlock& block, std::ostream* out) { *out << block.page << ":" << block.line; }
 
 namespace {
 
@@ -44,11 +44,11 @@ std::string Stem(const std::string& page) { return fs::path(page).stem().string(
 std::string Scratch() { return testing::TempDir() + "docs-" + std::to_string(getpid()); }
 
 // All blocks, hidden ones included, in the order of the pages.
-const std::vector<Block>& AllBlocks() {
+const std::vector<FencedBlock>& AllBlocks() {
   static const auto* blocks = [] {
-    auto* all = new std::vector<Block>;
+    auto* all = new std::vector<FencedBlock>;
     for (const std::string& page : Pages())
-      for (Block& block : ReadBlocks(Root(), page)) all->push_back(std::move(block));
+      for (FencedBlock& block : ReadBlocks(Root(), page)) all->push_back(std::move(block));
     return all;
   }();
   return *blocks;
@@ -56,15 +56,15 @@ const std::vector<Block>& AllBlocks() {
 
 // The last block above that is such a one, on the same page.
 template <typename Predicate>
-const Block* Above(const Block& block, Predicate&& is) {
-  const Block* found = nullptr;
-  for (const Block& other : AllBlocks())
+const FencedBlock* Above(const FencedBlock& block, Predicate&& is) {
+  const FencedBlock* found = nullptr;
+  for (const FencedBlock& other : AllBlocks())
     if (other.page == block.page && other.line < block.line && is(other)) found = &other;
   return found;
 }
 
 // Puts `text` in the place of the block's text.
-void Rewrite(const Block& block, const std::string& text) {
+void Rewrite(const FencedBlock& block, const std::string& text) {
   std::string page;
   int fences = 0;  // opening and closing ones
   bool inside = false;
@@ -81,7 +81,7 @@ void Rewrite(const Block& block, const std::string& text) {
   std::ofstream(Root() / block.page, std::ios::binary) << page;
 }
 
-void ExpectText(const Block& block, const std::string& actual) {
+void ExpectText(const FencedBlock& block, const std::string& actual) {
   if (actual != block.text && UpdatesGolden()) return Rewrite(block, actual);
   EXPECT_EQ(actual, block.text) << "UPDATE_GOLDEN=1 rewrites the page";
 }
@@ -90,22 +90,23 @@ void ExpectText(const Block& block, const std::string& actual) {
 
 const Finished& RunOnce(const std::string& page, const std::string& file) {
   static std::map<std::string, Finished> finished;
-  const fs::path program = fs::path(MESHWORK_DOCS_PROGRAMS) / Stem(page) / fs::path(file).stem();
+  const fs::path program = fs::path(Stem(page)) / fs::path(file).stem();
+  const bool is_there = fs::exists(fs::path(PROGRAMS_OF_PAGES) / Stem(page) / file);
   const auto [it, is_new] = finished.try_emplace(program.string());
-  if (is_new && fs::exists(program)) {
+  if (is_new && is_there) {
     const std::string folder = Scratch() + "-run";  // for files that a program writes
     fs::create_directory(folder);
     it->second =
-        RunProcess("/bin/sh", {"-c", R"(cd "$0" && exec "$1")", folder, program.string()}, Scratch());
+        RunProcess("/bin/sh", {"-c", R"(cd "$0" && exec "$1" "$2")", folder, DOCS_PROGRAMS, program.string()},
+                   Scratch());
     fs::remove_all(folder);
   }
-  EXPECT_TRUE(fs::exists(program)) << page << " names " << file
-                                   << ", which tests/docs/CMakeLists.txt does not";
+  EXPECT_TRUE(is_there) << page << " names " << file << ", which tests/docs/CMakeLists.txt does not";
   return it->second;
 }
 
 // What the program of a block prints; of statements, what those of the block print.
-std::string OutputOf(const Block& block) {
+std::string OutputOf(const FencedBlock& block) {
   if (!block.IsStatements()) return RunOnce(block.page, block.File()).out;
   const std::string& out = RunOnce(block.page, "statements.cc").out;
   const std::string mark = fmt::format("{}{}\n", kBlockMark, block.index);
@@ -174,8 +175,8 @@ bool AllAreAmong(std::vector<std::string> actual, const std::vector<std::string>
   return true;
 }
 
-void CheckOutput(const Block& block) {
-  const Block* source = Above(block, [](const Block& other) {
+void CheckOutput(const FencedBlock& block) {
+  const FencedBlock* source = Above(block, [](const FencedBlock& other) {
     return !other.hidden && (other.IsStatements() || other.File().ends_with(".cc"));
   });
   ASSERT_NE(source, nullptr) << "there is no program above";
@@ -193,7 +194,7 @@ void CheckOutput(const Block& block) {
 
 // ---- The checks.
 
-void CheckStatements(const Block& block) {
+void CheckStatements(const FencedBlock& block) {
   const std::string file = "statements.cc";
   const Finished& finished = RunOnce(block.page, file);
   EXPECT_EQ(finished.code, 0) << finished.out << finished.err;
@@ -206,7 +207,7 @@ void CheckStatements(const Block& block) {
   EXPECT_EQ(OutputOf(block), said);
 }
 
-void CheckProgram(const Block& block) {
+void CheckProgram(const FencedBlock& block) {
   if (!block.File().ends_with(".cc")) return;  // a header; programs include it
   const std::string file = block.File();
   const Finished& finished = RunOnce(block.page, file);
@@ -221,7 +222,7 @@ std::vector<std::string> StrippedLines(const std::string& text) {
 }
 
 // The lines stand in the file, one after the other; "…" parts pieces, which follow each other.
-void CheckQuote(const Block& block) {
+void CheckQuote(const FencedBlock& block) {
   const std::vector<std::string> file = StrippedLines(Contents(Root() / block.words[1]));
   ASSERT_FALSE(file.empty()) << "there is no file " << block.words[1];
   std::vector<std::string> said = StrippedLines(block.text);
@@ -236,17 +237,17 @@ void CheckQuote(const Block& block) {
   }
 }
 
-absl::StatusOr<Graph> Parse(const Block& block, std::string_view text) {
+absl::StatusOr<Graph> Parse(const FencedBlock& block, std::string_view text) {
   return ParseGraph(text, fs::path(block.page).filename().string());
 }
 
-void CheckTextProgram(const Block& block) {
+void CheckTextProgram(const FencedBlock& block) {
   const absl::StatusOr<Graph> graph = Parse(block, block.text);
   EXPECT_TRUE(graph.ok()) << graph.status();
 }
 
-void CheckCompiled(const Block& block) {
-  const Block* source = Above(block, [](const Block& other) { return other.Is("mw"); });
+void CheckCompiled(const FencedBlock& block) {
+  const FencedBlock* source = Above(block, [](const FencedBlock& other) { return other.Is("mw"); });
   ASSERT_NE(source, nullptr) << "there is no program above";
   const absl::StatusOr<Graph> global = Parse(*source, source->text);
   ASSERT_TRUE(global.ok()) << global.status();
@@ -262,7 +263,7 @@ void CheckCompiled(const Block& block) {
   ExpectText(block, texts[block.words[1]]);
 }
 
-void CheckMistake(const Block& block) {
+void CheckMistake(const FencedBlock& block) {
   constexpr std::string_view kLine = "----\n";
   const size_t line = block.text.find(kLine);
   ASSERT_NE(line, std::string::npos);
@@ -300,7 +301,7 @@ std::string Draw(const Mesh& mesh, const Placement& placement) {
   return drawing + edge;
 }
 
-void CheckPlacement(const Block& block) {
+void CheckPlacement(const FencedBlock& block) {
   static const std::regex form("(\\S+) on ([0-9]+) processes");
   const std::string first = block.text.substr(0, block.text.find('\n'));
   std::smatch match;
@@ -315,7 +316,7 @@ void CheckPlacement(const Block& block) {
 }
 
 // "base/         status macros": the first word of a line, and its columns beyond, are paths.
-void CheckTree(const Block& block) {
+void CheckTree(const FencedBlock& block) {
   for (const std::string& line : Lines(block.text)) {
     if (line.empty() || line[0] == ' ') continue;
     std::istringstream words(line);
@@ -331,7 +332,7 @@ std::string WithoutTarget(const std::string& line) {
   return std::regex_replace(line, target, "$1(");
 }
 
-void CheckCmake(const Block& block) {
+void CheckCmake(const FencedBlock& block) {
   std::set<std::string> known;
   for (const auto& entry : fs::recursive_directory_iterator(Root() / "tests/install"))
     if (entry.path().filename() == "CMakeLists.txt")
@@ -341,7 +342,7 @@ void CheckCmake(const Block& block) {
 }
 
 // Where there is a Python, it is a program; its modules need not be there.
-void CheckPython(const Block& block) {
+void CheckPython(const FencedBlock& block) {
   if (std::system("python3 -c '' >/dev/null 2>&1") != 0) return;
   const fs::path file = Scratch() + ".py";
   std::ofstream(file) << block.text;
@@ -353,7 +354,7 @@ void CheckPython(const Block& block) {
 
 void ExpectNothingWrong(const std::string& wrong) { EXPECT_EQ(wrong, ""); }
 
-void Check(const Block& block) {
+void Check(const FencedBlock& block) {
   if (block.words.size() == 2 && block.words[0] == "from") return CheckQuote(block);
   if (block.IsStatements()) return CheckStatements(block);
   if (!block.File().empty()) return CheckProgram(block);
@@ -376,14 +377,14 @@ void Check(const Block& block) {
                 << "which marks there are";
 }
 
-std::vector<Block> ShownBlocks() {
-  std::vector<Block> shown;
-  for (const Block& block : AllBlocks())
+std::vector<FencedBlock> ShownBlocks() {
+  std::vector<FencedBlock> shown;
+  for (const FencedBlock& block : AllBlocks())
     if (!block.hidden) shown.push_back(block);
   return shown;
 }
 
-class BlockTest : public testing::TestWithParam<Block> {};
+class BlockTest : public testing::TestWithParam<FencedBlock> {};
 
 TEST_P(BlockTest, SaysWhatIsSo) {
   SCOPED_TRACE(fmt::format("{}:{}", GetParam().page, GetParam().line));
@@ -391,7 +392,7 @@ TEST_P(BlockTest, SaysWhatIsSo) {
 }
 
 // "docs_tour_17": the page and the block's number on it.
-std::string BlockName(const testing::TestParamInfo<Block>& info) {
+std::string BlockName(const testing::TestParamInfo<FencedBlock>& info) {
   const fs::path page = fs::path(info.param.page).replace_extension();
   std::string name = fmt::format("{}_{}", page.string(), info.param.index + 1);
   std::replace_if(

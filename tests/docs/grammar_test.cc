@@ -24,7 +24,7 @@ constexpr const char* kPage = "docs/text-format.md";
 // The contents of the page's blocks that are marked `language`, however they are checked.
 std::vector<std::string> Blocks(std::string_view language) {
   std::vector<std::string> texts;
-  for (docs::Block& block : docs::ReadBlocks(docs::Root(), kPage))
+  for (docs::FencedBlock& block : docs::ReadBlocks(docs::Root(), kPage))
     if (block.language == language) texts.push_back(std::move(block.text));
   return texts;
 }

@@ -31,14 +31,14 @@ size_t FenceIndent(std::string_view line) {
   return line.substr(indent).starts_with(kFence) ? indent : std::string::npos;
 }
 
-std::string Block::File() const {
+std::string FencedBlock::File() const {
   if (language != "cpp" || words.size() != 1) return "";
   return words[0].ends_with(".cc") || words[0].ends_with(".h") ? words[0] : "";
 }
 
-std::vector<Block> ReadBlocks(const std::filesystem::path& root, const std::string& path) {
+std::vector<FencedBlock> ReadBlocks(const std::filesystem::path& root, const std::string& path) {
   constexpr std::string_view kHidden = "<!--cpp";
-  std::vector<Block> blocks;
+  std::vector<FencedBlock> blocks;
   bool open = false;
   int number = 0, count = 0;
   for (const std::string& line : Lines(Contents(root / path))) {
@@ -50,7 +50,7 @@ std::vector<Block> ReadBlocks(const std::filesystem::path& root, const std::stri
       blocks.push_back({.page = path, .index = -1, .line = number + 1, .language = "cpp", .hidden = true});
     } else if (!open && fence) {
       open = true;
-      Block block{.page = path, .index = count++, .line = number + 1, .indent = indent};
+      FencedBlock block{.page = path, .index = count++, .line = number + 1, .indent = indent};
       std::istringstream info(line.substr(indent + kFence.size()));
       info >> block.language;
       for (std::string word; info >> word;) block.words.push_back(word);

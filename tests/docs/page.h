@@ -35,7 +35,7 @@
 
 namespace meshwork::docs {
 
-struct Block {
+struct FencedBlock {
   std::string page;                // "docs/tour.md"
   int index = 0;                   // among the page's fenced blocks; -1 for a hidden one
   int line = 0;                    // of the first line of `text`, from 1
@@ -54,7 +54,7 @@ struct Block {
 };
 
 // `path` is relative to `root`. Exits with a message where the page cannot be read or a block has no end.
-std::vector<Block> ReadBlocks(const std::filesystem::path& root, const std::string& path);
+std::vector<FencedBlock> ReadBlocks(const std::filesystem::path& root, const std::string& path);
 
 // How far a line that opens or closes a block is indented; npos for other lines.
 size_t FenceIndent(std::string_view line);

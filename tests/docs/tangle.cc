@@ -4,6 +4,9 @@
 //
 // FILE... are the files that the page's blocks name, and statements.cc if it has blocks of statements: what
 // the build expects. It is an error if the page has others.
+//
+// All programs are compiled as parts of one, each in a namespace of its own. There `main` is a function like others, which
+// has to return something, and a header of the page is read by each program that includes it.
 #include <fstream>
 #include <map>
 #include <set>
@@ -19,7 +22,9 @@ namespace {
 constexpr std::string_view kStatements = "statements.cc";
 
 // Errors of the compiler, and locations that programs print, are lines of the page.
-std::string LineMark(const Block& block) { return fmt::format("#line {} \"{}\"\n", block.line, block.page); }
+std::string LineMark(const FencedBlock& block) {
+  return fmt::format("#line {} \"{}\"\n", block.line, block.page);
+}
 
 // `EXPRESSION;  // VALUE` becomes `Say(EXPRESSION);`, on the same lines.
 std::string SayValues(const std::string& text) {
@@ -39,10 +44,23 @@ std::string SayValues(const std::string& text) {
   return out + statement;
 }
 
+// A program whose main returns something.
+std::string Returning(std::string text) {
+  const size_t end = text.find("\n}\n", text.find("int main()"));
+  if (end != std::string::npos) text.insert(end + 1, "return 0;\n");
+  return text;
+}
+
+std::string ReadByEach(std::string header) {
+  static constexpr std::string_view kOnce = "#pragma once\n";
+  if (const size_t at = header.find(kOnce); at != std::string::npos) header.replace(at, kOnce.size(), "\n");
+  return header;
+}
+
 // One function of all statements, which says where the output of each block begins.
-std::string StatementsProgram(const std::vector<Block>& blocks) {
+std::string StatementsProgram(const std::vector<FencedBlock>& blocks) {
   std::string includes = "#include \"docs/say.h\"\n", body;
-  for (const Block& block : blocks) {
+  for (const FencedBlock& block : blocks) {
     if (!block.IsStatements()) continue;
     std::string text;
     for (const std::string& line : Lines(block.text)) {
@@ -53,7 +71,7 @@ std::string StatementsProgram(const std::vector<Block>& blocks) {
     if (!block.hidden) body += fmt::format("meshwork::docs::BeginBlock({});\n", block.index);
     body += LineMark(block) + (block.Is("cpp", "values") ? SayValues(text) : text);
   }
-  return fmt::format("{}\nint main() {{\n{}}}\n", includes, body);
+  return fmt::format("{}\nint main() {{\n{}return 0;\n}}\n", includes, body);
 }
 
 bool Write(const std::filesystem::path& path, const std::string& text) {
@@ -64,13 +82,15 @@ bool Write(const std::filesystem::path& path, const std::string& text) {
 
 int Tangle(const std::filesystem::path& root, const std::string& page, const std::filesystem::path& folder,
            const std::set<std::string>& expected) {
-  const std::vector<Block> blocks = ReadBlocks(root, page);
+  const std::vector<FencedBlock> blocks = ReadBlocks(root, page);
   std::map<std::string, std::string> files;
-  for (const Block& block : blocks) {
+  for (const FencedBlock& block : blocks) {
     if (block.IsStatements()) files.try_emplace(std::string(kStatements), StatementsProgram(blocks));
     const std::string file = block.File();
     if (!file.empty()) files[file] += LineMark(block) + block.text;
   }
+  for (auto& [name, text] : files)
+    if (name != kStatements) text = name.ends_with(".cc") ? Returning(text) : ReadByEach(text);
   for (const auto& [name, text] : files) {
     if (expected.contains(name) && Write(folder / name, text)) continue;
     fmt::print(stderr, "{}: {} is not written; tests/docs/CMakeLists.txt names the files of a page.\n", page,

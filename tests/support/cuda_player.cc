@@ -10,8 +10,12 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 #include <random>
 #include <regex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "meshwork/base/status.h"
@@ -271,10 +275,63 @@ absl::StatusOr<std::unique_ptr<PlayedKernels>> OpenLibrary(const std::string& pa
   return std::make_unique<Library>(handle, device);
 }
 
-std::string MessagesIn(const std::filesystem::path& path) {
+std::string Contents(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
+
+// Where texts are compiled, until the process ends. The header that all of them include is read once.
+class Workshop {
+ public:
+  static Workshop& Of() {
+    static Workshop workshop;
+    return workshop;
+  }
+  ~Workshop() {
+    std::error_code ignored;
+    std::filesystem::remove_all(dir_, ignored);
+  }
+
+  // A shared object of its own for each call. A text is compiled once: tests play many kernels again.
+  absl::StatusOr<std::filesystem::path> SharedObjectOf(const std::string& source) {
+    const std::scoped_lock lock(mutex_);
+    const auto [at, is_new] = compiled_.try_emplace(source);
+    if (is_new) at->second = Compile(AsHostSource(source));
+    MESHWORK_RETURN_IF_ERROR(at->second.status());
+    const std::filesystem::path copy = dir_ / fmt::format("copy-{}.so", copies_++);
+    std::filesystem::copy_file(*at->second, copy);
+    return copy;
+  }
+
+ private:
+  // Products and sums are rounded one by one, as kernels/cuda asks of nvcc. One cast reads the bits of another type.
+  static constexpr std::string_view kCompiler =
+      CUDA_PLAYER_COMPILER " -std=c++17 -Og -w -ffp-contract=off -fno-strict-aliasing -fPIC";
+
+  Workshop() {
+    std::filesystem::create_directories(dir_);
+    std::ofstream(dir_ / "device.h", std::ios::binary) << "#include \"" << CUDA_PLAYER_DEVICE << "\"\n";
+    const std::string header = dir_ / "device.h", precompiled = header + ".gch";
+    if (std::system(fmt::format("{} -x c++-header {} -o {}", kCompiler, header, precompiled).c_str()) != 0)
+      std::filesystem::remove(precompiled);  // so that the header itself is read
+  }
+
+  absl::StatusOr<std::filesystem::path> Compile(const std::string& text) const {
+    const std::filesystem::path base = dir_ / fmt::format("{}", compiled_.size());
+    const std::string name = base.string();
+    std::ofstream(name + ".cc", std::ios::binary) << "#line 1\n" << text;
+    const std::string command = fmt::format("{} -include {}/device.h -shared -o {}.so {}.cc 2> {}.messages",
+                                            kCompiler, dir_.string(), name, name, name);
+    if (std::system(command.c_str()) != 0) return absl::InvalidArgumentError(Contents(name + ".messages"));
+    return name + ".so";
+  }
+
+  const std::filesystem::path dir_ =
+      std::filesystem::temp_directory_path() / fmt::format("meshwork-cuda-player-{}", getpid());
+  std::mutex mutex_;
+  std::unordered_map<std::string, absl::StatusOr<std::filesystem::path>> compiled_;
+  int copies_ = 0;
+};
 
 }  // namespace
 
@@ -295,21 +352,9 @@ std::string AsHostSource(const std::string& source) {
 }
 
 absl::StatusOr<std::unique_ptr<PlayedKernels>> PlayCuda(const std::string& source) {
-  static int count = 0;
-  const std::filesystem::path dir =
-      std::filesystem::temp_directory_path() / fmt::format("meshwork-cuda-player-{}-{}", getpid(), count++);
-  std::filesystem::create_directories(dir);
-  const std::string text = dir / "kernels.cc", object = dir / "kernels.so", messages = dir / "messages";
-  std::ofstream(text, std::ios::binary) << "#include \"" << CUDA_PLAYER_DEVICE << "\"\n#line 1\n"
-                                        << AsHostSource(source);
-  // Products and sums are rounded one by one, as kernels/cuda asks of nvcc. One cast reads the bits of another type.
-  const std::string command =
-      fmt::format("{} -std=c++17 -Og -w -ffp-contract=off -fno-strict-aliasing -fPIC -shared -o {} {} 2> {}",
-                  CUDA_PLAYER_COMPILER, object, text, messages);
-  const int failed = std::system(command.c_str());
-  absl::StatusOr<std::unique_ptr<PlayedKernels>> kernels =
-      failed != 0 ? absl::InvalidArgumentError(MessagesIn(messages)) : OpenLibrary(object);
-  std::filesystem::remove_all(dir);
+  MESHWORK_ASSIGN_OR_RETURN(const std::filesystem::path object, Workshop::Of().SharedObjectOf(source));
+  auto kernels = OpenLibrary(object);
+  std::filesystem::remove(object);  // stays for as long as it is open
   return kernels;
 }
 

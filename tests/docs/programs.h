@@ -1,0 +1,29 @@
+// What the programs of the pages include, before the namespace in which each of them stands (CMakeLists.txt).
+#pragma once
+
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "docs/say.h"
+#include "examples/support/digits.h"
+#include "examples/support/mlp.h"
+#include "fmt/format.h"
+#include "meshwork.h"
+#include "meshwork/base/status.h"
+#include "meshwork/check/check_cross_device.h"
+#include "meshwork/check/check_op.h"
+#include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/layout/layout.h"
+#include "meshwork/mesh/placement.h"
+#include "meshwork/ops/elementwise.h"
+#include "meshwork/runtime/cpu/reduce.h"
+#include "meshwork/spmd/simplify.h"
+#include "meshwork/storage/file.h"
+#include "meshwork/train/replica_check.h"
+#include "meshwork/train/stop_signals.h"
+#include "meshwork/train/train_and_evaluate.h"
