@@ -16,6 +16,7 @@
 #include "meshwork/ops/ops.h"
 #include "meshwork/ops/update_rows.h"
 #include "ops/gradient_check.h"
+#include "support/long_tests.h"
 #include "support/sample.h"
 
 namespace meshwork::gradient_test {
@@ -341,7 +342,7 @@ TEST(GradientTest, OfEveryGradientAgreesWithFiniteDifferences) {
     if (!HasSlope(*row) || row->kind == OpKind::kDevice || elementwise.contains(row->name)) continue;
     // Matrices that are drawn are no definite ones; their functions are below.
     if (row->name == "cholesky" || row->name == "triangular_solve") continue;
-    // Two samples do, those with the fewest elements: each is moved four times.
+    // One sample does, that with the fewest elements, two with MESHWORK_LONG_TESTS=1: each is moved four times.
     std::vector<std::pair<int64_t, Sample>> samples;
     for (const std::string_view text : row->samples) {
       if (text.find("f64") == std::string_view::npos) continue;  // all become f64
@@ -352,7 +353,7 @@ TEST(GradientTest, OfEveryGradientAgreesWithFiniteDifferences) {
     }
     std::stable_sort(samples.begin(), samples.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (size_t i = 0; i < std::min<size_t>(samples.size(), 2); ++i) {
+    for (size_t i = 0; i < std::min<size_t>(samples.size(), LongTests() ? 2 : 1); ++i) {
       const std::optional<Function> function = FunctionOfSample(samples[i].second);
       if (!function) continue;
       SCOPED_TRACE(samples[i].second.ToString());

@@ -181,7 +181,7 @@ void ExpectAsOnOneDevice(bool with_largest) {
   CpuBackend backend(2);
   uint64_t seed = 0;
   for (const Sample& sample : samples) {
-    for (int i = 0; i < (LongTests() ? 400 : 20) && !testing::Test::HasFailure(); ++i, ++seed) {
+    for (int i = 0; i < (LongTests() ? 400 : 10) && !testing::Test::HasFailure(); ++i, ++seed) {
       const RandomProgram random = SpecialsDrawer(samples, seed, with_largest).Draw(sample);
       EXPECT_EQ(fmt::format("{}", fmt::join(DifferencesOf(random, backend, with_largest), ", ")), "")
           << "seed " << seed << "\n"

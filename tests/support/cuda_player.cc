@@ -288,6 +288,7 @@ class Workshop {
     return workshop;
   }
   ~Workshop() {
+    if (getpid() != process_) return;  // one that was forked
     std::error_code ignored;
     std::filesystem::remove_all(dir_, ignored);
   }
@@ -298,7 +299,7 @@ class Workshop {
     const auto [at, is_new] = compiled_.try_emplace(source);
     if (is_new) at->second = Compile(AsHostSource(source));
     MESHWORK_RETURN_IF_ERROR(at->second.status());
-    const std::filesystem::path copy = dir_ / fmt::format("copy-{}.so", copies_++);
+    const std::filesystem::path copy = dir_ / fmt::format("{}-copy-{}.so", getpid(), copies_++);
     std::filesystem::copy_file(*at->second, copy);
     return copy;
   }
@@ -317,7 +318,7 @@ class Workshop {
   }
 
   absl::StatusOr<std::filesystem::path> Compile(const std::string& text) const {
-    const std::filesystem::path base = dir_ / fmt::format("{}", compiled_.size());
+    const std::filesystem::path base = dir_ / fmt::format("{}-{}", getpid(), compiled_.size());
     const std::string name = base.string();
     std::ofstream(name + ".cc", std::ios::binary) << "#line 1\n" << text;
     const std::string command = fmt::format("{} -include {}/device.h -shared -o {}.so {}.cc 2> {}.messages",
@@ -326,8 +327,9 @@ class Workshop {
     return name + ".so";
   }
 
+  const pid_t process_ = getpid();
   const std::filesystem::path dir_ =
-      std::filesystem::temp_directory_path() / fmt::format("meshwork-cuda-player-{}", getpid());
+      std::filesystem::temp_directory_path() / fmt::format("meshwork-cuda-player-{}", process_);
   std::mutex mutex_;
   std::unordered_map<std::string, absl::StatusOr<std::filesystem::path>> compiled_;
   int copies_ = 0;
