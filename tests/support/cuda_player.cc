@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <mutex>
 #include <random>
 #include <regex>
@@ -18,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cli/process.h"
 #include "meshwork/base/status.h"
 
 namespace meshwork {
@@ -273,11 +273,6 @@ absl::StatusOr<std::unique_ptr<PlayedKernels>> OpenLibrary(const std::string& pa
                       .shared_begin = Symbol<Edge>(handle, "played_shared_begin")(),
                       .shared_end = Symbol<Edge>(handle, "played_shared_end")()};
   return std::make_unique<Library>(handle, device);
-}
-
-std::string Contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 // Where texts are compiled, until the process ends. The header that all of them include is read once.
