@@ -8,6 +8,7 @@
 #include "meshwork/plan/explain.h"
 #include "meshwork/spmd/cheaper_layouts.h"
 #include "meshwork/storage/checkpoint_folder.h"
+#include "meshwork/train/input_wait.h"
 #include "meshwork/train/rows_here.h"
 #include "meshwork/train/save_restore.h"
 #include "meshwork/train/session_backend.h"
@@ -118,6 +119,7 @@ absl::StatusOr<Session> Session::TryCreate(const Graph& graph, SessionOptions op
   impl->LayOutVariables(step.program.body);
   impl->ready.emplace(Impl::Kind{.rows = full}, std::move(step));
   MESHWORK_RETURN_IF_ERROR(impl->Initialize());
+  TakeInputWait();  // what this thread waited for before is not the first step's
   return Session(std::move(impl));
 }
 

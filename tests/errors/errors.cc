@@ -41,13 +41,16 @@ std::string Indented(const std::string& text) {
 
 }  // namespace
 
+Mistake::Mistake(std::string_view name, const Refusal& refusal, CallSite site)
+    : name(name), status(refusal.status()), site(site) {}
+
 void ExpectErrors(std::string_view area, const std::vector<Mistake>& mistakes,
                   const std::vector<std::pair<std::string, std::string>>& hidden) {
   std::string all;
   std::set<std::string> names;
   for (const Mistake& mistake : mistakes) {
     EXPECT_TRUE(names.insert(mistake.name).second) << mistake.name << " stands here twice";
-    const absl::Status status = mistake.make().status();
+    const absl::Status& status = mistake.status;
     EXPECT_FALSE(status.ok()) << mistake.name;
     std::string message(MessageOf(status));
     for (const auto& [from, to] : hidden) Replace(message, from, to);

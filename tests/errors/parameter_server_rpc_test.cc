@@ -110,12 +110,7 @@ class ParameterServerErrors : public TempDirTest {
     return hidden;
   }
   void Expect(std::string_view area, const std::vector<Mistake>& mistakes) {
-    // Ports are known when the mistakes were made: those that come are hidden, too.
-    std::vector<Mistake> made;
-    for (const Mistake& mistake : mistakes)
-      made.emplace_back(
-          mistake.name, [status = mistake.make().status()] { return Refusal(status); }, mistake.site);
-    ExpectErrors(area, made, Hidden());
+    ExpectErrors(area, mistakes, Hidden());
   }
 
   std::vector<std::pair<std::string, std::string>> hidden_;

@@ -60,7 +60,7 @@ TEST_F(StrategyErrors, Strategies) {
     static_cast<void>(run), static_cast<void>(same), static_cast<void>(number), static_cast<void>(rows);    \
     __VA_ARGS__;                                                                                            \
     return g.status();                                                                                      \
-  })
+  }())
 
 TEST_F(StrategyErrors, Replicas) {
   Graph elsewhere{Mesh()};

@@ -32,10 +32,12 @@ TEST(InputWaitTest, TheProfileNamesStepsThatStarved) {
   EXPECT_EQ(input.longest_step, 4);
 }
 
-// What an evaluation waits for is not the next step's; nor is what another thread waits for.
+// What an evaluation waits for is not the next step's; nor is what another thread waits for, or this one before there
+// was a session.
 TEST(InputWaitTest, OnlyItsOwnWaitsAreAStepsOwn) {
   Graph graph(Mesh::VirtualCpus("batch=1").value());
   graph.Output("loss", ReduceSum(graph.Input("x", F32, {2}, {"batch"})));
+  AddInputWait(1);
   Session session = Session::Create(graph, {}).value();
   const Feeds feeds = {{"x", Tensor::From<float>({2}, {1, 2})}};
   AddInputWait(1);
