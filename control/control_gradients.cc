@@ -82,6 +82,13 @@ class ScanGradient {
     return shape_.carries == 0 && only >= 0 && IsFloat(TypeOf(outputs_[only]).dtype) ? only : -1;
   }
 
+  // A gradient of the sum, whose dtype may be another, times the sum's own gradient: rounded once.
+  static Value TimesSum(const Value& gradient, const Value& of_sum) {
+    const DType dtype = gradient.dtype(),
+                wide = DTypeSize(of_sum.dtype()) > DTypeSize(dtype) ? of_sum.dtype() : dtype;
+    return InDType(Mul(InDType(of_sum, wide), InDType(gradient, wide)), dtype);
+  }
+
   absl::StatusOr<std::vector<Value>> AddToForward(int sum) {
     std::vector<Value> by;
     std::vector<int> by_arguments;
@@ -126,7 +133,7 @@ class ScanGradient {
     added.insert(added.begin(), first.begin(), first.end());
     size_t r = 0;
     for (const auto* list : {&slices, &captured})
-      for (int a : *list) grads[a] = Mul(result_grads_[sum], Value(&graph_, added[r++]));
+      for (int a : *list) grads[a] = TimesSum(Value(&graph_, added[r++]), result_grads_[sum]);
     return grads;
   }
 

@@ -290,7 +290,7 @@ class Rebatcher {
   bool FollowNode(size_t n) {
     const Node& node = graph_.nodes()[n];
     if (node.operands.empty()) return false;
-    bool changed = FollowWindows(n);
+    bool changed = FollowWindows(n) || FollowSplits(n);
     if (std::all_of(node.results.begin(), node.results.end(), [&](ValueId id) { return IsKnown(id); }))
       return changed;
     std::vector<Type> operands;
@@ -335,6 +335,38 @@ class Rebatcher {
       if (!any || !stays) continue;
       growth = Growth();
       changed = true;
+    }
+    return changed;
+  }
+
+  // Dims of a reshape stay if those do that they are made of: heads of 64 numbers are no batch of 64.
+  bool FollowSplits(size_t n) {
+    const Node& node = graph_.nodes()[n];
+    if (node.row->name != "reshape") return false;
+    const ValueId from = node.operands[0], to = node.results[0];
+    const Shape &a = graph_.value(from).type.shape, &b = graph_.value(to).type.shape;
+    bool changed = false;
+    for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+      // The fewest dims of as many elements.
+      int64_t many = a[i], made = b[j];
+      bool stays = GrowthOf(from, static_cast<int>(i)) == Growth();
+      const size_t first = j;
+      for (++i, ++j; many != made;) {
+        if (many < made) {
+          if (i == a.size()) return changed;
+          stays &= GrowthOf(from, static_cast<int>(i)) == Growth();
+          many *= a[i++];
+        } else {
+          if (j == b.size()) return changed;
+          made *= b[j++];
+        }
+      }
+      for (size_t d = first; stays && d < j; ++d) {
+        std::optional<Growth>& growth = GrowthOf(to, static_cast<int>(d));
+        if (growth.has_value()) continue;
+        growth = Growth();
+        changed = true;
+      }
     }
     return changed;
   }

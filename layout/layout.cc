@@ -225,7 +225,12 @@ Layout Layout::On(const Mesh& finer) const {
 }
 
 Layout Layout::WithDim(int d, AxisList axes) const {
-  MESHWORK_CHECK(!IsStrided(d), "dim {} of {}", d, ToString());
+  if (IsStrided(d)) {
+    std::vector<FactorList> dims;
+    for (int e = 0; e < rank(); ++e) dims.push_back(Factors(e, 1));
+    dims[d] = {{1, std::move(axes)}};
+    return Strided(mesh(), dims, partials());
+  }
   if (dim(d) == axes) return *this;
   Rep rep = *rep_;
   rep.axes[FirstFactor(d)] = std::move(axes);

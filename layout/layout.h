@@ -172,7 +172,7 @@ class Layout {
   // The same layout on this mesh cut further. REQUIRES: `finer` is mesh(), cut further or not at all.
   Layout On(const Mesh& finer) const;
 
-  // Copies with one thing changed. REQUIRES: !IsStrided(d).
+  // Copies with one thing changed. A dim that was strided is plain then.
   Layout WithDim(int d, AxisList axes) const;
   Layout WithPartials(PartialSet partials) const;
   Layout WithoutPartials() const { return WithPartials({}); }

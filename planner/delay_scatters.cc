@@ -165,11 +165,28 @@ class ScatterDelayer {
         seen[l] = true;
       }
     }
-    if (!AreExchangeable(rule, choice.cuts)) return false;
+    if (!AreExchangeable(rule, choice.cuts) || !CutsByDifferentAxes(node, choice.cuts)) return false;
     for (size_t i = 0; i < node.operands.size(); ++i)
       choice.operands[i] = LayoutOf(graph_.mesh(), rule.operands[i], choice.cuts);
     choice.results[0] = LayoutOf(graph_.mesh(), rule.results[0], choice.cuts);
     choice.reduced = ReducedBy(rule, choice.cuts);
+    return true;
+  }
+
+  // Each operand lies for itself: one axis may cut a letter of one and another letter of the next, or be what that one owes
+  // a sum over.
+  bool CutsByDifferentAxes(const Node& node, const std::vector<Cut>& cuts) const {
+    AxisSet used;
+    for (ValueId id : node.operands)
+      for (const Partial& partial : owed_[id]) used.Add(partial.axis);
+    for (const Cut& cut : cuts) {
+      for (const Factor& factor : cut) {
+        for (int axis : factor.axes) {
+          if (used.Contains(axis)) return false;
+          used.Add(axis);
+        }
+      }
+    }
     return true;
   }
 

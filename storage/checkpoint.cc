@@ -169,6 +169,11 @@ absl::Status Checkpoint::CheckFits(const std::map<std::string, DTensor>& variabl
   for (const CheckpointVariable& variable : index_.variables)
     if (!options.partial && !used.contains(variable.name))
       wrong.push_back(fmt::format("\"{}\" {} is not expected", variable.name, variable.type.ToString()));
+  if (wrong.empty() && used.empty() && !variables.empty() && !index_.variables.empty())
+    return InvalidArgument(
+        "{}: nothing would be restored: the checkpoint has \"{}\" and others, and none is called as a variable here, such as "
+        "\"{}\". Say by RestoreOptions::names what is read as what.",
+        path_, index_.variables.front().name, variables.begin()->first);
   if (wrong.empty()) return absl::OkStatus();
   return InvalidArgument(
       "{}: the checkpoint is of another model: {}{} Build the model that was saved, or choose by RestoreOptions what is "

@@ -29,7 +29,7 @@ struct RestoreOptions {
   // Names that the checkpoint has for variables, where they differ.
   std::map<std::string, std::string> names = {};
   // Variables that the checkpoint does not have stay as they are, and variables that only the checkpoint has are left
-  // out. Without, both are errors.
+  // out. Without, both are errors. That there is none in common always is.
   bool partial = false;
   // Session::Restore first checks that each shard is what was written, by its hash; each domain checks some of them.
   bool verify = true;

@@ -6,7 +6,7 @@
 //
 // All options have `dtype`, of the variables, and `compute`, of inputs, results and what lies between. If `compute` is
 // left out, it is `dtype`; what is left open by both says Graph::SetPrecision (train/precision.h). If `compute` is not the
-// dtype of the variables, a layer casts its input and its variables.
+// dtype of the variables, in the layer or in its graph, a layer casts its input and its variables.
 //
 // How many inputs a layer has, the last dim of x, may be left out: its first call tells. Until then its variables are not
 // valid. Layers that are called in the order in which they are made have the same variables either way.

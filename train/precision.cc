@@ -11,7 +11,9 @@ Precision LayerPrecision(const Graph& graph, std::optional<DType> dtype, std::op
 }
 
 Value ToCompute(const Value& x, const Precision& precision) {
-  const bool casts = precision.compute != precision.variables && IsFloat(x.dtype());
+  const auto is_mixed = [](const Precision& p) { return p.compute != p.variables; };
+  const bool casts =
+      x.valid() && IsFloat(x.dtype()) && (is_mixed(precision) || is_mixed(x.graph()->precision()));
   return casts ? InDType(x, precision.compute) : x;
 }
 

@@ -6,9 +6,10 @@
 //   const Dense head(g, "head", 700, 10, {.compute = F32});  // but not this one
 //   const Value h = head(Relu(hidden(x)));
 //
-// A layer whose two dtypes differ casts its input and its weights where it uses them, once per step. The cast runs on the
-// blocks that devices hold, so that what is gathered are blocks in the narrow dtype. Gradients pass the casts, and arrive
-// in the dtype of the variable. What stays in f32, or f64, whatever layers compute in:
+// A layer whose two dtypes differ casts its input and its weights where it uses them, once per step. So do all layers of a
+// graph whose own two dtypes differ, as `head` above, which reads what `hidden` gives in bf16. The cast runs on the blocks
+// that devices hold, so that what is gathered are blocks in the narrow dtype. Gradients pass the casts, and arrive in the
+// dtype of the variable. What stays in f32, or f64, whatever layers compute in:
 //
 //   variables, gradients of variables, optimizer state      Precision::variables; state of bf16 weights is f32
 //   statistics of norms, Softmax, losses                    computed in f32; a loss is f32 (ops/norms.h, ops/losses.h)
@@ -33,8 +34,8 @@ Precision LayerPrecision(const Graph& graph, std::optional<DType> dtype, std::op
 //   const Variable w = g.Var("w", GlorotUniform({n, m}, precision.variables), {UNSHARDED, "model"});
 //   const Value y = MatMul(ToCompute(x, precision), ToCompute(w, precision));
 //
-// x itself if both dtypes of `precision` are the same (then nothing is cast, and dtypes that do not fit are reported by the
-// op that reads them), or x is no float or invalid.
+// x itself if both dtypes of `precision` are the same, and those of the graph, too (then nothing is cast, and dtypes that do not
+// fit are reported by the op that reads them), or x is no float or invalid.
 Value ToCompute(const Value& x, const Precision& precision);
 
 }  // namespace meshwork

@@ -2,26 +2,39 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdint>
+#include <ctime>
 
 namespace meshwork {
 namespace {
 
-std::atomic<bool> is_stop_asked{false};
-static_assert(std::atomic<bool>::is_always_lock_free);
+constexpr int64_t kSameNs = 1'000'000'000;
 
-void KeepStop(int /*signal*/) { is_stop_asked = true; }
+std::atomic<int64_t> asked_at_ns{0};  // 0: not yet
+static_assert(std::atomic<int64_t>::is_always_lock_free);
+
+// Calls what a handler of signals may call.
+void KeepStop(int signal) {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t now_ns = now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
+  int64_t first_ns = 0;
+  if (asked_at_ns.compare_exchange_strong(first_ns, now_ns) || now_ns - first_ns < kSameNs) return;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
 
 }  // namespace
 
 void CatchStopSignals() {
   struct sigaction action = {};
   action.sa_handler = KeepStop;
-  action.sa_flags = SA_RESTART | SA_RESETHAND;  // only the first one
+  action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
 }
 
-bool IsStopAsked() { return is_stop_asked; }
+bool IsStopAsked() { return asked_at_ns != 0; }
 
 }  // namespace meshwork

@@ -5,7 +5,8 @@
 
 namespace meshwork {
 
-// From now on the first SIGTERM or SIGINT is kept for IsStopAsked. The second one ends the process, as ever.
+// From now on the first SIGTERM or SIGINT is kept for IsStopAsked. One within a second of it counts as the same: launchers
+// signal a process and then its group. A later one ends the process, as ever.
 void CatchStopSignals();
 bool IsStopAsked();
 

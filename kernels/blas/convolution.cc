@@ -393,7 +393,8 @@ Kernel FilterGradOf(const ConvShape& shape) {
     slices.emplace_back(shape, slice, copies);
     has_dnnl &= slices.back().has_dnnl();
   }
-  if (has_dnnl && !slices.empty()) return FilterGradBySlices<T>(shape, std::move(slices));
+  // Without images the library is not called, and nothing would be written.
+  if (has_dnnl && !slices.empty() && shape.batch > 0) return FilterGradBySlices<T>(shape, std::move(slices));
   return FilterGradByLoops<T>(shape);
 }
 

@@ -34,13 +34,14 @@ struct Trial {
   std::vector<size_t> out_bytes;
   std::vector<Block> in_blocks, out_blocks;
 
-  // The results with their guards: full of kFill but for what units [begin, end) write.
-  std::vector<Bytes> Run(int64_t begin, int64_t end, const std::vector<Bytes>& operands) const {
+  // The results with their guards: full of `fill` but for what units [begin, end) write.
+  std::vector<Bytes> Run(int64_t begin, int64_t end, const std::vector<Bytes>& operands,
+                         std::byte fill = kFill) const {
     std::vector<Bytes> results;
     std::vector<const void*> in_data;
     std::vector<void*> out_data;
     for (const Bytes& operand : operands) in_data.push_back(operand.data());
-    for (size_t bytes : out_bytes) results.emplace_back(kGuard + bytes + kGuard, kFill);
+    for (size_t bytes : out_bytes) results.emplace_back(kGuard + bytes + kGuard, fill);
     for (Bytes& result : results) out_data.push_back(result.data() + kGuard);
     if (begin < end)
       kernel.run({.in = in_data,
@@ -296,6 +297,25 @@ TEST_P(KernelTest, UnitsWriteTheirRowsOfEveryResultAndNothingElse) {
     ForEachStack(sample, std::nullopt, [&](const StackDims& dims, const KernelSpec& spec) {
       ExpectUnitsWriteTheirRows(StackedTrial(sample, dims, spec).trial());
     });
+  }
+}
+
+// A sum over no elements is 0 and not what the memory held.
+TEST_P(KernelTest, OfEmptyDimsWriteEveryElement) {
+  for (const Sample& sample : Samples()) {
+    const std::vector<Letter> letters = sample.rule().letters;
+    for (size_t empty = 0; empty < letters.size(); ++empty) {
+      std::vector<int64_t> sizes;
+      for (size_t l = 0; l < letters.size(); ++l) sizes.push_back(l == empty ? 0 : letters[l].size);
+      const std::optional<Sample> without = Resized(sample, sizes);
+      if (!without.has_value()) continue;
+      const Trial trial = MakeTrial(*without);
+      const int64_t units = trial.kernel.units;
+      const std::vector<Bytes> found = trial.RunWhole(), again = trial.Run(0, units, trial.in, kGarbage);
+      for (size_t r = 0; r < found.size(); ++r)
+        EXPECT_TRUE(std::equal(found[r].begin() + kGuard, found[r].end() - kGuard, again[r].begin() + kGuard))
+            << trial.name << ": result " << r << " holds what its memory held";
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork::docs {
 
@@ -34,6 +36,13 @@ std::string ValueText(const absl::StatusOr<T>& value) {
 template <typename T>
 void Say(const T& value) {
   fmt::print("{}\n", ValueText(value));
+}
+
+// Ends the program where a page's graph holds a mistake.
+inline void ExpectOk(const Graph& graph) {
+  if (graph.status().ok()) return;
+  fmt::print(stderr, "{}\n", MessageOf(graph.status()));
+  std::exit(1);
 }
 
 }  // namespace meshwork::docs

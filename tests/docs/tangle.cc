@@ -57,9 +57,16 @@ std::string ReadByEach(std::string header) {
   return header;
 }
 
-// One function of all statements, which says where the output of each block begins.
+// "g" of `mw::Graph g(mesh);`
+std::string GraphMadeBy(const std::string& line) {
+  static constexpr std::string_view kGraph = "mw::Graph ";
+  if (!line.starts_with(kGraph)) return "";
+  return line.substr(kGraph.size(), line.find_first_of(" (", kGraph.size()) - kGraph.size());
+}
+
+// One function of all statements, which says where the output of each block begins. At its end no graph may hold a mistake.
 std::string StatementsProgram(const std::vector<FencedBlock>& blocks) {
-  std::string includes = "#include \"docs/say.h\"\n", body;
+  std::string includes = "#include \"docs/say.h\"\n", body, checks;
   for (const FencedBlock& block : blocks) {
     if (!block.IsStatements()) continue;
     std::string text;
@@ -67,11 +74,13 @@ std::string StatementsProgram(const std::vector<FencedBlock>& blocks) {
       const bool include = line.starts_with("#include");
       if (include) includes += line + "\n";
       text += (include ? "" : line) + "\n";
+      const std::string graph = GraphMadeBy(line);
+      if (!graph.empty()) checks += fmt::format("meshwork::docs::ExpectOk({});\n", graph);
     }
     if (!block.hidden) body += fmt::format("meshwork::docs::BeginBlock({});\n", block.index);
     body += LineMark(block) + (block.Is("cpp", "values") ? SayValues(text) : text);
   }
-  return fmt::format("{}\nint main() {{\n{}return 0;\n}}\n", includes, body);
+  return fmt::format("{}\nint main() {{\n{}{}return 0;\n}}\n", includes, body, checks);
 }
 
 bool Write(const std::filesystem::path& path, const std::string& text) {

@@ -241,6 +241,7 @@ TEST_F(CheckpointErrors, Restoring) {
              MISTAKE(restore({{"b", {F64, {4}}, "{_}"}, other})),
              MISTAKE(restore({other}, {.names = {{"head", "c"}}, .partial = true})),
              MISTAKE(restore({b, w}, {.names = {{"ww", "w"}}})),
+             MISTAKE(restore({other}, {.partial = true})),
              {"a shard that was cut after it was opened",
               [&] { return cut.RestoreInto(StateOf("a=2", 1, 0, Variables(), false)); }},
          });

@@ -92,6 +92,9 @@ TEST(StridedLayoutTest, TellsItsDimsApart) {
   EXPECT_EQ(layout.Factors(1, 12), (FactorList{{4, {0}}, {3, {}}}));
   EXPECT_EQ(layout.ShardedAxes(), AxisSet(AxisList{0, 2}));
   EXPECT_EQ(layout.WithoutPartials().WithDim(2, {1}).ToString(), "{z,4@x*3,y}");
+  EXPECT_EQ(layout.WithDim(1, {}).ToString(), "{z,_,_ | max:y}");
+  EXPECT_EQ(layout.WithDim(1, {0}).ToString(), "{z,x,_ | max:y}");
+  EXPECT_EQ(Read(mesh, "{4@x*3,2@z*5}").WithDim(0, {}).ToString(), "{_,2@z*5}");
   EXPECT_EQ(layout.WithPartials({{1, ReduceOp::kAnd}}).ToString(), "{z,4@x*3,_ | and:y}");
   EXPECT_EQ(layout.Flat().ToString(), "{z,x,_,_ | max:y}");
   EXPECT_NE(layout, Read(mesh, "{z,2@x*6,_ | max:y}"));

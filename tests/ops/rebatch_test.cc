@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
@@ -149,6 +150,25 @@ func step(%a: f32[6,3],
 )";
   EXPECT_EQ(Rebatched(kProgram, 8, 6), kExpected);
   EXPECT_EQ(Rebatched(kProgram, 8, 8), kProgram);
+}
+
+// Heads, groups and blocks of as many elements as the batch has rows.
+TEST(RebatchTest, WhatDimsAreSplitIntoIsNoBatch) {
+  constexpr const char* kProgram = R"(mesh []
+func f(%a: f32[{0},3,16],
+     %b: f32[{0},24]) {{
+  %0 = reshape %a shape=[{0},3,2,8] : f32[{0},3,2,8]
+  %1 = transpose %0 permutation=[0,2,3,1] : f32[{0},2,8,3]
+  %2 = reshape %1 shape=[{0},16,3] : f32[{0},16,3]
+  %3 = reshape %b shape=[{0},3,1,8] : f32[{0},3,1,8]
+  %4 = reshape %a shape=[{0},6,8] : f32[{0},6,8]
+  %5 = reshape %a shape=[{0},1,8,6] : f32[{0},1,8,6]
+  return heads=%2, groups=%3, blocks=%4, first=%5
+}}
+)";
+  const std::string of_eight = fmt::format(kProgram, 8);
+  for (const int64_t rows : {1, 4, 7, 12, 16})
+    EXPECT_EQ(Rebatched(of_eight.c_str(), 8, rows), fmt::format(kProgram, rows));
 }
 
 TEST(RebatchTest, InputsThatMeetTheBatchGrowAlike) {

@@ -1,12 +1,16 @@
 // A Fit that was interrupted goes on as if it had not been, bit by bit.
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <initializer_list>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
+#include "meshwork/train/stop_signals.h"
 #include "support/temp_dir.h"
 #include "train/fit_programs.h"
 
@@ -16,6 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::ExitedWithCode;
 using ::testing::HasSubstr;
+using ::testing::KilledBySignal;
 
 // The classifier with dropout that the step decides on, a rate in a variable, and a metric.
 Graph Model(const std::string& mesh) {
@@ -134,6 +139,25 @@ TEST_F(FitResumeTest, ATrainingThatHasEndedReturnsItsHistory) {
   Session third = Session::Create(Model("batch=2")).value();
   ASSERT_EQ(history.stopped, "");
   EXPECT_EQ(Fit(third, data, options)->epochs.size(), 6u);
+}
+
+// timeout and mpirun signal a process and then its group.
+TEST(StopSignalsTest, TwoAtOnceAreOne) {
+  const auto signaled = [](std::initializer_list<int> signals, std::chrono::milliseconds apart) {
+    CatchStopSignals();
+    for (const int signal : signals) {
+      if (IsStopAsked()) std::this_thread::sleep_for(apart);
+      std::raise(signal);
+      if (!IsStopAsked()) std::_Exit(1);
+    }
+    std::_Exit(0);
+  };
+  using std::chrono::milliseconds;
+  EXPECT_EXIT(signaled({SIGTERM}, milliseconds(0)), ExitedWithCode(0), "");
+  EXPECT_EXIT(signaled({SIGTERM, SIGTERM}, milliseconds(0)), ExitedWithCode(0), "");
+  EXPECT_EXIT(signaled({SIGINT, SIGTERM, SIGINT}, milliseconds(3)), ExitedWithCode(0), "");
+  EXPECT_EXIT(signaled({SIGTERM, SIGTERM}, milliseconds(1010)), KilledBySignal(SIGTERM), "");
+  EXPECT_EXIT(signaled({SIGTERM, SIGINT}, milliseconds(1010)), KilledBySignal(SIGINT), "");
 }
 
 TEST_F(FitResumeTest, ASignalStopsAfterTheStepAndSaysHowToGoOn) {

@@ -1,12 +1,15 @@
 #include "meshwork/train/microbatches.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "meshwork/base/status.h"
 #include "meshwork/control/rebatch.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/program.h"
@@ -114,6 +117,36 @@ TEST(MicrobatchesTest, GiveTheStepOfTheWholeBatchOnOneDevice) {
                                   have = NumbersOf(Unpack(state.at(name), true).value());
         for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(have[i], want[i], 1e-12) << name << " " << mesh;
       }
+    }
+  }
+}
+
+// The loss may be of another dtype than the weights, as in mixed precision.
+TEST(MicrobatchesTest, TakeLossesOfAnyDtype) {
+  const auto digits = [](DType dtype) { return dtype == BF16 ? 2e-2 : dtype == F32 ? 1e-6 : 1e-14; };
+  for (const DType weights : {BF16, F32, F64}) {
+    for (const DType losses : {BF16, F32, F64}) {
+      SCOPED_TRACE(fmt::format("{} {}", DTypeName(weights), DTypeName(losses)));
+      const auto gradient = [&](int64_t microbatches) {
+        Graph g(Mesh::Parse("batch=2").value());
+        const Value x = g.Input("x", weights, {8, 6}, {"batch", UNSHARDED});
+        const Variable w = g.Var("w", GlorotUniform({6, 3}, weights), {UNSHARDED, UNSHARDED});
+        const auto loss_of = [&](const std::vector<Value>& part) {
+          return ReduceMean(Square(InDType(MatMul(part[0], w), losses)));
+        };
+        const Value loss =
+            microbatches == 0 ? loss_of({x}) : MeanOverMicrobatches(microbatches, {x}, loss_of);
+        g.Output("gradient", Gradients(loss, {w})[0]);
+        EXPECT_EQ(MessageOf(g.status()), "");
+        return Interpret(g, Numbers(g)).outputs.at("gradient");
+      };
+      const HostTensor whole = gradient(0), parts = gradient(4);
+      EXPECT_EQ(parts.type(), whole.type());
+      double largest = 0;
+      for (const double x : whole.Numbers()) largest = std::max(largest, std::abs(x));
+      const std::vector<double> want = whole.Numbers(), have = parts.Numbers();
+      for (size_t i = 0; i < want.size(); ++i)
+        EXPECT_NEAR(have[i], want[i], std::max(digits(weights), digits(losses)) * largest);
     }
   }
 }

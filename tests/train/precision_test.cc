@@ -104,6 +104,8 @@ TEST(PrecisionTest, ALayerMaySayOtherwise) {
   const Dense narrow(g, "narrow", 6, 6, {.dtype = BF16});
   EXPECT_EQ(narrow.kernel().dtype(), BF16);
   EXPECT_EQ(narrow(Cast(x, BF16)).dtype(), BF16);
+  // Each reads what another has computed.
+  EXPECT_EQ(narrow(Dense(g, "first", 6, 6, {.compute = F32})(Dense(g, "inner", 6, 6)(x))).dtype(), BF16);
   g.SetPrecision({});
   EXPECT_EQ(Dense(g, "own", 6, 6, {.compute = BF16})(x).dtype(), BF16);
   EXPECT_TRUE(g.status().ok()) << g.status();

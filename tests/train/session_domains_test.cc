@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,7 @@ namespace meshwork::session_domains_test {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
 constexpr int64_t kBatch = 12;
@@ -410,6 +412,26 @@ TEST(SessionDomainsTest, OutputsInSeveralDomainsAreGathered) {
     EXPECT_FALSE(step.outputs().contains("logits"));
     EXPECT_EQ(step.distributed_outputs().at("logits").instances().count(), 2);
   });
+}
+
+// However an output lies, each domain has all of it.
+TEST(SessionDomainsTest, OutputsThatLieStridedAreGathered) {
+  for (const std::string layout : {"{2*2@x,_}", "{_,3@x*2}", "{2@y*2,3@x*2}", "{x,3@y*2}"}) {
+    SCOPED_TRACE(layout);
+    const Graph graph =
+        ParseGraph("mesh [x=2, y=2]\nfunc f(var %a: f32[4,6] " + layout + ", %b: f32[4,6] " + layout +
+                   ") {\n  %c = add %a, %b : f32[4,6] " + layout + "\n  return c=%c\n}")
+            .value();
+    std::vector<float> numbers(24);
+    std::iota(numbers.begin(), numbers.end(), 1.0f);
+    InDomains(2, [&](Transport& end) {
+      SessionOptions options = OnTransport(&end);
+      options.gather_outputs = true;
+      Session session = Session::Create(graph, options).value();
+      const StepResult step = session.Run({{"b", Tensor::From<float>({4, 6}, numbers)}}).value();
+      EXPECT_THAT(step.outputs().at("c").values<float>(), ElementsAreArray(numbers));
+    });
+  }
 }
 
 // The sums of all devices are added in one order, and each device's rows by kernels of their own.
