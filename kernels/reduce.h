@@ -131,9 +131,10 @@ inline ReduceWalk MakeReduceWalk(const Shape& shape, const std::vector<bool>& re
   return walk;
 }
 
-// Calls f(offset) for every index of `dims`, in order. The call stands here once, as it is compiled into each kernel.
+// Calls f(offset) for every index of `dims`, in order.
 template <typename F>
 void ForEachOffset(const ReduceWalk::Dims& dims, F&& f) {
+  if (dims.empty()) return f(0);
   std::array<int64_t, kMaxRank> index = {};
   for (const ReduceWalk::Dim& dim : dims)
     if (dim.size == 0) return;
