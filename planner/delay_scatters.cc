@@ -180,12 +180,9 @@ class ScatterDelayer {
     for (ValueId id : node.operands)
       for (const Partial& partial : owed_[id]) used.Add(partial.axis);
     for (const Cut& cut : cuts) {
-      for (const Factor& factor : cut) {
-        for (int axis : factor.axes) {
-          if (used.Contains(axis)) return false;
-          used.Add(axis);
-        }
-      }
+      const AxisSet axes = AxesOf(cut);
+      if (axes.Intersects(used)) return false;
+      used = used.Union(axes);
     }
     return true;
   }

@@ -8,7 +8,7 @@
 namespace meshwork {
 namespace {
 
-constexpr int64_t kSameNs = 1'000'000'000;
+constexpr int64_t kSecondNs = 1'000'000'000;
 
 std::atomic<int64_t> asked_at_ns{0};  // 0: not yet
 static_assert(std::atomic<int64_t>::is_always_lock_free);
@@ -17,9 +17,9 @@ static_assert(std::atomic<int64_t>::is_always_lock_free);
 void KeepStop(int signal) {
   timespec now = {};
   clock_gettime(CLOCK_MONOTONIC, &now);
-  const int64_t now_ns = now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
+  const int64_t now_ns = now.tv_sec * kSecondNs + now.tv_nsec;
   int64_t first_ns = 0;
-  if (asked_at_ns.compare_exchange_strong(first_ns, now_ns) || now_ns - first_ns < kSameNs) return;
+  if (asked_at_ns.compare_exchange_strong(first_ns, now_ns) || now_ns - first_ns < kSecondNs) return;
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
