@@ -12,7 +12,6 @@
 #include "meshwork/control/marks.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/layout/reshape.h"
 
 namespace meshwork {
 namespace {
@@ -345,14 +344,25 @@ class Rebatcher {
     const Node& node = graph_.nodes()[n];
     if (node.row->name != "reshape") return false;
     const ValueId from = node.operands[0], to = node.results[0];
-    const Type &read = graph_.value(from).type, &made = graph_.value(to).type;
-    if (read.num_elements() == 0) return false;
+    const Shape &a = graph_.value(from).type.shape, &b = graph_.value(to).type.shape;
     bool changed = false;
-    for (const ReshapeGroup& group : ReshapeGroups(read.shape, made.shape)) {
-      bool stays = true;
-      for (int d = group.from; d < group.from_end; ++d) stays &= GrowthOf(from, d) == Growth();
-      for (int d = group.to; stays && d < group.to_end; ++d) {
-        std::optional<Growth>& growth = GrowthOf(to, d);
+    for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+      // The fewest dims of as many elements.
+      int64_t many = a[i], made = b[j];
+      bool stays = GrowthOf(from, static_cast<int>(i)) == Growth();
+      const size_t first = j;
+      for (++i, ++j; many != made;) {
+        if (many < made) {
+          if (i == a.size()) return changed;
+          stays &= GrowthOf(from, static_cast<int>(i)) == Growth();
+          many *= a[i++];
+        } else {
+          if (j == b.size()) return changed;
+          made *= b[j++];
+        }
+      }
+      for (size_t d = first; stays && d < j; ++d) {
+        std::optional<Growth>& growth = GrowthOf(to, static_cast<int>(d));
         if (growth.has_value()) continue;
         growth = Growth();
         changed = true;
