@@ -3,6 +3,8 @@
 #include <charconv>
 #include <cmath>
 #include <memory>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "meshwork/base/status.h"
@@ -106,20 +108,23 @@ class CsvReader : public internal::FormatReader {
   }
 
   absl::Status FindColumns(const std::string& path, const std::vector<std::string>& names) {
+    std::unordered_map<std::string_view, size_t> places;
+    std::unordered_set<std::string_view> repeated;
+    for (size_t i = 0; i < names.size(); ++i)
+      if (!places.try_emplace(names[i], i).second) repeated.insert(names[i]);
     std::vector<CsvColumn> columns = options_->columns;
     if (columns.empty())
       for (const std::string& name : names) columns.push_back({.name = name});
     for (CsvColumn& column : columns) {
-      const auto found = std::find(names.begin(), names.end(), column.name);
-      if (found == names.end())
+      const auto found = places.find(column.name);
+      if (found == places.end())
         return InvalidArgument("{}: there is no column \"{}\"{}", path, column.name,
                                DidYouMeanOneOf(column.name, names, "columns"));
-      if (std::find(found + 1, names.end(), column.name) != names.end())
+      if (repeated.contains(column.name))
         return InvalidArgument(
             "{}: two columns are called \"{}\"; the names of those that are read must be unique.", path,
             column.name);
-      const auto field = static_cast<size_t>(found - names.begin());
-      wanted_.push_back({std::move(column), field});
+      wanted_.push_back({std::move(column), found->second});
     }
     return absl::OkStatus();
   }
@@ -214,7 +219,7 @@ class CsvReader : public internal::FormatReader {
   absl::Status Read(const Wanted& wanted, std::string& field, Example& example) const {
     const CsvColumn& column = wanted.column;
     if (column.is_text) {
-      example.SetText(column.name, std::move(field));
+      example.AddText({column.name, std::make_shared<const std::string>(std::move(field))});
       return absl::OkStatus();
     }
     const std::string_view text = Trimmed(field);
@@ -234,7 +239,7 @@ class CsvReader : public internal::FormatReader {
           "column \"{}\" has no value (\"{}\"); say what it is then by CsvColumn::missing.", column.name,
           text);
     }
-    example.Set(column.name, *std::move(number));
+    example.AddColumn(column.name, *std::move(number));
     return absl::OkStatus();
   }
 
@@ -252,7 +257,11 @@ absl::Status CheckOptions(const CsvOptions& options) {
   const char delimiter = options.delimiter;
   if (delimiter == '"' || delimiter == '\n' || delimiter == '\r')
     return InvalidArgument("Csv: the delimiter is a quote or a line end; give another byte.");
+  std::unordered_set<std::string_view> asked;
   for (const CsvColumn& column : options.columns) {
+    if (!asked.insert(column.name).second)
+      return InvalidArgument("Csv: column \"{}\" is asked for twice; a Map can give it another name.",
+                             column.name);
     if (column.is_text) continue;
     if (column.dtype == BF16 || column.dtype == BOOL || IsStorage(column.dtype))
       return InvalidArgument("Csv: column \"{}\" is asked for as {}; it can be f32, f64, i32, i64 or text.",

@@ -51,7 +51,10 @@ class Example {
   void SetText(std::string_view name, std::string text);
   const std::vector<NamedText>& texts() const { return texts_; }
 
-  // Adds a text of another example behind the others. REQUIRES: !Has(text.first).
+  // Add one behind the others, without a look at these. REQUIRES: !Has(its name).
+  void AddColumn(std::string name, Tensor tensor) {
+    columns_.emplace_back(std::move(name), std::move(tensor));
+  }
   void AddText(NamedText text) { texts_.push_back(std::move(text)); }
 
   // Whether there is a column or a text of this name.

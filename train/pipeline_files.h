@@ -47,7 +47,8 @@ struct CsvColumn {
 };
 
 struct CsvOptions {
-  std::vector<CsvColumn> columns = {};  // which columns are read; empty: all, as f32, in the file's order
+  std::vector<CsvColumn> columns =
+      {};  // which columns are read; each once; empty: all, as f32, in the file's order
   std::vector<std::string> names = {};  // of all columns; empty: each file's first line says them
   char delimiter = ',';
   std::vector<std::string> missing = {"", "NA"};  // how a missing value is written

@@ -185,6 +185,7 @@ TEST_F(PipelineFileErrors, TextAndCsv) {
              MISTAKE(Csv({}).status()),
              MISTAKE(Csv({"f"}, {.columns = {{"x", BF16}}}).status()),
              MISTAKE(Csv({"f"}, {.columns = {{.name = "x", .dtype = I32, .missing = 0.5}}}).status()),
+             MISTAKE(Csv({"f"}, {.columns = {{"x"}, {"y"}, {"x", I32}}}).status()),
              MISTAKE(Csv({"f"}, {.delimiter = '"'}).status()),
              MISTAKE(csv("")),
              MISTAKE(csv("\xef?x\n")),

@@ -136,6 +136,27 @@ TEST_F(PipelineFilesTest, CsvColumnsByHeaderOrByName) {
   EXPECT_THAT(batch["x"].values<float>(), ElementsAre(1, 3, 5));
 }
 
+// Of as many columns as genes or words: a look at all of them for each would not end.
+TEST_F(PipelineFilesTest, CsvOfManyColumns) {
+  constexpr int kColumns = 200'000;
+  std::string names, row;
+  for (int i = 0; i < kColumns; ++i) {
+    names += fmt::format("{}c{}", i == 0 ? "" : ",", i);
+    row += fmt::format("{}{}", i == 0 ? "" : ",", i);
+  }
+  const std::string path = File("wide.csv", names + "\n" + row + "\n" + row + "\n");
+  int rows = 0;
+  for (const Example& example : Csv({path})) {
+    ASSERT_EQ(std::ssize(example.columns()), kColumns);
+    for (const int i : {0, 1, kColumns / 2, kColumns - 1}) {
+      EXPECT_EQ(example.columns()[i].first, fmt::format("c{}", i));
+      EXPECT_EQ(example.columns()[i].second.values<float>()[0], static_cast<float>(i));
+    }
+    ++rows;
+  }
+  EXPECT_EQ(rows, 2);
+}
+
 // Whatever stands in a file, the end is a status; what is cut off gives no rows that are not there.
 TEST_F(PipelineFilesTest, NoCsvDoesHarm) {
   const std::string text = "a,\"b\"\n1,\"2\"\n\"3\",4\r\n";
