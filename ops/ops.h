@@ -30,6 +30,7 @@
 #include "meshwork/ops/random.h"
 #include "meshwork/ops/rearrange.h"
 #include "meshwork/ops/reduce.h"
+#include "meshwork/ops/sampling.h"
 #include "meshwork/ops/shape.h"
 #include "meshwork/ops/slicing.h"
 #include "meshwork/ops/special.h"

@@ -251,13 +251,30 @@ TEST(NonsenseTest, ShapesAndSlices) {
       n.Read(SplitSizes(x, list, 0));
     }
     for (int64_t i : kInts) {
-      n.Read({Flatten(x, i),       SliceDim(x, i, 0, 1),  SliceDim(x, 0, i, kHigh, i),
-              Roll(x, i, 0),       Roll(x, 1, i),         Cumsum(x, i),
-              Cumprod(x, i),       Cummax(x, i, true),    Cummin(x, i, true, true),
-              Argmax(x, i),        Argmin(x, i),          ArgSort(x, i),
-              Bincount(x, i),      OneHot(x, i, F32),     Repeat(x, i, 0),
-              Repeat(x, 2, i),     Softmax(x, i),         LogSoftmax(x, i),
-              Shuffle(x, i, i, i), GroupNorm(x, x, x, i), Dropout(x, 0.5, i, i, x)});
+      n.Read({Flatten(x, i),
+              SliceDim(x, i, 0, 1),
+              SliceDim(x, 0, i, kHigh, i),
+              Roll(x, i, 0),
+              Roll(x, 1, i),
+              Cumsum(x, i),
+              Cumprod(x, i),
+              Cummax(x, i, true),
+              Cummin(x, i, true, true),
+              Argmax(x, i),
+              Argmin(x, i),
+              ArgSort(x, i),
+              Bincount(x, i),
+              OneHot(x, i, F32),
+              KeepTopK(x, i),
+              Repeat(x, i, 0),
+              KeepTopP(x, static_cast<double>(i)),
+              RandomCategorical(x, i, i, x),
+              Repeat(x, 2, i),
+              Softmax(x, i),
+              LogSoftmax(x, i),
+              Shuffle(x, i, i, i),
+              GroupNorm(x, x, x, i),
+              Dropout(x, 0.5, i, i, x)});
       n.Read({Sort(x, i).values, TopK(x, i, 0).indices, TopK(x, 1, i).values, UniqueCounts(x, i).counts,
               Qr(x).q, Fft(x, x, i).re});
       const Values parts = Split(x, i, 0);  // no more than there can be
