@@ -54,6 +54,7 @@ internal::ConvBase::ConvBase(ConvKind kind, int spatial, std::optional<int64_t> 
     : kind_(kind),
       precision_(LayerPrecision(graph, options.dtype, options.compute)),
       has_bias_(options.bias),
+      activation_(options.activation),
       variables_(
           graph, inputs,
           [kind, spatial, name, filters, size, options, loc, dtype = precision_.variables](Graph& graph,
@@ -84,7 +85,7 @@ Value internal::ConvBase::operator()(const Value& x, CallSite loc) const {
   const Value kernel = ToCompute(variables.kernel, precision_);
   const Value y = kind_ == ConvKind::kTransposed ? ConvTranspose(images, kernel, variables.options)
                                                  : Conv(images, kernel, variables.options);
-  return has_bias_ ? Add({y, loc}, ToCompute(variables.bias, precision_)) : y;
+  return Activated(activation_, has_bias_ ? Add({y, loc}, ToCompute(variables.bias, precision_)) : y, loc);
 }
 
 Value GlobalAvgPool(const Operand& x) {

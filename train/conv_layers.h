@@ -14,6 +14,7 @@
 #include "meshwork/ops/ops.h"
 #include "meshwork/train/initializers.h"
 #include "meshwork/train/layer_variables.h"
+#include "meshwork/train/layers.h"
 #include "meshwork/train/precision.h"
 
 namespace meshwork {
@@ -28,6 +29,7 @@ struct ConvLayerOptions {
   // Glorot uniform counts the fans of the whole filter.
   LayerInitializer kernel_initializer = GlorotUniform(), bias_initializer = Zeros();
   bool bias = true;  // whether there is one; before a norm it has no effect
+  Activation activation = {};
 };
 using Conv1DOptions = ConvLayerOptions;
 using Conv2DOptions = ConvLayerOptions;
@@ -62,6 +64,7 @@ class ConvBase {
   ConvKind kind_;
   Precision precision_;
   bool has_bias_;
+  Activation activation_;
   LayerVariables<Variables> variables_;
 };
 
@@ -79,8 +82,9 @@ class FilterLayer : public ConvBase {
 
 }  // namespace internal
 
-// y = Conv(x, kernel) + bias; x: [b, spatial…, inputs] -> y: [b, spatial…, filters]. `size`: of the filters, per spatial
-// dim, of which there are kSpatial, 1 to 3. Variables "name/kernel", [size…, inputs / groups, filters], and "name/bias".
+// y = activation(Conv(x, kernel) + bias); x: [b, spatial…, inputs] -> y: [b, spatial…, filters]. `size`: of the filters, per
+// spatial dim, of which there are kSpatial, 1 to 3. Variables "name/kernel", [size…, inputs / groups, filters], and
+// "name/bias".
 //
 //   Conv2D conv1(g, "conv1", 1, 32, {3, 3});       // 1 input, 32 filters
 //   Conv2D conv2(g, "conv2", 64, {3, 3});          // 64 filters
@@ -94,8 +98,9 @@ using Conv1D = ConvLayer<1>;
 using Conv2D = ConvLayer<2>;
 using Conv3D = ConvLayer<3>;
 
-// y = ConvTranspose(x, kernel) + bias; x: [b, spatial…, inputs] -> y: [b, spatial…, filters], by strides s larger than x.
-// Made as ConvLayer. Variables "name/kernel", [size…, filters / groups, inputs], and "name/bias". Errors: as ConvLayer's.
+// y = activation(ConvTranspose(x, kernel) + bias); x: [b, spatial…, inputs] -> y: [b, spatial…, filters], by strides s larger
+// than x. Made as ConvLayer. Variables "name/kernel", [size…, filters / groups, inputs], and "name/bias". Errors: as
+// ConvLayer's.
 //
 //   Conv2DTranspose up(g, "up", 64, 32, {2, 2}, {.window = {.strides = {2, 2}}});   // [b, 7, 7, 64] -> [b, 14, 14, 32]
 template <int kSpatial>
@@ -114,6 +119,7 @@ struct DepthwiseConvLayerOptions {
   Gathering gather = Gathering::kWithinBudget;
   LayerInitializer kernel_initializer = GlorotUniform(), bias_initializer = Zeros();
   bool bias = true;
+  Activation activation = {};
 };
 
 // A ConvLayer in which every channel is a group: x: [b, spatial…, channels] -> y: [b, spatial…, channels · multiplier].
@@ -142,7 +148,8 @@ class DepthwiseConvLayer : public internal::ConvBase {
                   .gather = options.gather,
                   .kernel_initializer = options.kernel_initializer,
                   .bias_initializer = options.bias_initializer,
-                  .bias = options.bias},
+                  .bias = options.bias,
+                  .activation = options.activation},
                  loc) {}
 };
 
@@ -161,6 +168,7 @@ struct SeparableConvLayerOptions {
   LayerInitializer depthwise_initializer = GlorotUniform(), pointwise_initializer = GlorotUniform(),
                    bias_initializer = Zeros();
   bool bias = true;
+  Activation activation = {};  // of the second
 };
 
 // A depthwise convolution without a bias, then a convolution of size 1 with one, as Keras' SeparableConv2D (Chollet, arXiv
@@ -208,7 +216,8 @@ class SeparableConvLayer {
             .gather = options.gather,
             .kernel_initializer = options.pointwise_initializer,
             .bias_initializer = options.bias_initializer,
-            .bias = options.bias};
+            .bias = options.bias,
+            .activation = options.activation};
   }
 
   DepthwiseConvLayer<kSpatial> depthwise_;

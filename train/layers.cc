@@ -10,6 +10,7 @@ Dense::Dense(std::optional<int64_t> inputs, Graph& graph, const std::string& nam
              const DenseOptions& options, CallSite loc)
     : precision_(LayerPrecision(graph, options.dtype, options.compute)),
       has_bias_(options.bias),
+      activation_(options.activation),
       variables_(graph, inputs,
                  [name, units, options, loc, dtype = precision_.variables](Graph& graph, int64_t inputs) {
                    Variables made;
@@ -28,7 +29,8 @@ Value Dense::operator()(const Value& x, CallSite loc) const {
   const NameScope name_scope = NameScope::Of(variables.kernel, x);
   const LocationScope scope(*x.graph(), loc);
   const Value product = MatMul({ToCompute(x, precision_), loc}, ToCompute(variables.kernel, precision_));
-  return has_bias_ ? Add({product, loc}, ToCompute(variables.bias, precision_)) : product;
+  const Value y = has_bias_ ? Add({product, loc}, ToCompute(variables.bias, precision_)) : product;
+  return internal::Activated(activation_, y, loc);
 }
 
 internal::NormLayer::NormLayer(std::optional<int64_t> units, Graph& graph, const std::string& name,

@@ -28,6 +28,10 @@
 
 namespace meshwork {
 
+// What is done to a layer's result: an op of ops/activations.h, as Relu or Sigmoid, or a function of yours, as
+// [](const Operand& x) { return LeakyRelu(x, 0.2); }. Empty: nothing.
+using Activation = std::function<Value(const Operand& x)>;
+
 struct DenseOptions {
   LayoutSpec kernel_layout = {};  // of [inputs, units]
   LayoutSpec bias_layout = {};    // of [units]
@@ -35,9 +39,10 @@ struct DenseOptions {
   Gathering gather = Gathering::kWithinBudget;  // of kernel and bias; kOnUse gathers them for each use
   LayerInitializer kernel_initializer = GlorotUniform(), bias_initializer = Zeros();
   bool bias = true;  // whether there is one
+  Activation activation = {};
 };
 
-// y = x · kernel + bias; x: [.., inputs] -> y: [.., units]. Variables "name/kernel" and "name/bias".
+// y = activation(x · kernel + bias); x: [.., inputs] -> y: [.., units]. Variables "name/kernel" and "name/bias".
 //
 //   Dense dense1(g, "dense1", 784, 700, {.kernel_layout = {UNSHARDED, "model"}, .bias_layout = {"model"}});
 //   Value h = Relu(dense1(x));
@@ -64,8 +69,18 @@ class Dense {
 
   Precision precision_;
   bool has_bias_;
+  Activation activation_;
   internal::LayerVariables<Variables> variables_;
 };
+
+namespace internal {
+
+// The activation of `y`, a layer's result before it.
+inline Value Activated(const Activation& activation, const Value& y, CallSite loc) {
+  return activation == nullptr || !y.valid() ? y : activation({y, loc});
+}
+
+}  // namespace internal
 
 // Of LayerNormLayer and GroupNormLayer.
 struct NormLayerOptions {

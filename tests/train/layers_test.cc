@@ -80,6 +80,38 @@ TEST(DenseTest, LearnsTheSameWhereItsWeightsAreGatheredOnUse) {
   }
 }
 
+// A layer with an activation is the layer and then the op.
+TEST(LayersTest, AnActivationIsTheOpBehindTheLayer) {
+  const auto dense = [](Graph& g, const Activation& activation) {
+    return Dense(g, "dense", 3, {.activation = activation})(g.Input("x", F32, {2, 4}));
+  };
+  const auto images = [](Graph& g) { return g.Input("x", F32, {2, 5, 5, 4}); };
+  const auto conv = [&](Graph& g, const Activation& activation) {
+    return Conv2D(g, "conv", 3, {3, 3}, {.activation = activation})(images(g));
+  };
+  const auto transposed = [&](Graph& g, const Activation& activation) {
+    return Conv2DTranspose(g, "conv", 3, {3, 3}, {.bias = false, .activation = activation})(images(g));
+  };
+  const auto depthwise = [&](Graph& g, const Activation& activation) {
+    return DepthwiseConv2D(g, "conv", {3, 3}, {.activation = activation})(images(g));
+  };
+  const auto separable = [&](Graph& g, const Activation& activation) {
+    return SeparableConv2D(g, "conv", 3, {3, 3}, {.activation = activation})(images(g));
+  };
+  for (const std::function<Value(Graph&, const Activation&)>& layer :
+       {std::function<Value(Graph&, const Activation&)>(dense), {conv}, {transposed}, {depthwise}, {separable}}) {
+    for (const Activation& activation :
+         {Activation(Relu), Activation([](const Operand& x) { return LeakyRelu(x, 0.2); })}) {
+      Graph within{Mesh()}, behind{Mesh()};
+      within.Output("y", layer(within, activation));
+      behind.Output("y", activation(layer(behind, nullptr)));
+      ASSERT_TRUE(within.status().ok()) << within.status();
+      EXPECT_EQ(PrintGraph(within), PrintGraph(behind));
+      EXPECT_NE(PrintGraph(within).find("relu"), std::string::npos);
+    }
+  }
+}
+
 TEST(DenseTest, StartsWithAGlorotKernelAndAZeroBias) {
   Graph g = OnFour();
   Dense dense(g, "a/b", 30, 20);
