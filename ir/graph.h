@@ -251,6 +251,9 @@ class Graph : private internal::GraphParts {
   const Mesh& mesh() const { return mesh_; }
   using GraphParts::name;
 
+  // What this is the body of, as "scan (model.cc:4)"; "" of a whole program.
+  const std::string& body_of() const { return owner_; }
+
   // ---- Building the global program. Mistakes are recorded (see status()).
 
   // How inputs and variables lie that are declared from now on without a layout of their own, and what axes are that

@@ -76,7 +76,7 @@ absl::StatusOr<Slidings> ReadSlidings(const Attrs& attrs, const Type& x, std::st
     if (!s.windowed && s.extent() > x.shape[1 + d] + s.low + s.high)
       return InvalidArgument(
           "dim {} of {} {} has size {}, with low={} high={} it has {}: a window of {} with dilation {} spans "
-          "{} and does not fit.",
+          "{} and does not fit; dim 0 is the batch, the last one the channels.",
           1 + d, x_name, x.ToString(), x.shape[1 + d], s.low, s.high, x.shape[1 + d] + s.low + s.high,
           s.filter, s.dilation, s.extent());
   }

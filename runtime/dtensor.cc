@@ -98,11 +98,14 @@ absl::Status Pack(const Tensor& host, DTensor& to, bool poison_padding) {
   MESHWORK_CHECK(to.valid());
   MESHWORK_RETURN_IF_ERROR(Annotate(host.status(), "Pack: "));
   if (host.type() != to.type()) {
+    const Shape &from = host.shape(), &wanted = to.type().shape;
+    const bool is_transposed = from.size() == 2 && from != wanted && Shape{from[1], from[0]} == wanted;
     return InvalidArgument("Pack: a {} cannot fill a {} {}; dtype and shape must agree{}.",
                            host.type().ToString(), to.type().ToString(), to.layout().ToString(),
-                           host.shape() == to.type().shape
+                           from == wanted
                                ? fmt::format(", and Tensor::Cast makes {} of it", DTypeName(to.type().dtype))
-                               : "");
+                           : is_transposed ? ", and Tensor::Transposed swaps the dims"
+                                           : "");
   }
   for (int64_t i = 0; i < to.instances().count(); ++i)
     MESHWORK_RETURN_IF_ERROR(UploadInstance(host, to, i, poison_padding));

@@ -129,6 +129,11 @@ absl::Status NoCheckpoint(const std::string& path) {
 
 absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
   std::error_code error;
+  if (std::filesystem::is_regular_file(path, error))
+    return InvalidArgument(
+        "{}: is a file, and a checkpoint is a folder; of a safetensors file \"meshwork checkpoint convert\" makes one, and "
+        "ReadSafetensors gives tensors for Session::Set.",
+        path);
   const std::string index = path + "/index.json";
   if (std::filesystem::exists(index, error)) return path;
   if (error) return FolderError(index, "cannot be read", error.value());

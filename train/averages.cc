@@ -52,6 +52,7 @@ absl::Status CheckWeight(const Graph& graph, const Value& variable, const std::m
 std::vector<Variable> AverageWeights(Graph& graph, const AverageOptions& options, CallSite loc) {
   const std::vector<Value> weights = UpdatedWeights(graph);
   if (!weights.empty()) return AverageWeights(weights, options, loc);
+  if (!graph.status().ok()) return {};  // why nothing is updated is recorded already
   graph.RecordError(fmt::format("{}: the graph updates no trainable variable; minimize first.",
                                 graph.Describe("AverageWeights", loc)));
   return {};

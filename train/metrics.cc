@@ -71,6 +71,13 @@ std::vector<Value> Metric::Add(std::span<const Value> sums, CallSite loc) {
   for (size_t i = 0; i < sums.size(); ++i)
     if (!sums[i].valid() || !state_[i].valid()) return {};
   Graph& graph = *state_[0].graph();
+  if (const Graph& of_sums = *sums[0].graph(); &of_sums != &graph && !of_sums.body_of().empty()) {
+    graph.RecordError(fmt::format(
+        "{}: it is updated in the body of {}, where no variable can be; return from there what it is made of, and update "
+        "the metric outside.",
+        graph.Describe(fmt::format("metric \"{}\"", name_), loc), of_sums.body_of()));
+    return {};
+  }
   if (is_updated_) {
     graph.RecordError(fmt::format("{}: it was updated before ({}); a step updates a metric once.",
                                   graph.Describe(fmt::format("metric \"{}\"", name_), loc),

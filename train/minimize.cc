@@ -93,6 +93,13 @@ std::optional<std::vector<VariableGradient>> FindGradients(const Value& loss, co
     if (!among.has_value()) return std::nullopt;
     candidates = *std::move(among);
   }
+  if (candidates.empty() && !graph.body_of().empty()) {
+    mistakes.Record(fmt::format(
+        "the loss was made in the body of {}, where no variable can be updated; return it from there and minimize it "
+        "outside, or, in a replica's function, by ReplicaContext::Minimize.",
+        graph.body_of()));
+    return std::nullopt;
+  }
   if (candidates.empty()) {
     mistakes.Record(
         only == nullptr

@@ -76,6 +76,16 @@ Value BatchNormLayer::operator()(const Value& x, CallSite loc) const {
   if ((options_.scale && !variables.scale.valid()) || (options_.offset && !variables.offset.valid()))
     return {};
   Graph& graph = *mean.graph();
+  if (x.graph() != &graph && !x.graph()->body_of().empty()) {
+    const std::string name = graph.value(mean.id()).name;
+    graph.RecordError(fmt::format(
+        "{}: it is called in the body of {}, where its running mean and variance cannot be updated; call it outside, or "
+        "take a layer that has none, as LayerNormLayer or GroupNormLayer.",
+        graph.Describe(fmt::format("batch_norm \"{}\"", std::string_view(name).substr(0, name.rfind('/'))),
+                       loc),
+        x.graph()->body_of()));
+    return {};
+  }
   const NameScope name_scope = NameScope::Of(mean, mean);
   const LocationScope scope(graph, loc);
   const auto or_constant = [&](const Variable& variable, double without) {

@@ -217,6 +217,26 @@ int64_t Session::Impl::FedRows(const Graph& global, const Feeds& feeds) const {
   return fed;
 }
 
+absl::Status Session::Impl::CheckRowsAgree(const Graph& global, const Feeds& feeds) const {
+  const std::pair<const std::string, Tensor>* first = nullptr;
+  for (const Argument& argument : global.arguments()) {
+    if (!IsBatch(global, argument)) continue;
+    const ValueInfo& info = global.value(argument.value);
+    const auto feed = feeds.find(info.name);
+    if (feed == feeds.end() || !feed->second.status().ok()) continue;
+    const Shape &shape = feed->second.shape(), &wanted = info.type.shape;
+    if (shape.size() != wanted.size() || !std::equal(shape.begin() + 1, shape.end(), wanted.begin() + 1))
+      continue;
+    if (first == nullptr) first = &*feed;
+    const int64_t rows = first->second.shape()[0], more = shape[0];
+    if (rows != more)
+      return InvalidArgument(
+          "Run: feed \"{}\" has {} and feed \"{}\" {}; all inputs of the batch take as many.", first->first,
+          Count(rows, "row"), feed->first, more);
+  }
+  return absl::OkStatus();
+}
+
 int64_t Session::Impl::FedBatch(const Graph& global, const Feeds& feeds) const {
   const int64_t full = BatchSize(), fed = FedRows(global, feeds);
   return fed < 1 || fed > full ? full : fed;
@@ -234,7 +254,9 @@ absl::StatusOr<BoundStep> Session::Impl::Bind(StepMemory memory, Kind kind) {
   }
   Executor& executor = *found->second.executor;
   memory.outputs.merge(executor.NewOutputs());
-  absl::StatusOr<BoundStep> bound = executor.Bind(std::move(memory));
+  const absl::Status as_many = CheckRowsAgree(GraphOf(kind.mode, kind.outputs), memory.feeds);
+  absl::StatusOr<BoundStep> bound =
+      as_many.ok() ? executor.Bind(std::move(memory)) : absl::StatusOr<BoundStep>(as_many);
   MESHWORK_RETURN_IF_ERROR(AllGoOn("the step", bound.status(), kind.ToString()));
   return bound;
 }

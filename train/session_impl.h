@@ -97,7 +97,9 @@ struct Session::Impl {
   bool IsBatch(const Graph& global, const Argument& argument) const;
   // The leading size that the feeds of the program's batches agree on; 0 if they do not.
   int64_t FedRows(const Graph& global, const Feeds& feeds) const;
-  // The same, if it is that of a full or shorter batch; else the full size, and the executor says what does not fit.
+  // Errors: two feeds that are right otherwise have different numbers of rows.
+  absl::Status CheckRowsAgree(const Graph& global, const Feeds& feeds) const;
+  // FedRows, if it is that of a full or shorter batch; else the full size, and the executor says what does not fit.
   int64_t FedBatch(const Graph& global, const Feeds& feeds) const;
 
   // ---- Steps.

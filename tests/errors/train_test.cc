@@ -1,12 +1,14 @@
 // What sessions, layers and optimizers refuse.
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
+#include "meshwork/control/control_flow.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/train/averages.h"
@@ -360,6 +362,35 @@ TEST(TrainErrors, Averages) {
         GRAPH_MISTAKE(AverageWeights({g.Var("count", Zeros({}, I64), {})})),
         GRAPH_MISTAKE(Graph other(g.mesh()); const Variable w = trained(g), v = trained(other);
                       AverageWeights({w, v})),
+  });
+}
+
+// What changes a variable, in the body of a scan.
+TEST(TrainErrors, InBodies) {
+  const auto in_scan = [](Graph& g, const std::function<Value(const Value&)>& use,
+                          CallSite loc = CallSite::Current()) {
+    Scan(
+        g, {g.Input("x", F32, {2, 3}, {UNSHARDED, UNSHARDED})}, {},
+        [&](Graph&, const std::vector<Value>& carries, const std::vector<Value>&) -> ScanStep {
+          use(carries[0]);
+          return {carries};
+        },
+        {.length = 2}, loc);
+  };
+  ExpectErrors("in_bodies", {
+    GRAPH_MISTAKE(BatchNormLayer norm(g, "block/norm", 3); in_scan(g, norm)),
+        GRAPH_MISTAKE(BatchNormLayer norm(g, "norm"); in_scan(g, norm)),
+        GRAPH_MISTAKE(MeanMetric mean(g, "mean"); in_scan(g, [&](const Value& x) { return mean.Update(x); })),
+        GRAPH_MISTAKE(Dense dense(g, "dense", 3, 1); in_scan(g,
+                                                             [&](const Value& x) {
+                                                               const Value loss = ReduceMean(dense(x));
+                                                               Sgd({}).Minimize(loss);
+                                                               return loss;
+                                                             })),
+        // One line: the averages are of what the optimizer would have updated.
+        GRAPH_MISTAKE(Sgd({}).Minimize(
+            ReduceMean(Dense(g, "dense", 4, 1)(g.Input("x", F32, {2, 3}, {UNSHARDED, UNSHARDED}))));
+                      AverageWeights(g)),
   });
 }
 

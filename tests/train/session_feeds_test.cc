@@ -84,12 +84,10 @@ TEST(SessionTest, RefusesFeedsThatDoNotFitAndKeepsItsState) {
       RunError(session, Examples(7)),
       "Run: feed \"x\" is f64[7,3]; the program takes f64[6,3], compile it for this shape or feed that one; "
       "of more rows, feed 6 at a time.");
-  EXPECT_EQ(
-      RunError(session, {{"x", x.Rows(0, 4)}, {"y", y}}),
-      "Run: feed \"x\" is f64[4,3]; the program takes f64[6,3], compile it for this shape or feed that one.");
-  EXPECT_EQ(
-      RunError(session, {{"x", x}, {"y", y.Rows(0, 5)}}),
-      "Run: feed \"y\" is i32[5]; the program takes i32[6], compile it for this shape or feed that one.");
+  EXPECT_EQ(RunError(session, {{"x", x.Rows(0, 4)}, {"y", y}}),
+            "Run: feed \"x\" has 4 rows and feed \"y\" 6; all inputs of the batch take as many.");
+  EXPECT_EQ(RunError(session, {{"x", x.Rows(0, 1)}, {"y", y.Rows(0, 5)}}),
+            "Run: feed \"x\" has 1 row and feed \"y\" 5; all inputs of the batch take as many.");
   // A batch of none.
   EXPECT_EQ(
       RunError(session, Examples(0)),

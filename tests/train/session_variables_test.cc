@@ -39,7 +39,8 @@ TEST(SessionTest, RefusesToSetWhatDoesNotFit) {
   Session session = Session::Create(Classifier("batch=2", 6)).value();
   const Tensors before = StateOf(session);
   EXPECT_EQ(MessageOf(session.Set("w", Tensor::Zeros({F64, {4, 3}}))),
-            "variable \"w\": Pack: a f64[4,3] cannot fill a f64[3,4] {_,_}; dtype and shape must agree.");
+            "variable \"w\": Pack: a f64[4,3] cannot fill a f64[3,4] {_,_}; dtype and shape must agree, and "
+            "Tensor::Transposed swaps the dims.");
   EXPECT_EQ(MessageOf(session.Set("w", Tensor::Zeros({F32, {3, 4}}))),
             "variable \"w\": Pack: a f32[3,4] cannot fill a f64[3,4] {_,_}; dtype and shape must agree, and "
             "Tensor::Cast makes f64 of it.");
