@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "meshwork/ir/row.h"
+#include "meshwork/train/output_means.h"
 
 namespace meshwork {
 namespace {
@@ -35,6 +36,8 @@ class TableFinder {
     if (type.rank() != 2 || !IsUpdatedByRow(group, table.pushed) || TypeOf(table.pushed) != type) return {};
     if (!FindIds(table) || !FindGradients(table)) return {};
     for (ValueId id : table.ids) table.capacity += TypeOf(id).num_elements();
+    // Rows of another number than the examples of a batch: where a batch is short, they stay (control/rebatch.h).
+    if (table.capacity == LeadingInputOf(graph_).rows) ++table.capacity;
     if (table.capacity < 1 || table.capacity >= type.shape[0]) return {};
     return table;
   }

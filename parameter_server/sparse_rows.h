@@ -2,7 +2,7 @@
 //
 // A table is a variable [n,d] that the worker's program reads by gathers along dim 0 alone, at ids that depend on inputs and
 // on no variable, and that is updated by row of what is scattered at the same ids. Then a worker works with a variable of
-// `capacity` rows, as many as a batch has ids, in which only the ids are numbered anew. Rows that no id names have a
+// `capacity` rows, as many as a batch has ids, or one more, in which only the ids are numbered anew. Rows that no id names have a
 // gradient of zero; so between the scatters and the push only ops are allowed to which rows of zeros make no difference:
 // products, sums, norms, and whether all is finite.
 #pragma once

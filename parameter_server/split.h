@@ -80,7 +80,7 @@ struct SparseVariable {
   // [n,d]; in the worker's program [capacity,d]: the rows of a batch, in the order of their ids.
   std::string variable;
   int64_t rows = 0;      // n
-  int64_t capacity = 0;  // as many as a batch has ids
+  int64_t capacity = 0;  // as many as a batch has ids, or one more
   // Outputs of TrainingSplit::ids; the worker's inputs for the same ids, numbered anew.
   std::vector<std::string> ids;
   std::vector<std::string> kept;  // the table, and what is kept of each of its rows

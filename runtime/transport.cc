@@ -7,6 +7,7 @@
 
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
+#include "meshwork/runtime/gather_values.h"
 
 namespace meshwork {
 namespace {
@@ -88,8 +89,8 @@ absl::Status RemoteOp::Run(std::span<const std::byte* const> sends, std::span<st
   return Wait();
 }
 
-absl::Status Agree(Transport& transport, std::string_view what, const absl::StatusOr<std::string>& mine,
-                   const std::function<std::string()>& text) {
+absl::StatusOr<std::vector<std::string>> GatherValues(Transport& transport, std::string_view what,
+                                                      const absl::StatusOr<std::string>& mine) {
   const absl::StatusOr<std::string> said =
       mine.ok() ? absl::StatusOr<std::string>(fmt::format("{} {}", what, *mine)) : mine.status();
   const absl::StatusOr<std::vector<std::string>> all = transport.AllGather(what, Encode(said));
@@ -101,6 +102,12 @@ absl::Status Agree(Transport& transport, std::string_view what, const absl::Stat
     if (!value.ok()) return Annotate(value.status(), fmt::format("Transport: domain {} failed: ", d));
     values.push_back(*std::move(value));
   }
+  return values;
+}
+
+absl::Status Agree(Transport& transport, std::string_view what, const absl::StatusOr<std::string>& mine,
+                   const std::function<std::string()>& text) {
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> values, GatherValues(transport, what, mine));
   const std::string difference = DifferenceOf(values);
   if (difference.empty()) return absl::OkStatus();
   std::string line;

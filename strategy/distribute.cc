@@ -96,7 +96,8 @@ InputContext InputContextOf(const Strategy& strategy) {
 Pipeline WholeBatchesOf(const Pipeline& shares, const InputContext& context) {
   if (context.num_input_pipelines == 1) return shares;
   const auto rows = std::make_shared<std::atomic<int64_t>>(0);
-  return shares.Map([context, rows](const Example& share) { return InWholeBatch(share, context, *rows); });
+  return shares.Map([context, rows](const Example& share) { return InWholeBatch(share, context, *rows); },
+                    {.from_shares = true});
 }
 
 absl::StatusOr<Pipeline> DistributeDataset(const Strategy& strategy, const Pipeline& batches,

@@ -1,5 +1,6 @@
 #include "meshwork/strategy/strategy.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -30,6 +31,13 @@ std::vector<std::pair<std::string, int64_t>> AxesOf(const Mesh& mesh) {
   for (const std::string& name : mesh.NamesOf(all))
     axes.emplace_back(name, mesh.GroupSize(mesh.FindAxes(name).value()));
   return axes;
+}
+
+// Whether a process may have only blocks of an output that is not meant to stay distributed.
+bool HasTensorOutput(const Graph& graph, const std::set<std::string>& distributed) {
+  return std::any_of(graph.outputs().begin(), graph.outputs().end(), [&](const OutputInfo& output) {
+    return graph.value(output.value).type.rank() > 0 && !distributed.contains(output.name);
+  });
 }
 
 }  // namespace
@@ -73,7 +81,10 @@ absl::Status Strategy::CheckMesh(const Graph& graph) const {
 
 absl::StatusOr<Session> Strategy::NewSession(const Graph& graph, SessionOptions options) const {
   MESHWORK_RETURN_IF_ERROR(Annotate(CheckMesh(graph), "NewSession: "));
-  if (parts_->processes != nullptr) parts_->processes->Use(options);
+  if (parts_->processes != nullptr) {
+    parts_->processes->Use(options);
+    options.gather_outputs |= HasTensorOutput(graph, options.executor.distributed);
+  }
   options.compile.shard_weight_update |= parts_->shard_weight_update;
   if (options.executor.cross_device_ops == nullptr && parts_->cross_device_ops != nullptr) {
     options.executor.cross_device_ops = parts_->cross_device_ops;

@@ -84,8 +84,9 @@ class Strategy {
   // An empty graph on the mesh, with the layouts of the strategy: inputs are cut along dim 0, which counts the examples,
   // unless their declaration, or LayoutRules::layouts, says otherwise.
   Graph NewGraph() const;
-  // A session of this process, which computes together with the other processes of the strategy. Errors: the graph is not
-  // on the strategy's mesh; those of Session::Create.
+  // A session of this process, which computes together with the other processes of the strategy. Outputs are whole in every
+  // process, as in a process that is alone, unless options.executor.distributed names them. Errors: the graph is not on the
+  // strategy's mesh; those of Session::Create.
   absl::StatusOr<Session> NewSession(const Graph& graph, SessionOptions options = {}) const;
 
   // body(), which all processes of the strategy call; of an error here, or an exception, the others are told, so that none

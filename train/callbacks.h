@@ -66,7 +66,8 @@ class FitState {
   // Writes a line where FitOptions::log says, in domain 0.
   void Log(std::string_view line) const;
 
-  // Ends the training after this step, or this epoch; `why` becomes History::stopped. All domains call it alike.
+  // Ends the training after this step, or this epoch; `why` becomes History::stopped. If one domain of several calls it, the
+  // training ends in all of them after the same step, and stops() is true in all from then on.
   void Stop(std::string why);
   bool stops() const { return !history_.stopped.empty(); }
   // Whether a signal, or FitOptions::stop, ended it: it may be gone on with.
@@ -94,6 +95,7 @@ class FitState {
   Metrics logs_, last_;
   Feeds feeds_, fed_;
   History history_;
+  std::string why_stop_;  // of several domains: what Stop has said, until all have agreed
   FitLoop* loop_ = nullptr;
 };
 

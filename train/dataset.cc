@@ -49,6 +49,10 @@ absl::StatusOr<Tensor> Dataset::column(std::string_view name) const {
   return parts_->Join(static_cast<size_t>(found - like->begin()), size_);
 }
 
+uint64_t internal::ContentsOf(const Dataset& dataset) {
+  return dataset.parts_ == nullptr ? 0 : dataset.parts_->Contents(dataset.size_);
+}
+
 Dataset Dataset::Take(int64_t n) const { return Dataset(parts_, std::clamp<int64_t>(n, 0, size_)); }
 
 BatchRange Dataset::Batches(BatchOptions options) const { return BatchRange(*this, std::move(options)); }

@@ -88,10 +88,14 @@ struct BatchOptions {
 };
 
 class BatchRange;
+class Dataset;
 
 namespace internal {
 class BatchStream;
 class DatasetParts;
+// A hash of the names, types and examples of a data set that was made from columns: of all of them, or, of columns of more than
+// 16 MB, of so many bytes of rows at equal distances. 0: it has parts, which would have to be loaded, or no columns.
+uint64_t ContentsOf(const Dataset& dataset);
 class DatasetStage;
 struct WantedRows;
 }  // namespace internal
@@ -132,6 +136,7 @@ class Dataset {
  private:
   friend class BatchRange;
   friend class internal::DatasetStage;
+  friend uint64_t internal::ContentsOf(const Dataset& dataset);
   Dataset(std::shared_ptr<internal::DatasetParts> parts, int64_t size)
       : parts_(std::move(parts)), size_(size) {}
 

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/hash.h"
 #include "meshwork/base/status.h"
 
 namespace meshwork::internal {
@@ -58,6 +60,20 @@ Type WithRows(Type type, int64_t rows) {
   return type;
 }
 
+constexpr int64_t kMostHashed = int64_t{16} << 20;  // bytes of a column
+
+// Of the bytes, behind others whose hash is `hash`.
+uint64_t HashOf(std::span<const std::byte> bytes, uint64_t hash) {
+  while (!bytes.empty()) {
+    uint64_t word = 0;
+    const size_t size = std::min(bytes.size(), sizeof(word));
+    std::memcpy(&word, bytes.data(), size);
+    hash = MixedHash(hash, word);
+    bytes = bytes.subspan(size);
+  }
+  return hash;
+}
+
 }  // namespace
 
 int64_t RowBytes(const Tensor& column) { return WithRows(column.type(), 1).bytes(); }
@@ -93,6 +109,23 @@ absl::StatusOr<std::shared_ptr<DatasetParts>> DatasetParts::Create(std::vector<D
     made->states_.emplace_back().part = std::move(parts[p]);
   }
   return made;
+}
+
+uint64_t DatasetParts::Contents(int64_t examples) const {
+  if (!in_memory_) return 0;
+  uint64_t hash = static_cast<uint64_t>(examples);
+  for (const auto& [name, tensor] : states_.front().columns) {
+    hash =
+        MixedHash(hash, StableHash(fmt::format("{} {}", name, WithRows(tensor.type(), examples).ToString())));
+    const auto* const bytes = static_cast<const std::byte*>(tensor.raw());
+    const int64_t row = RowBytes(tensor), all = row * examples;
+    const int64_t stride = (all + kMostHashed - 1) / kMostHashed;
+    if (stride <= 1) hash = HashOf({bytes, static_cast<size_t>(all)}, hash);
+    else
+      for (int64_t r = 0; r < examples; r += stride)
+        hash = HashOf({bytes + r * row, static_cast<size_t>(row)}, hash);
+  }
+  return std::max<uint64_t>(hash, 1);
 }
 
 DatasetParts::Place DatasetParts::Find(int64_t example) const {

@@ -26,6 +26,8 @@ class DatasetParts {
 
   int64_t size() const { return first_.back(); }
   bool in_memory() const { return in_memory_; }  // made from columns
+  // ContentsOf the first examples.
+  uint64_t Contents(int64_t examples) const;
 
   // Where an example lies. REQUIRES: 0 <= example < size().
   struct Place {

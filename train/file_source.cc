@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "meshwork/base/hash.h"
 #include "meshwork/base/status.h"
 
 namespace meshwork::internal {
@@ -12,8 +13,13 @@ class Files : public Stage {
   Files(std::string name, std::string kind, std::vector<std::string> paths, MakeFormatReader make)
       : name(std::move(name)), kind(std::move(kind)), paths(std::move(paths)), make(std::move(make)) {}
   std::unique_ptr<Walk> Begin(uint64_t epoch) const override;
-  std::string ToString() const override {
-    return fmt::format("{}({})", kind, Count(static_cast<int64_t>(paths.size()), "file"));
+  std::string Describe(For reader) const override {
+    const std::string files = Count(static_cast<int64_t>(paths.size()), "file");
+    if (reader == For::kPosition) return fmt::format("{}({})", kind, files);
+    // Each process may have them in another folder.
+    std::string names;
+    for (const std::string& path : paths) names += path.substr(path.rfind('/') + 1) + "/";
+    return fmt::format("{}({}, names {:016x})", kind, files, StableHash(names));
   }
   std::optional<int64_t> Size() const override { return std::nullopt; }
 

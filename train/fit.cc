@@ -7,6 +7,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/runtime/transport.h"
+#include "meshwork/train/data_agreement.h"
 #include "meshwork/train/evaluation.h"
 #include "meshwork/train/fit_loop.h"
 #include "meshwork/train/output_means.h"
@@ -48,7 +49,6 @@ absl::Status CheckData(std::string_view where, std::string_view what, const Pipe
   if (steps < 0)
     return InvalidArgument("{}: {} is {}; it must be positive, or 0 until the data end.", where, option,
                            steps);
-  if (data.size() == 0) return NoBatch(where, data);
   if (steps == 0 && data.is_endless())
     return InvalidArgument(
         "{}: the {} \"{}\" have no end, and {} is 0; say how many steps to take, or leave out Repeat.", where,
@@ -56,44 +56,76 @@ absl::Status CheckData(std::string_view where, std::string_view what, const Pipe
   return absl::OkStatus();
 }
 
-// Walks over data once, and calls `use` with the feeds of each batch and their examples, up to `steps` times.
+// Walks over data once, and calls `use`, which takes a step, with the feeds of each batch and their examples, up to `steps`
+// times.
 absl::Status ForEachBatch(std::string_view where, const Session& session, const Pipeline& data, int64_t steps,
-                          const FeedFunction& feeds, const Feeds& fed,
+                          const FeedFunction& feeds, const Feeds& fed, DataAgreement& agreement,
                           const std::function<absl::Status(const Feeds& feeds, int64_t examples)>& use) {
+  if (data.size() == 0) return NoBatch(where, data);
   PipelineIterator walk = data.Begin();
   int64_t step = 0;
   while (steps == 0 || step < steps) {
     const absl::StatusOr<std::optional<Example>> batch = walk.Next();
     if (!batch.ok()) return internal::FailInAll(session, batch.status());
-    if (!batch->has_value()) break;
+    if (!batch->has_value()) {
+      MESHWORK_RETURN_IF_ERROR(agreement.AtPlace(
+          step == 0 ? "the data have no batch" : fmt::format("the data end after batch {}", step)));
+      break;
+    }
     const absl::StatusOr<Feeds> fed_now = internal::FeedsOf(**batch, feeds, fed);
     if (!fed_now.ok()) return internal::FailInAll(session, fed_now.status());
-    const absl::Status status = use(*fed_now, ExamplesIn(session.graph(), *fed_now));
+    const int64_t examples = ExamplesIn(session.graph(), *fed_now);
+    const DataAgreement::Step at(agreement,
+                                 fmt::format("batch {}, {}", step + 1, Count(examples, "example")));
+    const absl::Status status = use(*fed_now, examples);
+    MESHWORK_RETURN_IF_ERROR(agreement.difference());
     if (!status.ok()) return Annotate(status, fmt::format("{}: batch {}: ", where, step + 1));
     ++step;
   }
   return step > 0 ? absl::OkStatus() : NoBatch(where, data);
 }
 
-absl::StatusOr<Metrics> EvaluateBatches(std::string_view where, std::string_view what,
-                                        std::string_view steps_option, Session& session, const Pipeline& data,
-                                        const EvaluateOptions& options) {
+// What processes that walk over the data together have in common. `option`: the number of steps, 0 for all.
+std::vector<DataFact> FactsOfWalk(std::string_view what, const Pipeline& data, std::string_view option,
+                                  int64_t steps) {
+  std::vector<DataFact> facts = FactsOfPipeline(what, data, /*is_whole=*/steps == 0);
+  facts.push_back(OptionFact(std::string(option), steps));
+  return facts;
+}
+
+// The outputs of the evaluation.
+absl::StatusOr<std::vector<std::string>> CheckEvaluation(std::string_view where, std::string_view what,
+                                                         std::string_view steps_option, const Graph& graph,
+                                                         const Pipeline& data,
+                                                         const EvaluateOptions& options) {
   MESHWORK_RETURN_IF_ERROR(CheckData(where, what, data, options.steps, steps_option));
-  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> outputs,
-                            ScalarOutputs(where, session.graph(), options.outputs));
+  MESHWORK_ASSIGN_OR_RETURN(std::vector<std::string> outputs, ScalarOutputs(where, graph, options.outputs));
   if (outputs.empty())
     return InvalidArgument("{}: the program has no scalar output to report; name one by Graph::Output.",
                            where);
+  return outputs;
+}
+
+absl::StatusOr<Metrics> EvaluateBatches(std::string_view where, std::string_view what,
+                                        std::string_view steps_option, Session& session, const Pipeline& data,
+                                        const EvaluateOptions& options) {
+  const absl::StatusOr<std::vector<std::string>> checked =
+      CheckEvaluation(where, what, steps_option, session.graph(), data, options);
+  DataAgreement agreement(std::string(where), session);
+  MESHWORK_RETURN_IF_ERROR(agreement.Begin(
+      checked.status(), [&] { return FactsOfWalk(what, data, steps_option, options.steps); }));
+  const std::vector<std::string>& outputs = *checked;
   OutputMeans means(session.graph(), outputs);
-  MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsAside> aside, MetricsAside::Begin(session));
+  const absl::StatusOr<std::unique_ptr<MetricsAside>> aside = MetricsAside::Begin(session);
+  MESHWORK_RETURN_IF_ERROR(internal::FailInAll(session, aside.status()));
   MESHWORK_RETURN_IF_ERROR(ForEachBatch(where, session, data, options.steps, options.feeds, options.fed,
-                                        [&](const Feeds& feeds, int64_t examples) -> absl::Status {
+                                        agreement, [&](const Feeds& feeds, int64_t examples) -> absl::Status {
                                           MESHWORK_ASSIGN_OR_RETURN(const StepResult result,
                                                                     session.Accumulate(feeds, outputs));
                                           means.Add(result, examples);
                                           return absl::OkStatus();
                                         }));
-  MESHWORK_RETURN_IF_ERROR(aside->End());
+  MESHWORK_RETURN_IF_ERROR(internal::FailInAll(session, (*aside)->End()));
   return means.Values();
 }
 
@@ -112,6 +144,17 @@ absl::Status CheckOptions(const Pipeline& data, const FitOptions& options) {
   if (!options.validation_data.has_value()) return absl::OkStatus();
   return CheckData("Fit", "validation data", *options.validation_data, options.validation_steps,
                    "validation_steps");
+}
+
+std::vector<DataFact> FactsOfFit(const Pipeline& data, const FitOptions& options) {
+  std::vector<DataFact> facts = FactsOfWalk("data", data, "steps_per_epoch", options.steps_per_epoch);
+  facts.push_back(OptionFact("number of epochs", options.epochs));
+  facts.push_back(OptionFact("initial_epoch", options.initial_epoch));
+  facts.push_back(OptionFact("validation_every", options.validation_every));
+  for (DataFact& fact : FactsOfWalk("validation data", options.validation_data.value_or(Pipeline()),
+                                    "validation_steps", options.validation_steps))
+    facts.push_back(std::move(fact));
+  return facts;
 }
 
 }  // namespace
@@ -146,8 +189,13 @@ absl::Status NoBatchOf(const Pipeline& data) { return NoBatch("Fit", data); }
 }  // namespace internal
 
 absl::StatusOr<History> Fit(Session& session, const Pipeline& data, const FitOptions& options) {
-  MESHWORK_RETURN_IF_ERROR(CheckOptions(data, options));
-  MESHWORK_RETURN_IF_ERROR(ScalarOutputs("Fit", session.graph(), options.outputs).status());
+  absl::Status status = CheckOptions(data, options);
+  if (status.ok()) status = ScalarOutputs("Fit", session.graph(), options.outputs).status();
+  MESHWORK_RETURN_IF_ERROR(
+      DataAgreement("Fit", session).Begin(status, [&] { return FactsOfFit(data, options); }));
+  if (data.size() == 0) return NoBatch("Fit", data);
+  if (options.validation_data.has_value() && options.validation_data->size() == 0)
+    return NoBatch("Fit", *options.validation_data);
   return FitLoop(session, data, options).Run();
 }
 
@@ -157,10 +205,13 @@ absl::StatusOr<Metrics> EvaluateOn(Session& session, const Pipeline& data, const
 
 absl::StatusOr<StepResult> Predict(Session& session, const Pipeline& data,
                                    const std::vector<std::string>& outputs, const FeedFunction& feeds) {
-  MESHWORK_RETURN_IF_ERROR(CheckData("Predict", "data", data, 0, "steps"));
+  DataAgreement agreement("Predict", session);
+  MESHWORK_RETURN_IF_ERROR(agreement.Begin(CheckData("Predict", "data", data, 0, "steps"),
+                                           [&] { return FactsOfPipeline("data", data, /*is_whole=*/true); }));
   std::map<std::string, std::vector<Tensor>> parts;
   MESHWORK_RETURN_IF_ERROR(ForEachBatch(
-      "Predict", session, data, 0, feeds, {}, [&](const Feeds& batch, int64_t examples) -> absl::Status {
+      "Predict", session, data, 0, feeds, {}, agreement,
+      [&](const Feeds& batch, int64_t examples) -> absl::Status {
         MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Predict(batch, outputs));
         for (const auto& [name, tensor] : result.outputs()) {
           if (tensor.type().rank() == 0 || tensor.shape()[0] != examples)

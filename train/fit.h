@@ -14,8 +14,11 @@
 // jobs of many processes that come and go, with another program for the evaluation, or another process. Both count, save and
 // stop by the same parts: OutputMeans, CheckpointManager, Pulse.
 //
-// All domains of a session call these functions alike, with the same data (Session). If the data or a callback fail in one
-// of them, the call fails in all, and the session is of no more use there.
+// All domains of a session call these functions alike, with the same data (Session). What can be compared is: when a call
+// begins, Pipeline::Fingerprint, the number of batches and the options; before each step, which batch each has. Where domains
+// differ, such as where the data of one end first, the call fails in all of them with the same error, which names it, and the
+// session is as it was before the step. If the data or a callback fail in one of them, the call fails in all, and the session is
+// of no more use there.
 //
 // Thread safety: the session's thread.
 #pragma once

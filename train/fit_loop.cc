@@ -63,7 +63,8 @@ void FitState::Log(std::string_view line) const {
 }
 
 void FitState::Stop(std::string why) {
-  if (history_.stopped.empty()) history_.stopped = why.empty() ? "stopped" : std::move(why);
+  std::string& stopped = loop_->agreement_.is_alone() ? history_.stopped : why_stop_;
+  if (stopped.empty()) stopped = why.empty() ? "stopped" : std::move(why);
 }
 
 const Tensor* FitState::fed(std::string_view input) const {
@@ -84,6 +85,7 @@ FitLoop::FitLoop(Session& session, const Pipeline& data, const FitOptions& optio
       seconds_(options.seconds != nullptr ? options.seconds : SteadySeconds),
       pulse_(session.Here().transport,
              {.stop = options.stop, .clock = options.seconds, .report = options.log}),
+      agreement_("Fit", session),
       state_(session, pulse_),
       callbacks_(options.callbacks),
       means_(session.graph(), options.outputs),
@@ -114,7 +116,11 @@ absl::StatusOr<History> FitLoop::Run() {
   MESHWORK_RETURN_IF_ERROR(Mine(ahead.status()));
   ahead_ = *std::move(ahead);
   MESHWORK_RETURN_IF_ERROR(Begin());
-  while (state_.epoch_ < state_.epochs_ && !state_.stops()) MESHWORK_RETURN_IF_ERROR(TrainEpoch());
+  MESHWORK_RETURN_IF_ERROR(AgreeToGoOn());
+  while (state_.epoch_ < state_.epochs_ && !state_.stops()) {
+    MESHWORK_RETURN_IF_ERROR(TrainEpoch());
+    MESHWORK_RETURN_IF_ERROR(AgreeToGoOn());
+  }
   if (state_.is_interrupted_)
     state_.Log(fmt::format("Fit: {} after step {} of epoch {} of {}.", state_.history_.stopped,
                            state_.in_epoch_, state_.epoch_ + 1, state_.epochs_));
@@ -130,6 +136,18 @@ absl::Status FitLoop::Begin() {
   return absl::OkStatus();
 }
 
+absl::Status FitLoop::AgreeToGoOn() {
+  if (state_.stops()) return absl::OkStatus();
+  MESHWORK_RETURN_IF_ERROR(
+      agreement_.AtPlace(fmt::format("before epoch {}", state_.epoch_ + 1), state_.why_stop_));
+  StopIfAgreed();
+  return absl::OkStatus();
+}
+
+void FitLoop::StopIfAgreed() {
+  if (state_.history_.stopped.empty()) state_.history_.stopped = agreement_.stopped();
+}
+
 absl::Status FitLoop::TrainEpoch() {
   is_between_ = false;
   if (state_.in_epoch_ == 0) {
@@ -143,8 +161,12 @@ absl::Status FitLoop::TrainEpoch() {
     const double began = seconds_();
     const absl::StatusOr<const PrefetchedFeeds*> batch = Next();
     MESHWORK_RETURN_IF_ERROR(Mine(batch.status()));
-    if (*batch == nullptr) return EndEpoch();
-    MESHWORK_RETURN_IF_ERROR(Step(**batch));
+    if (*batch == nullptr) {
+      MESHWORK_RETURN_IF_ERROR(EndData());
+      return IsCut() ? absl::OkStatus() : EndEpoch();
+    }
+    MESHWORK_ASSIGN_OR_RETURN(const bool is_taken, Step(**batch));
+    if (!is_taken) break;
     epoch_seconds_ += seconds_() - began;
     MESHWORK_RETURN_IF_ERROR(Call(&Callback::OnStepEnd));
   }
@@ -160,9 +182,8 @@ bool FitLoop::IsCut() const {
 void FitLoop::Walk(PipelineIterator batches) {
   batches_ = std::move(batches);
   is_empty_ = position_.empty();
-  ahead_->Start(
-      [this, saves = ahead_->prefetches(), walk = *batches_]() mutable { return Fetch(walk, saves); },
-      StepsLeft());
+  ahead_->Start([this, saves = is_ahead(), walk = *batches_]() mutable { return Fetch(walk, saves); },
+                StepsLeft());
 }
 
 int64_t FitLoop::StepsLeft() const {
@@ -195,11 +216,9 @@ absl::StatusOr<const PrefetchedFeeds*> FitLoop::Next() {
     if (!batch.ok()) return reads_data_ ? batch.status() : Annotate(batch.status(), WhereNow());
     if (*batch != nullptr) {
       is_empty_ = false;
-      if (ahead_->prefetches()) position_ = (*batch)->position;
       return batch;
     }
-    if (is_empty_) return internal::NoBatchOf(data_);
-    if (options_.steps_per_epoch == 0) return nullptr;
+    if (is_empty_ || options_.steps_per_epoch == 0) return nullptr;
     EndWalk();
   }
 }
@@ -215,12 +234,29 @@ std::string FitLoop::WhereNow() const {
   return fmt::format("Fit: epoch {}, step {}: ", state_.epoch_ + 1, state_.in_epoch_ + 1);
 }
 
-absl::Status FitLoop::Step(const PrefetchedFeeds& batch) {
+std::string FitLoop::Place(int64_t examples) const {
+  std::string place = fmt::format("step {} of epoch {}, {}", state_.in_epoch_ + 1, state_.epoch_ + 1,
+                                  Count(examples, "example"));
+  if (options_.steps_per_epoch > 0) place += fmt::format(", in walk {} over the data", walk_ + 1);
+  return place;
+}
+
+absl::StatusOr<bool> FitLoop::Step(const PrefetchedFeeds& batch) {
   state_.feeds_ = batch.feeds;
   for (const auto& [name, tensor] : state_.fed_) state_.feeds_[name] = tensor;
-  const absl::StatusOr<StepResult> result = session_.Run(state_.feeds_, batch.staged);
+  const int64_t examples = ExamplesIn(session_.graph(), state_.feeds_);
+  const absl::StatusOr<StepResult> result = [&] {
+    const DataAgreement::Step at(agreement_, Place(examples), state_.why_stop_);
+    return session_.Run(state_.feeds_, batch.staged);
+  }();
+  if (!agreement_.stopped().empty()) {
+    StopIfAgreed();
+    return false;
+  }
+  MESHWORK_RETURN_IF_ERROR(agreement_.difference());
   if (!result.ok()) return Annotate(result.status(), WhereNow());
-  means_.Add(*result, ExamplesIn(session_.graph(), state_.feeds_));
+  if (is_ahead()) position_ = batch.position;
+  means_.Add(*result, examples);
   state_.last_ = ScalarsOf(*result);
   state_.logs_ = means_.Values();
   ++state_.in_epoch_;
@@ -228,8 +264,19 @@ absl::Status FitLoop::Step(const PrefetchedFeeds& batch) {
   MESHWORK_RETURN_IF_ERROR(pulse_.AfterStep());
   if (pulse_.stops() && !state_.stops()) {
     state_.is_interrupted_ = true;
-    state_.Stop(fmt::format("interrupted by {}", pulse_.stopped_by()));
+    state_.history_.stopped = fmt::format("interrupted by {}", pulse_.stopped_by());
   }
+  return true;
+}
+
+absl::Status FitLoop::EndData() {
+  if (options_.steps_per_epoch > 0 && state_.in_epoch_ >= options_.steps_per_epoch) return absl::OkStatus();
+  MESHWORK_RETURN_IF_ERROR(agreement_.AtPlace(
+      is_empty_ ? "the data have no batch"
+                : fmt::format("the data end after step {} of epoch {}", state_.in_epoch_, state_.epoch_ + 1),
+      state_.why_stop_));
+  if (is_empty_) return internal::NoBatchOf(data_);
+  StopIfAgreed();
   return absl::OkStatus();
 }
 
@@ -238,9 +285,8 @@ absl::Status FitLoop::EndEpoch() {
   const bool validates = options_.validation_data.has_value() &&
                          ((epoch + 1) % options_.validation_every == 0 || epoch + 1 == state_.epochs_);
   if (validates) {
-    const absl::StatusOr<Metrics> values = internal::Validate(session_, options_, state_.fed_);
-    MESHWORK_RETURN_IF_ERROR(Mine(values.status()));
-    for (const auto& [name, value] : *values) state_.logs_["val_" + name] = value;
+    MESHWORK_ASSIGN_OR_RETURN(const Metrics values, internal::Validate(session_, options_, state_.fed_));
+    for (const auto& [name, value] : values) state_.logs_["val_" + name] = value;
   }
   state_.history_.epochs.push_back({.epoch = epoch,
                                     .steps = state_.in_epoch_,
@@ -264,7 +310,7 @@ absl::StatusOr<CheckpointNote> FitLoop::Note() const {
   const bool is_next = is_between_ && state_.in_epoch_ > 0,
              walks_next = is_next && options_.steps_per_epoch == 0;
   std::string position = walks_next ? "" : position_;
-  if (!walks_next && batches_.has_value() && !ahead_->prefetches()) {
+  if (!walks_next && batches_.has_value() && !is_ahead()) {
     MESHWORK_ASSIGN_OR_RETURN(position, batches_->Save());
   }
   History history = state_.history_;

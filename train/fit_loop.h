@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/train/data_agreement.h"
 #include "meshwork/train/fit.h"
 #include "meshwork/train/output_means.h"
 #include "meshwork/train/prefetch_to_device.h"
@@ -24,7 +25,7 @@ namespace internal {
 absl::Status FailInAll(const Session& session, absl::Status status);
 // What a step is fed with: what `function` makes of the batch, or its columns; and what is the same in all steps.
 absl::StatusOr<Feeds> FeedsOf(const Example& batch, const FeedFunction& function, const Feeds& fed);
-// The outputs of FitOptions on the validation data.
+// The outputs of FitOptions on the validation data. Errors are those of all domains.
 absl::StatusOr<Metrics> Validate(Session& session, const FitOptions& options, const Feeds& fed);
 absl::Status NoBatchOf(const Pipeline& data);
 
@@ -44,20 +45,31 @@ class FitLoop {
   friend class FitState;
 
   absl::Status Begin();
+  // Between two epochs: all go on, or all stop.
+  absl::Status AgreeToGoOn();
   // What is left of the epoch; up to its end, or until something stops it.
   absl::Status TrainEpoch();
   // Goes on with this walk over the data.
   void Walk(PipelineIterator batches);
   void EndWalk();
+  // Whether a batch may be made that no step takes: by a thread, or because another process stops before that step.
+  bool is_ahead() const { return ahead_->prefetches() || !agreement_.is_alone(); }
   // Of the whole training, as far as that is known.
   int64_t StepsLeft() const;
   // In the thread that fetches ahead, if there is one.
   absl::StatusOr<std::optional<NextFeeds>> Fetch(PipelineIterator& batches, bool saves);
-  // The next batch; null at the end of the epoch.
+  // The next batch; null at the end of the epoch, or where a walk has no batch.
   absl::StatusOr<const PrefetchedFeeds*> Next();
   std::string WhereNow() const;
-  absl::Status Step(const PrefetchedFeeds& batch);
+  // The next step and its batch, for other processes.
+  std::string Place(int64_t examples) const;
+  // Whether it was taken, or something stopped the training before it.
+  absl::StatusOr<bool> Step(const PrefetchedFeeds& batch);
+  // Where Next has none: whether all processes are at the end of the epoch, too.
+  absl::Status EndData();
   absl::Status EndEpoch();
+  // Takes over what the processes have agreed on.
+  void StopIfAgreed();
   // Whether the epoch is to be left before its end.
   bool IsCut() const;
   absl::Status Call(absl::Status (Callback::*when)(FitState& state));
@@ -71,13 +83,14 @@ class FitLoop {
   const FitOptions& options_;
   const std::function<double()> seconds_;
   Pulse pulse_;
+  DataAgreement agreement_;
   FitState state_;
   std::vector<CallbackPtr> callbacks_;  // in the order in which they are called
   std::vector<std::string> saved_;      // of the callbacks, by a note; until they are restored
   OutputMeans means_;
 
   int64_t walk_;          // over the data, counted from 0
-  std::string position_;  // in it, where there is no iterator yet, or a thread fetches ahead
+  std::string position_;  // in it, behind the last step, where there is no iterator yet, or it may be ahead
   std::optional<PipelineIterator> batches_;
   bool is_empty_ = true;                     // the walk, so far
   bool is_between_ = false;                  // the epoch has ended, the next one has not begun

@@ -74,7 +74,7 @@ Pipeline Pipeline::FromFunction(std::optional<int64_t> n, IndexFunction function
     const auto of_index = [function = std::move(function)](const Example& number) {
       return function(number["index"].values<int64_t>()[0]);
     };
-    return internal::MapStage(internal::RangeSource(n), "FromFunction", of_index, options.threads);
+    return internal::MapStage(internal::RangeSource(n), "FromFunction", of_index, options);
   });
 }
 
@@ -124,7 +124,7 @@ Pipeline Pipeline::Map(MapFunction function, MapOptions options) const {
   const absl::Status mistake =
       FirstFailure({CheckFunction("Map", function), CheckThreads("Map", options.threads)});
   return Then(mistake, [&](StagePtr input) {
-    return internal::MapStage(std::move(input), "Map", std::move(function), options.threads);
+    return internal::MapStage(std::move(input), "Map", std::move(function), options);
   });
 }
 
@@ -182,6 +182,10 @@ std::optional<int64_t> Pipeline::size() const { return stage_ != nullptr ? stage
 bool Pipeline::is_endless() const { return stage_ != nullptr && stage_->IsEndless(); }
 
 std::string Pipeline::ToString() const { return (stage_ != nullptr ? stage_ : Nothing())->ToString(); }
+
+std::string Pipeline::Fingerprint() const {
+  return (stage_ != nullptr ? stage_ : Nothing())->Describe(internal::For::kAllProcesses);
+}
 
 // ---- Walks.
 

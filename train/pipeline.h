@@ -71,6 +71,9 @@ struct MapOptions {
   // 0: the function runs in the thread that asks for the next element. n >= 1: in n threads of the stage, which are at
   // most 2n elements ahead. The elements and their order are the same.
   int threads = 0;
+  // What comes before the function is a share that this process alone reads, and the function makes whole batches of it
+  // (strategy/distribute.h). So it may differ between processes: Fingerprint does not know it.
+  bool from_shares = false;
 };
 
 struct BatchingOptions {
@@ -155,6 +158,11 @@ class Pipeline {
   bool is_endless() const;
   // What decides on the elements and their order, as a position notes it: "range(100) | map | batch(32)".
   std::string ToString() const;
+  // What processes that train on these elements together have in common: ToString without the index of a Shard, and without
+  // what comes before a Map from shares; with a hash of the examples of data sets in memory, and of the names of files. What
+  // functions give is not known. Fit, EvaluateOn and Predict compare it (train/fit.h). Reads up to 16 MB of each column of a
+  // data set, once.
+  std::string Fingerprint() const;
 
   // Begins in front of the first element.
   PipelineIterator Begin() const;

@@ -15,8 +15,9 @@ class Batching : public Stage {
   Batching(StagePtr from, int64_t n, bool drop_remainder)
       : input(std::move(from)), n(n), drop_remainder(drop_remainder) {}
   std::unique_ptr<Walk> Begin(uint64_t epoch) const override;
-  std::string ToString() const override {
-    return fmt::format("{} | batch({}{})", input->ToString(), n, drop_remainder ? ", drop_remainder" : "");
+  std::string Describe(For reader) const override {
+    return fmt::format("{} | batch({}{})", input->Describe(reader), n,
+                       drop_remainder ? ", drop_remainder" : "");
   }
   std::optional<int64_t> Size() const override {
     const std::optional<int64_t> all = input->Size();

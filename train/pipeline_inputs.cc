@@ -10,12 +10,12 @@ namespace meshwork::internal {
 namespace {
 
 // "range(3); 2 x text_lines(1 file)": inputs that follow each other and are written alike are counted.
-std::string Together(const std::vector<StagePtr>& inputs) {
+std::string Together(const std::vector<StagePtr>& inputs, For reader) {
   std::vector<std::string> parts;
   for (size_t i = 0; i < inputs.size();) {
-    const std::string text = inputs[i]->ToString();
+    const std::string text = inputs[i]->Describe(reader);
     size_t end = i + 1;
-    while (end < inputs.size() && inputs[end]->ToString() == text) ++end;
+    while (end < inputs.size() && inputs[end]->Describe(reader) == text) ++end;
     parts.push_back(end - i == 1 ? text : fmt::format("{} x {}", end - i, text));
     i = end;
   }
@@ -28,7 +28,7 @@ class Zipping : public Stage {
  public:
   explicit Zipping(std::vector<StagePtr> from) : inputs(std::move(from)) {}
   std::unique_ptr<Walk> Begin(uint64_t epoch) const override;
-  std::string ToString() const override { return fmt::format("zip({})", Together(inputs)); }
+  std::string Describe(For reader) const override { return fmt::format("zip({})", Together(inputs, reader)); }
   bool IsEndless() const override {
     return std::all_of(inputs.begin(), inputs.end(),
                        [](const StagePtr& input) { return input->IsEndless(); });
@@ -121,8 +121,9 @@ class Interleaving : public Stage {
   Interleaving(std::vector<StagePtr> from, InterleaveOptions options)
       : inputs(std::move(from)), options(options) {}
   std::unique_ptr<Walk> Begin(uint64_t epoch) const override;
-  std::string ToString() const override {
-    return fmt::format("interleave(cycle {}, block {}: {})", options.cycle, options.block, Together(inputs));
+  std::string Describe(For reader) const override {
+    return fmt::format("interleave(cycle {}, block {}: {})", options.cycle, options.block,
+                       Together(inputs, reader));
   }
   std::optional<int64_t> Size() const override {
     int64_t sum = 0;

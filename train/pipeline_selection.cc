@@ -18,7 +18,7 @@ class Filtering : public Stage {
   Filtering(StagePtr from, Pipeline::FilterFunction function)
       : input(std::move(from)), function(std::move(function)) {}
   std::unique_ptr<Walk> Begin(uint64_t epoch) const override;
-  std::string ToString() const override { return input->ToString() + " | filter"; }
+  std::string Describe(For reader) const override { return input->Describe(reader) + " | filter"; }
   std::optional<int64_t> Size() const override { return std::nullopt; }
 
   const StagePtr input;
@@ -58,7 +58,9 @@ class Taking : public Stage {
  public:
   Taking(StagePtr from, int64_t n) : input(std::move(from)), n(n) {}
   std::unique_ptr<Walk> Begin(uint64_t epoch) const override;
-  std::string ToString() const override { return fmt::format("{} | take({})", input->ToString(), n); }
+  std::string Describe(For reader) const override {
+    return fmt::format("{} | take({})", input->Describe(reader), n);
+  }
   std::optional<int64_t> Size() const override {
     if (n == 0) return 0;
     const std::optional<int64_t> all = input->Size();
@@ -104,7 +106,9 @@ class Skipping : public Stage {
  public:
   Skipping(StagePtr from, int64_t n) : input(std::move(from)), n(n) {}
   std::unique_ptr<Walk> Begin(uint64_t epoch) const override;
-  std::string ToString() const override { return fmt::format("{} | skip({})", input->ToString(), n); }
+  std::string Describe(For reader) const override {
+    return fmt::format("{} | skip({})", input->Describe(reader), n);
+  }
   std::optional<int64_t> Size() const override {
     const std::optional<int64_t> all = input->Size();
     return all.has_value() ? std::optional(std::max<int64_t>(*all - n, 0)) : std::nullopt;
@@ -154,8 +158,10 @@ class Sharding : public Stage {
   Sharding(StagePtr from, int64_t index, int64_t count)
       : input(std::move(from)), index(index), count(count) {}
   std::unique_ptr<Walk> Begin(uint64_t epoch) const override;
-  std::string ToString() const override {
-    return fmt::format("{} | shard({} of {})", input->ToString(), index, count);
+  std::string Describe(For reader) const override {
+    const std::string before = input->Describe(reader);
+    return reader == For::kAllProcesses ? fmt::format("{} | shard(of {})", before, count)
+                                        : fmt::format("{} | shard({} of {})", before, index, count);
   }
   std::optional<int64_t> Size() const override {
     const std::optional<int64_t> all = input->Size();
@@ -208,8 +214,8 @@ class Repeating : public Stage {
  public:
   Repeating(StagePtr from, std::optional<int64_t> n) : input(std::move(from)), n(n) {}
   std::unique_ptr<Walk> Begin(uint64_t epoch) const override;
-  std::string ToString() const override {
-    return input->ToString() + (n.has_value() ? fmt::format(" | repeat({})", *n) : " | repeat");
+  std::string Describe(For reader) const override {
+    return input->Describe(reader) + (n.has_value() ? fmt::format(" | repeat({})", *n) : " | repeat");
   }
   std::optional<int64_t> Size() const override {
     const std::optional<int64_t> all = input->Size();
@@ -290,7 +296,7 @@ class Caching : public Stage {
   explicit Caching(StagePtr from) : input(std::move(from)) {}
   ~Caching() override { delete cached_.load(); }
   std::unique_ptr<Walk> Begin(uint64_t epoch) const override;
-  std::string ToString() const override { return input->ToString() + " | cache"; }
+  std::string Describe(For reader) const override { return input->Describe(reader) + " | cache"; }
   std::optional<int64_t> Size() const override { return input->Size(); }
   bool IsEndless() const override { return input->IsEndless(); }
 

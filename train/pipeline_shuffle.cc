@@ -19,8 +19,8 @@ class Shuffling : public Stage {
   Shuffling(StagePtr from, int64_t buffer, uint64_t seed)
       : input(std::move(from)), buffer(buffer), seed(seed) {}
   std::unique_ptr<Walk> Begin(uint64_t epoch) const override;
-  std::string ToString() const override {
-    return fmt::format("{} | shuffle({}, seed {})", input->ToString(), buffer, seed);
+  std::string Describe(For reader) const override {
+    return fmt::format("{} | shuffle({}, seed {})", input->Describe(reader), buffer, seed);
   }
   std::optional<int64_t> Size() const override { return input->Size(); }
   bool IsEndless() const override { return input->IsEndless(); }

@@ -1,5 +1,6 @@
 // Where the examples of pipelines come from: datasets, numbers, generators.
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "meshwork/base/status.h"
@@ -15,7 +16,13 @@ class DatasetStage : public Stage {
  public:
   explicit DatasetStage(Dataset dataset) : dataset_(std::move(dataset)) {}
   std::unique_ptr<Walk> Begin(uint64_t epoch) const override;
-  std::string ToString() const override { return fmt::format("dataset({})", dataset_.size()); }
+  std::string Describe(For reader) const override {
+    if (reader == For::kPosition) return fmt::format("dataset({})", dataset_.size());
+    // Threads that find it at the same time find the same.
+    if (contents_ == 0) contents_ = ContentsOf(dataset_);
+    return contents_ == 0 ? fmt::format("dataset({})", dataset_.size())
+                          : fmt::format("dataset({}, contents {:016x})", dataset_.size(), contents_.load());
+  }
   std::optional<int64_t> Size() const override { return dataset_.size(); }
 
   int64_t end() const { return dataset_.size(); }
@@ -23,6 +30,7 @@ class DatasetStage : public Stage {
 
  private:
   const Dataset dataset_;
+  mutable std::atomic<uint64_t> contents_{0};  // 0: not known, or not yet
 };
 
 namespace {
@@ -83,7 +91,9 @@ class RangeStage : public Stage {
  public:
   explicit RangeStage(std::optional<int64_t> n) : n_(n) {}
   std::unique_ptr<Walk> Begin(uint64_t epoch) const override;
-  std::string ToString() const override { return n_.has_value() ? fmt::format("range({})", *n_) : "range"; }
+  std::string Describe(For /*reader*/) const override {
+    return n_.has_value() ? fmt::format("range({})", *n_) : "range";
+  }
   std::optional<int64_t> Size() const override { return n_; }
   bool IsEndless() const override { return !n_.has_value(); }
   int64_t end() const { return n_.value_or(CounterReader::kMost); }
@@ -108,7 +118,7 @@ class GeneratorStage : public Stage {
  public:
   explicit GeneratorStage(std::function<Pipeline::Generator()> make) : make_(std::move(make)) {}
   std::unique_ptr<Walk> Begin(uint64_t epoch) const override;
-  std::string ToString() const override { return "generate"; }
+  std::string Describe(For /*reader*/) const override { return "generate"; }
   std::optional<int64_t> Size() const override { return std::nullopt; }
   Pipeline::Generator Make() const { return make_(); }
 

@@ -51,13 +51,20 @@ class Walk {
   virtual absl::Status Restore(CounterReader& from) = 0;
 };
 
+// For whom a stage is described.
+enum class For : uint8_t {
+  kPosition,      // in this process: Pipeline::ToString
+  kAllProcesses,  // Pipeline::Fingerprint
+};
+
 class Stage : public std::enable_shared_from_this<Stage> {
  public:
   virtual ~Stage() = default;
   // Each epoch (a number that Repeat gives) is shuffled in an order of its own.
   virtual std::unique_ptr<Walk> Begin(uint64_t epoch) const = 0;
   // What decides on the elements and their order, as far as it can be written: "range(100) | map | batch(32)".
-  virtual std::string ToString() const = 0;
+  std::string ToString() const { return Describe(For::kPosition); }
+  virtual std::string Describe(For reader) const = 0;
   // How many elements there are; nothing: unknown, or no end.
   virtual std::optional<int64_t> Size() const = 0;
   // Whether there surely is no end.

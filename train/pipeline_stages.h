@@ -21,7 +21,7 @@ StagePtr ZipStage(std::vector<StagePtr> inputs);
 StagePtr InterleaveStage(std::vector<StagePtr> inputs, InterleaveOptions options);
 
 // `name` begins the messages: "Map".
-StagePtr MapStage(StagePtr input, std::string name, Pipeline::MapFunction function, int threads);
+StagePtr MapStage(StagePtr input, std::string name, Pipeline::MapFunction function, MapOptions options);
 StagePtr FilterStage(StagePtr input, Pipeline::FilterFunction function);
 StagePtr ShuffleStage(StagePtr input, int64_t buffer, uint64_t seed);
 StagePtr CacheStage(StagePtr input);

@@ -166,7 +166,7 @@ class Prefetching : public Stage {
  public:
   Prefetching(StagePtr from, int64_t n) : input(std::move(from)), n(n) {}
   std::unique_ptr<Walk> Begin(uint64_t epoch) const override;
-  std::string ToString() const override { return input->ToString(); }
+  std::string Describe(For reader) const override { return input->Describe(reader); }
   std::optional<int64_t> Size() const override { return input->Size(); }
   bool IsEndless() const override { return input->IsEndless(); }
 
@@ -197,10 +197,17 @@ class PrefetchWalk : public WalkOver<Prefetching> {
 
 class Mapping : public Stage {
  public:
-  Mapping(StagePtr from, std::string name, Pipeline::MapFunction function, int threads)
-      : input(std::move(from)), name(std::move(name)), function(std::move(function)), threads(threads) {}
+  Mapping(StagePtr from, std::string name, Pipeline::MapFunction function, MapOptions options)
+      : input(std::move(from)),
+        name(std::move(name)),
+        function(std::move(function)),
+        threads(options.threads),
+        from_shares(options.from_shares) {}
   std::unique_ptr<Walk> Begin(uint64_t epoch) const override;
-  std::string ToString() const override { return input->ToString() + " | map"; }
+  std::string Describe(For reader) const override {
+    const bool is_hidden = from_shares && reader == For::kAllProcesses;
+    return (is_hidden ? "shares" : input->Describe(reader)) + " | map";
+  }
   std::optional<int64_t> Size() const override { return input->Size(); }
   bool IsEndless() const override { return input->IsEndless(); }
 
@@ -214,6 +221,7 @@ class Mapping : public Stage {
   const std::string name;
   const Pipeline::MapFunction function;
   const int threads;
+  const bool from_shares;
 };
 
 class MapWalk : public WalkOver<Mapping> {
@@ -269,8 +277,8 @@ std::unique_ptr<Walk> Mapping::Begin(uint64_t epoch) const { return std::make_un
 StagePtr PrefetchStage(StagePtr input, int64_t n) {
   return std::make_shared<Prefetching>(std::move(input), n);
 }
-StagePtr MapStage(StagePtr input, std::string name, Pipeline::MapFunction function, int threads) {
-  return std::make_shared<Mapping>(std::move(input), std::move(name), std::move(function), threads);
+StagePtr MapStage(StagePtr input, std::string name, Pipeline::MapFunction function, MapOptions options) {
+  return std::make_shared<Mapping>(std::move(input), std::move(name), std::move(function), options);
 }
 
 }  // namespace meshwork::internal

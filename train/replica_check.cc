@@ -333,7 +333,8 @@ absl::Status CheckReplicas(const std::map<std::string, DTensor>& variables, int6
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<AxisList> found, FindKinds(placement, kinds, texts, step));
   if (found.empty()) return absl::OkStatus();
   const int64_t domain = transport == nullptr ? 0 : transport->domain();
-  return Explain(*replicated, found, step, transport, name.empty() ? NamesOf({domain}) : std::string(name));
+  return Explain(*replicated, found, step, transport,
+                 name.empty() ? NamesOf(std::vector<int64_t>{domain}) : std::string(name));
 }
 
 absl::StatusOr<ReplicaCheck> ReplicaCheck::Create(ReplicaCheckOptions options) {

@@ -54,6 +54,7 @@
 namespace meshwork {
 
 class Backend;
+class DataAgreement;
 class StagedFeeds;
 struct DomainState;
 
@@ -237,6 +238,7 @@ class Session {
   meshwork::Trace Trace() const;
 
  private:
+  friend class DataAgreement;  // what Fit and its like add to what domains say to each other before each step
   struct Impl;
   explicit Session(std::unique_ptr<Impl> impl);
   // A call of the public function `call`. Errors: another one runs; there is no session any more.

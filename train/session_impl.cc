@@ -6,6 +6,7 @@
 #include "meshwork/base/suggest.h"
 #include "meshwork/control/rebatch.h"
 #include "meshwork/plan/memory_report.h"
+#include "meshwork/train/data_agreement.h"
 #include "meshwork/train/input_wait.h"
 #include "meshwork/train/session_graphs.h"
 
@@ -81,6 +82,11 @@ absl::Status Session::Impl::AllGoOn(std::string_view what, const absl::Status& m
   if (transport == nullptr) return mine;
   if (!mine.ok()) return Agree(*transport, what, mine);
   return Agree(*transport, what, std::string(value));
+}
+
+absl::Status Session::Impl::AllTakeStep(const absl::Status& mine, const Kind& kind) const {
+  return agreement == nullptr ? AllGoOn("the step", mine, kind.ToString())
+                              : agreement->Agree(mine, kind.ToString());
 }
 
 // ---- Programs.
@@ -248,7 +254,7 @@ absl::StatusOr<BoundStep> Session::Impl::Bind(StepMemory memory, Kind kind) {
   kind.rows = FedBatch(GraphOf(kind.mode, kind.outputs), memory.feeds);
   auto found = ready.find(kind);
   if (found == ready.end()) {
-    MESHWORK_RETURN_IF_ERROR(AllGoOn("the step", absl::OkStatus(), kind.ToString()));
+    MESHWORK_RETURN_IF_ERROR(AllTakeStep(absl::OkStatus(), kind));
     MESHWORK_ASSIGN_OR_RETURN(Ready made, Make(kind));
     found = ready.emplace(kind, std::move(made)).first;
   }
@@ -257,7 +263,7 @@ absl::StatusOr<BoundStep> Session::Impl::Bind(StepMemory memory, Kind kind) {
   const absl::Status as_many = CheckRowsAgree(GraphOf(kind.mode, kind.outputs), memory.feeds);
   absl::StatusOr<BoundStep> bound =
       as_many.ok() ? executor.Bind(std::move(memory)) : absl::StatusOr<BoundStep>(as_many);
-  MESHWORK_RETURN_IF_ERROR(AllGoOn("the step", bound.status(), kind.ToString()));
+  MESHWORK_RETURN_IF_ERROR(AllTakeStep(bound.status(), kind));
   return bound;
 }
 

@@ -55,6 +55,9 @@ struct Session::Impl {
   // Whether this domain and all others can go on with the same thing.
   absl::Status AllGoOn(std::string_view what, const absl::Status& mine, std::string_view value) const;
 
+  // Whether all can take this step, at one place of their data if there is one.
+  absl::Status AllTakeStep(const absl::Status& mine, const Kind& kind) const;
+
   // ---- Programs.
 
   // The global program of all rows, and the same for `rows` of them.
@@ -147,6 +150,7 @@ struct Session::Impl {
   std::map<Kind, Ready> ready;
   std::map<std::string, Ready> gathers;  // by variable
   InputWaits input;                      // of the steps
+  DataAgreement* agreement = nullptr;    // where the steps' data are, if the caller says it
 };
 
 template <typename T>

@@ -8,6 +8,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/transport.h"
 #include "meshwork/train/checkpoints.h"
+#include "meshwork/train/data_agreement.h"
 #include "meshwork/train/data_position.h"
 #include "meshwork/train/fit_loop.h"
 #include "meshwork/train/prefetch_to_device.h"
@@ -164,6 +165,23 @@ class Trainer {
   std::unique_ptr<PrefetchToDevice> ahead_;
 };
 
+// What processes that train on the input together have in common. `what` begins the names.
+void AddFacts(const std::string& what, const InputSpec& input, std::vector<DataFact>& facts) {
+  for (const auto& [name, value] : FactsOf({}, input)) facts.push_back({what + name, value, kSameData});
+  facts.push_back({what + "hash of the examples", fmt::format("{:016x}", internal::ContentsOf(input.dataset)),
+                   kSameData});
+}
+
+std::vector<DataFact> FactsOfSpecs(const TrainSpec& train, const EvalSpec* eval) {
+  std::vector<DataFact> facts = {OptionFact("TrainSpec::max_steps", train.max_steps)};
+  AddFacts("TrainSpec's ", train.input, facts);
+  facts.push_back(OptionFact("number of EvalSpecs", eval == nullptr ? 0 : 1));
+  if (eval == nullptr) return facts;
+  facts.push_back(OptionFact("EvalSpec::steps", eval->steps));
+  AddFacts("EvalSpec's ", eval->input, facts);
+  return facts;
+}
+
 }  // namespace
 
 absl::StatusOr<Evaluation> TrainWithCheckpoints(const ModelFn& model, const TrainSpec& train,
@@ -171,6 +189,9 @@ absl::StatusOr<Evaluation> TrainWithCheckpoints(const ModelFn& model, const Trai
                                                 const TrainingPlace& place) {
   MESHWORK_ASSIGN_OR_RETURN(const Graph graph, BuildModel(model, Mode::kTrain));
   MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph, config.session));
+  MESHWORK_RETURN_IF_ERROR(DataAgreement("TrainAndEvaluate", session).Begin(absl::OkStatus(), [&] {
+    return FactsOfSpecs(train, eval);
+  }));
   Trainer trainer(std::move(session), train, eval, config, place);
   MESHWORK_RETURN_IF_ERROR(trainer.Start(model, graph, place));
   return trainer.Run();

@@ -2,6 +2,7 @@
 #include "meshwork/train/fit.h"
 
 #include <cmath>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -223,6 +224,84 @@ TEST_F(FitErrors, Lines) {
                    MISTAKE(mended()),
                },
                {{dir(), "DIR"}});
+}
+
+// What process 1 of two returns. `is_first`: in process 0.
+absl::Status InTwo(const std::function<absl::Status(Session& session, bool is_first)>& call) {
+  const auto ends = MakeLoopback(2);
+  std::vector<absl::Status> said(2);
+  std::vector<std::thread> threads;
+  for (const auto& end : ends)
+    threads.emplace_back([&] {
+      SessionOptions options{.workers = 1, .own_cores = false, .gather_outputs = true};
+      options.executor.transport = end.get();
+      Session session = Session::Create(Classifier("batch=2", 4), options).value();
+      said[static_cast<size_t>(end->domain())] = call(session, end->domain() == 0);
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_FALSE(said[0].ok());
+  return said[1];
+}
+
+// Processes whose data, options or calls differ.
+TEST_F(FitErrors, Processes) {
+  const Pipeline eight = BatchesOf(Examples(8), {.batch_size = 4}).value();
+  const auto share_of = [](const Pipeline& own) {
+    return own.Map([](Example share) { return share; }, {.from_shares = true});
+  };
+  const Pipeline empty = share_of(eight.Filter([](const Example&) { return false; }));
+  const auto unknown = [&](int64_t batches) {
+    return share_of(eight.Take(batches).Filter([](const Example&) { return true; }));
+  };
+  const auto fit = [](const Pipeline& first, const Pipeline& second, const FitOptions& options = {}) {
+    return InTwo([&](Session& session, bool is_first) {
+      return Fit(session, is_first ? first : second, options).status();
+    });
+  };
+  const auto evaluate = [](const Pipeline& first, const Pipeline& second) {
+    return InTwo([&](Session& session, bool is_first) {
+      return EvaluateOn(session, is_first ? first : second).status();
+    });
+  };
+  const auto predict = [](const Pipeline& first, const Pipeline& second) {
+    return InTwo([&](Session& session, bool is_first) {
+      return Predict(session, is_first ? first : second, {"logits"}).status();
+    });
+  };
+  const auto share = [&](int64_t rows) {
+    return share_of(BatchesOf(Examples(rows), {.batch_size = 4}).value());
+  };
+  const auto epochs = [&] {
+    return InTwo([&](Session& session, bool is_first) {
+      return Fit(session, eight, {.epochs = is_first ? 1 : 2}).status();
+    });
+  };
+  const auto fit_and_evaluate = [&] {
+    return InTwo([&](Session& session, bool is_first) {
+      return is_first ? Fit(session, eight).status() : EvaluateOn(session, eight).status();
+    });
+  };
+  const auto outputs = [&] {
+    return InTwo([&](Session& session, bool is_first) {
+      return Predict(session, eight, {is_first ? "logits" : "loss"}).status();
+    });
+  };
+  ExpectErrors("fit_processes", {
+                                    MISTAKE(fit(eight, eight.Shuffle(2, 7))),
+                                    MISTAKE(fit(share(8), share(4))),
+                                    MISTAKE(fit(unknown(2), unknown(1))),
+                                    MISTAKE(fit(unknown(2), empty, {.steps_per_epoch = 3})),
+                                    MISTAKE(fit(share(8), share(4), {.epochs = 2, .steps_per_epoch = 2})),
+                                    MISTAKE(fit(eight, eight, {.validation_data = empty})),
+                                    MISTAKE(fit(eight, eight.Take(0), {.steps_per_epoch = 3})),
+                                    MISTAKE(epochs()),
+                                    MISTAKE(evaluate(unknown(1), unknown(2))),
+                                    MISTAKE(evaluate(share(8), share(6))),
+                                    MISTAKE(predict(empty, empty)),
+                                    MISTAKE(predict(unknown(1), empty)),
+                                    MISTAKE(outputs()),
+                                    MISTAKE(fit_and_evaluate()),
+                                });
 }
 
 TEST_F(FitErrors, FindingNan) {

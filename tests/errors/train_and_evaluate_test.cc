@@ -3,11 +3,14 @@
 
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
+#include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/storage/checkpoint_writer.h"
 #include "meshwork/train/data_position.h"
 #include "meshwork/train/evaluator.h"
@@ -22,8 +25,9 @@ Dataset ExamplesOf(int64_t n) { return Dataset::Create({{"x", Tensor::Zeros({F64
 
 Feeds Feed(const Batch& batch) { return {{"x", batch["x"]}}; }
 
-Graph Linear(Mode mode, const std::string& weight = "w", double rate = 0.1) {
-  Graph g(Mesh::VirtualCpus("batch=1").value());
+Graph Linear(Mode mode, const std::string& weight = "w", double rate = 0.1,
+             const std::string& mesh = "batch=1") {
+  Graph g(Mesh::VirtualCpus(mesh).value());
   Value x = g.Input("x", F64, {4, 2}, {"batch", UNSHARDED});
   Value loss = ReduceSum(MatMul(x, g.Var(weight, Filled(1, {2, 1}, F64), {UNSHARDED, UNSHARDED})), {0, 1});
   if (mode == Mode::kTrain) Sgd({.learning_rate = rate}).Minimize(loss);
@@ -96,6 +100,43 @@ TEST_F(TrainAndEvaluateErrors, Arguments) {
                    MISTAKE(run(model, {{unloaded, {.batch_size = 4}, Feed}, 3}, eval, config)),
                },
                {{dir, "DIR"}});
+}
+
+// What process 1 of two says, whose specs are others than those of process 0.
+TEST_F(TrainAndEvaluateErrors, Processes) {
+  const Dataset ones = Dataset::Create({{"x", Tensor::Full({F64, {6, 2}}, 1)}}).value();
+  const InputSpec input{ExamplesOf(6), {.batch_size = 4, .shuffle_seed = 7}, Feed};
+  const auto train = [&](const TrainSpec& second, const EvalSpec& second_eval) {
+    const auto ends = MakeLoopback(2);
+    std::vector<absl::Status> said(2);
+    std::vector<std::thread> threads;
+    for (const auto& end : ends)
+      threads.emplace_back([&] {
+        RunConfig config{.model_dir = Path("run"), .session = {.workers = 1, .own_cores = false}};
+        config.log = [](std::string_view) {};
+        config.seconds = [] { return 0.0; };
+        config.session.executor.transport = end.get();
+        const TrainSpec first{input, 3};
+        const EvalSpec first_eval{input};
+        const bool is_first = end->domain() == 0;
+        said[static_cast<size_t>(end->domain())] =
+            TrainWithCheckpoints([](Mode mode) { return Linear(mode, "w", 0.1, "batch=2"); },
+                                 is_first ? first : second, is_first ? &first_eval : &second_eval, config)
+                .status();
+      });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(said[0], said[1]);
+    return said[1];
+  };
+  const InputSpec other_seed{ExamplesOf(6), {.batch_size = 4, .shuffle_seed = 8}, Feed};
+  const InputSpec other_size{ExamplesOf(5), {.batch_size = 4, .shuffle_seed = 7}, Feed};
+  const InputSpec other_examples{ones, {.batch_size = 4, .shuffle_seed = 7}, Feed};
+  ExpectErrors("train_and_evaluate_processes", {
+                                                   MISTAKE(train({input, 4}, {input})),
+                                                   MISTAKE(train({other_seed, 3}, {input})),
+                                                   MISTAKE(train({other_size, 3}, {input})),
+                                                   MISTAKE(train({input, 3}, {other_examples})),
+                                               });
 }
 
 TEST_F(TrainAndEvaluateErrors, Evaluators) {

@@ -205,6 +205,22 @@ TEST(SparseRowsTest, AGradientOfTwoTablesIsPushedWhole) {
   ExpectSame(g, {.num_servers = 2, .partitioner = InPieces(2)}, batches, 1e-12);
 }
 
+// Also where a batch has as many ids as examples.
+TEST(SparseRowsTest, ShortBatchesGiveWhatTheWholeTableGives) {
+  for (const int64_t batch : {2, 4, 6})
+    for (const int64_t ids : {1, 2, 3})
+      for (const bool has_dense : {true, false}) {
+        SCOPED_TRACE(fmt::format("{} examples of {} ids, has_dense {}", batch, ids, has_dense));
+        const TableOptions o{.batch = batch, .ids = ids, .has_dense = has_dense};
+        const Graph graph =
+            Lookups([](const Value& loss) { Adagrad({.learning_rate = 0.3}).Minimize(loss); }, o);
+        ASSERT_FALSE(SplitTraining(graph)->sparse.empty());
+        std::vector<Feeds> batches;
+        for (int64_t rows = batch; rows >= 1; --rows) batches.push_back(LookupBatch(rows, o, rows));
+        ExpectSame(graph, {.num_servers = 2, .partitioner = InPieces(2)}, batches, 1e-12);
+      }
+}
+
 TEST(SparseRowsTest, MeansOfRowsAreThoseOfTheWholeBatch) {
   const TableOptions o{.batch = 6};
   const Graph graph = Lookups([](const Value& loss) { Adagrad({.learning_rate = 0.3}).Minimize(loss); }, o);

@@ -1,15 +1,20 @@
 // Every synchronous strategy trains as one device does.
 #include "meshwork/strategy/strategies.h"
 
+#include <map>
+#include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
+#include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/train/fit.h"
 #include "strategy/losses.h"
+#include "support/clusters.h"
 
 namespace meshwork::strategies_test {
 namespace {
@@ -81,6 +86,57 @@ TEST_F(StrategiesTest, FitIsTheSameUnderAll) {
   for (const Named& named : Synchronous()) {
     SCOPED_TRACE(named.name);
     ExpectNear(losses(named.strategy.value()), expected);
+  }
+}
+
+// A graph that is trained, with outputs of all forms: a scalar, rows of the batch, and a row of classes.
+std::map<std::string, Tensor> OutputsOf(const Strategy& strategy) {
+  const StrategyScope scope(strategy);
+  Graph graph = NewGraph();
+  const Value x = graph.Input("x", F64, {kBatch, kInputs}), y = graph.Input("y", I32, {kBatch});
+  const SmallModel model(graph);
+  const Value losses = model.LossOfEach(x, y);
+  Sgd({.learning_rate = 0.1}).Minimize(ReduceMean(losses));
+  graph.Output("loss", ReduceMean(losses));
+  graph.Output("losses", losses);
+  graph.Output("hidden", Tanh(model.in(x)));
+  graph.Output("classes", ReduceSum(model.out(Tanh(model.in(x))), 0));
+  Session session = NewSession(graph, {.workers = 1, .own_cores = false}).value();
+  std::map<std::string, Tensor> outputs = session.Run(DrawBatch(0))->outputs();
+  const StepResult of_short_batch = session.Evaluate(DrawBatch(1, 7)).value();
+  for (const auto& [name, tensor] : of_short_batch.outputs()) outputs["short " + name] = tensor;
+  return outputs;
+}
+
+// Several processes give outputs whole, as one does. Here threads play the processes.
+TEST_F(StrategiesTest, OutputsAreTheSameInSeveralProcesses) {
+  const std::map<std::string, Tensor> expected = OutputsOf(OneDeviceStrategy().value());
+  for (const int64_t processes : {2, 3}) {
+    std::vector<std::unique_ptr<Transport>> ends = MakeLoopback(processes);
+    std::vector<Strategy> strategies;
+    for (int64_t p = 0; p < processes; ++p) {
+      StrategyParts parts;
+      parts.name = "Workers";
+      parts.mesh = Mesh::VirtualCpus(fmt::format("replica={}", processes)).value();
+      parts.replica_axes = parts.layouts.batch = {"replica"};
+      parts.processes = std::make_shared<Processes>(Processes::Among(
+          LocalCluster(processes, p, /*port=*/100), std::move(ends[static_cast<size_t>(p)]), "a thread"));
+      strategies.push_back(Strategy::Create(std::move(parts)).value());
+    }
+    std::vector<std::thread> threads;
+    for (const Strategy& strategy : strategies)
+      threads.emplace_back([&] {
+        const std::map<std::string, Tensor> outputs = OutputsOf(strategy);
+        ASSERT_EQ(outputs.size(), expected.size());
+        for (const auto& [name, tensor] : expected) {
+          SCOPED_TRACE(name);
+          ASSERT_EQ(outputs.at(name).type(), tensor.type());
+          for (int64_t i = 0; i < tensor.num_elements(); ++i)
+            EXPECT_NEAR(outputs.at(name).values<double>()[static_cast<size_t>(i)],
+                        tensor.values<double>()[static_cast<size_t>(i)], 1e-12);
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
   }
 }
 

@@ -14,7 +14,7 @@
 
 namespace meshwork {
 
-// A transport's end, and the bytes that its operations have sent.
+// A transport's end, the bytes that its operations have sent, and how many texts it has exchanged.
 class CountedEnd : public Transport {
  public:
   explicit CountedEnd(Transport& end) : end_(end) {
@@ -22,10 +22,12 @@ class CountedEnd : public Transport {
     set_deadline(end.deadline());
   }
   int64_t bytes() const { return bytes_; }
+  int64_t texts() const { return texts_; }
 
   int64_t domain() const override { return end_.domain(); }
   int64_t num_domains() const override { return end_.num_domains(); }
   absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
+    ++texts_;
     return end_.AllGather(what, text);
   }
   absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) override {
@@ -57,7 +59,7 @@ class CountedEnd : public Transport {
   };
 
   Transport& end_;
-  int64_t bytes_ = 0;
+  int64_t bytes_ = 0, texts_ = 0;
 };
 
 }  // namespace meshwork

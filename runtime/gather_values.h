@@ -1,0 +1,21 @@
+// GatherValues: the exchange that Agree (runtime/transport.h) is made of, for those that compare by rules of their own.
+//
+// Thread safety: the transport's thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "meshwork/runtime/transport.h"
+
+namespace meshwork {
+
+// What each domain says, by domain: "the step 9f2c", `what` and its value. A domain that calls Agree, or this, for something
+// else says that. All domains must call it; if all can go on, all return the same. Errors, in all domains: the error in
+// `mine`; another domain's error, with the domain's name; those of AllGather.
+absl::StatusOr<std::vector<std::string>> GatherValues(Transport& transport, std::string_view what,
+                                                      const absl::StatusOr<std::string>& mine);
+
+}  // namespace meshwork

@@ -1,0 +1,169 @@
+#include "meshwork/train/data_agreement.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "fmt/ranges.h"
+#include "meshwork/base/hash.h"
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/gather_values.h"
+#include "meshwork/train/session_impl.h"
+
+namespace meshwork {
+namespace {
+
+constexpr std::string_view kAsMany =
+    "All processes need as many batches, of as many examples: divide the data into equal shares, without the remainder of the "
+    "whole (Take), leave out short batches (drop_remainder), or take a number of steps that all have from data with Repeat.";
+
+constexpr std::string_view kStepSaid = "the step ";
+// A transport sends short texts at once, and takes another message for the rest.
+constexpr size_t kMostKindBytes = 96;
+
+std::string Shortened(const std::string& kind) {
+  return kind.size() <= kMostKindBytes
+             ? kind
+             : fmt::format("{}... ({:016x})", kind.substr(0, kMostKindBytes), StableHash(kind));
+}
+
+std::string OnOneLine(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+// A table of what the processes say: row p has the lines of process p.
+using Table = std::vector<std::vector<std::string>>;
+
+Table LinesOf(const std::vector<std::string>& values) {
+  Table table;
+  for (const std::string& value : values) {
+    std::vector<std::string>& lines = table.emplace_back(1);
+    for (const char c : value) {
+      if (c == '\n') lines.emplace_back();
+      else lines.back().push_back(c);
+    }
+  }
+  return table;
+}
+
+// Whether all say something of this kind: their first lines begin so, and they have as many lines.
+bool AreOfKind(const Table& table, std::string_view beginning, size_t lines) {
+  return std::all_of(table.begin(), table.end(), [&](const std::vector<std::string>& row) {
+    return row.size() == lines && row[0].starts_with(beginning);
+  });
+}
+
+// "processes 0, 2: 4; process 1: 3": who says what in line `l`; "" if all say the same.
+std::string DifferenceIn(const Table& table, size_t l) {
+  std::vector<std::pair<std::string, std::vector<size_t>>> who;
+  for (size_t p = 0; p < table.size(); ++p) {
+    const auto same =
+        std::find_if(who.begin(), who.end(), [&](const auto& said) { return said.first == table[p][l]; });
+    if (same != who.end()) same->second.push_back(p);
+    else who.push_back({table[p][l], {p}});
+  }
+  if (who.size() == 1) return "";
+  std::vector<std::string> texts;
+  for (const auto& [text, processes] : who)
+    texts.push_back(
+        fmt::format("process{} {}: {}", processes.size() == 1 ? "" : "es", fmt::join(processes, ", "), text));
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
+absl::Status OtherCalls(std::string_view where, const Table& table, size_t line) {
+  return InvalidArgument(
+      "{}: the processes do not do the same. {}. All make the same calls, in the same order.", where,
+      DifferenceIn(table, line));
+}
+
+}  // namespace
+
+DataFact OptionFact(std::string name, int64_t value) {
+  return {std::move(name), fmt::format("{}", value), kSameOptions};
+}
+
+std::vector<DataFact> FactsOfPipeline(std::string_view what, const Pipeline& data, bool is_whole) {
+  std::vector<DataFact> facts = {{std::string(what), data.Fingerprint(), kSameData}};
+  const std::optional<int64_t> size = data.size();
+  std::string batches = size.has_value() ? fmt::format("{}", *size) : "not known";
+  if (!is_whole && size != 0) batches = "some";
+  facts.push_back({fmt::format("number of batches of {}", what), std::move(batches), kAsMany});
+  return facts;
+}
+
+DataAgreement::DataAgreement(std::string where, Session& session)
+    : where_(std::move(where)), session_(session) {}
+
+Transport* DataAgreement::transport() const {
+  return session_.impl_ == nullptr ? nullptr : session_.impl_->transport;
+}
+
+void DataAgreement::SetAsked(bool asked) {
+  if (!is_alone()) session_.impl_->agreement = asked ? this : nullptr;
+}
+
+absl::Status DataAgreement::Begin(const absl::Status& mine,
+                                  const std::function<std::vector<DataFact>()>& find_facts) {
+  if (is_alone()) return mine;
+  const std::vector<DataFact> facts = find_facts();
+  absl::StatusOr<std::string> said = where_;
+  for (const DataFact& fact : facts) *said += "\n" + fact.value;
+  if (!mine.ok()) said = mine;
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> values,
+                            GatherValues(*transport(), "the data of", said));
+  const Table table = LinesOf(values);
+  if (!AreOfKind(table, fmt::format("the data of {}", where_), facts.size() + 1))
+    return OtherCalls(where_, table, 0);
+  for (size_t f = 0; f < facts.size(); ++f)
+    if (const std::string difference = DifferenceIn(table, f + 1); !difference.empty())
+      return InvalidArgument("{}: the processes differ in their {}. {}. {}", where_, facts[f].name,
+                             difference, facts[f].advice);
+  return absl::OkStatus();
+}
+
+DataAgreement::Step::Step(DataAgreement& agreement, std::string place, std::string why_stop)
+    : agreement_(agreement) {
+  agreement_.place_ = std::move(place);
+  agreement_.why_stop_ = OnOneLine(std::move(why_stop));
+  agreement_.SetAsked(true);
+}
+
+DataAgreement::Step::~Step() { agreement_.SetAsked(false); }
+
+absl::Status DataAgreement::AtPlace(const std::string& place, const std::string& why_stop) {
+  if (is_alone()) return absl::OkStatus();
+  place_ = place;
+  why_stop_ = OnOneLine(why_stop);
+  const absl::Status status = Agree(absl::OkStatus(), "");
+  return absl::IsCancelled(status) && !stopped_.empty() ? absl::OkStatus() : status;
+}
+
+absl::Status DataAgreement::Agree(const absl::Status& mine, const std::string& step) {
+  absl::StatusOr<std::string> said = fmt::format("{}\n{}\n{}", place_, why_stop_, Shortened(step));
+  if (!mine.ok()) said = mine;
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> values,
+                            GatherValues(*transport(), "the step", said));
+  if (why_stop_.empty() && std::count(values.begin(), values.end(), values[0]) == std::ssize(values))
+    return absl::OkStatus();
+  difference_ = Compare(values);
+  if (!difference_.ok()) return difference_;
+  return stopped_.empty() ? absl::OkStatus() : absl::CancelledError(stopped_);
+}
+
+absl::Status DataAgreement::Compare(const std::vector<std::string>& values) {
+  Table table = LinesOf(values);
+  if (!AreOfKind(table, kStepSaid, 3)) return OtherCalls(where_, table, 0);
+  for (std::vector<std::string>& lines : table) lines[0].erase(0, kStepSaid.size());
+  if (const std::string difference = DifferenceIn(table, 0); !difference.empty())
+    return InvalidArgument("{}: the processes are not at the same place of their data. {}. {}", where_,
+                           difference, kAsMany);
+  if (!DifferenceIn(table, 2).empty()) return OtherCalls(where_, table, 2);
+  const bool all_stop = DifferenceIn(table, 1).empty();
+  for (size_t p = 0; p < table.size() && stopped_.empty(); ++p)
+    if (!table[p][1].empty())
+      stopped_ = all_stop ? table[p][1] : fmt::format("process {}: {}", p, table[p][1]);
+  return absl::OkStatus();
+}
+
+}  // namespace meshwork
