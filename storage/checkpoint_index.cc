@@ -5,12 +5,15 @@
 #include <ctime>
 #include <random>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "meshwork/base/json.h"
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/version.h"
 #include "meshwork/runtime/box.h"
+#include "meshwork/storage/sha256.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {
@@ -19,6 +22,9 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr int64_t kMostShards = 1 << 20;
+// A text is hashed as far as this key, which comes last. Of format 1, whose texts have none.
+constexpr std::string_view kHash = ",\"sha256\":\"", kBehindHash = "\"}\n";
+constexpr int64_t kFormatWithoutHash = 1;
 
 std::string NowInUtc() {
   const std::time_t now = std::time(nullptr);
@@ -180,21 +186,45 @@ absl::StatusOr<std::string> ReadText(const JsonReader& json, const std::string& 
   return value.String();
 }
 
+std::string HashOf(std::string_view text) {
+  Sha256 hash;
+  hash.Update(std::as_bytes(std::span(text)));
+  return hash.Hex();
+}
+
+// That the hash at the end is that of the text before it.
+absl::Status CheckHash(std::string_view text, const std::string& path) {
+  constexpr size_t kDigits = 64, kTail = kHash.size() + kDigits + kBehindHash.size();
+  const std::string_view tail = text.substr(text.size() - std::min(text.size(), kTail));
+  if (tail.size() < kTail || !tail.starts_with(kHash) || !tail.ends_with(kBehindHash))
+    return absl::DataLossError(
+        fmt::format("{}: it does not end with its SHA-256; the file is damaged, or was edited.", path));
+  const std::string_view said = tail.substr(kHash.size(), kDigits);
+  const std::string sha256 = HashOf(text.substr(0, text.size() - kTail));
+  if (said == sha256) return absl::OkStatus();
+  return absl::DataLossError(
+      fmt::format("{}: its SHA-256 is {}, and at its end it says {}; the file is damaged, or was edited.",
+                  path, sha256, Quoted(said)));
+}
+
 // What a newer library has written may have any form; so its format is looked at first.
-absl::Status CheckFormat(const JsonReader& json, const std::string& path) {
+absl::StatusOr<int64_t> ReadFormat(const JsonReader& json, const std::string& path) {
   MESHWORK_ASSIGN_OR_RETURN(const JsonReader format, json.Get("format"));
   MESHWORK_ASSIGN_OR_RETURN(const int64_t number, format.Integer());
-  if (number == CheckpointIndex::kFormat) return absl::OkStatus();
-  if (number < CheckpointIndex::kFormat) return format.Expected("the number of a format, 1");
+  if (number == CheckpointIndex::kFormat || number == kFormatWithoutHash) return number;
+  if (number < CheckpointIndex::kFormat) return format.Expected("the number of a format, 1 or 2");
   const absl::StatusOr<std::string> version = ReadText(json, "meshwork");
   return absl::UnimplementedError(fmt::format(
       "{}: the checkpoint has format {}, of meshwork {}; this is meshwork {}, which reads up to format {}.",
-      path, number, version.ok() ? *version : "unknown", MESHWORK_VERSION, CheckpointIndex::kFormat));
+      path, number, version.ok() ? Printable(*version) : "unknown", MESHWORK_VERSION,
+      CheckpointIndex::kFormat));
 }
 
-absl::StatusOr<CheckpointIndex> ReadIndex(const JsonReader& json) {
-  MESHWORK_RETURN_IF_ERROR(json.ExpectKeys(
-      {"format", "meshwork", "step", "mesh", "written", "facts", "metrics", "shards", "variables"}));
+absl::StatusOr<CheckpointIndex> ReadIndex(const JsonReader& json, bool has_hash) {
+  std::vector<std::string> keys = {"format", "meshwork", "step",   "mesh",     "written",
+                                   "facts",  "metrics",  "shards", "variables"};
+  if (has_hash) keys.emplace_back("sha256");
+  MESHWORK_RETURN_IF_ERROR(json.ExpectKeys(keys));
   CheckpointIndex index;
   MESHWORK_ASSIGN_OR_RETURN(index.version, ReadText(json, "meshwork"));
   MESHWORK_ASSIGN_OR_RETURN(index.mesh, ReadText(json, "mesh"));
@@ -266,14 +296,18 @@ absl::StatusOr<std::string> ToJson(const CheckpointIndex& index) {
   for (const auto& [name, value] : index.facts) json["facts"][name] = value;
   for (const auto& [name, value] : index.metrics) {
     if (!std::isfinite(value))
-      return InvalidArgument("Checkpoint: the metric \"{}\" is {}; it must be a finite number.", name, value);
+      return InvalidArgument("Checkpoint: the metric {} is {}; it must be a finite number.", Quoted(name),
+                             value);
     json["metrics"][name] = value;
   }
   for (const CheckpointShard& shard : index.shards)
     json["shards"].push_back({{"file", shard.file}, {"bytes", shard.bytes}, {"sha256", shard.sha256}});
   for (const CheckpointVariable& variable : index.variables) json["variables"].push_back(JsonOf(variable));
   try {
-    return json.dump() + "\n";
+    std::string text = json.dump();
+    text.pop_back();  // the bracket, which comes behind the hash
+    const std::string sha256 = HashOf(text);
+    return text.append(kHash).append(sha256).append(kBehindHash);
   } catch (const OrderedJson::exception&) {
     return InvalidArgument(
         "Checkpoint: a name, a fact or a metric is not UTF-8; the index allows no other text.");
@@ -283,8 +317,10 @@ absl::StatusOr<std::string> ToJson(const CheckpointIndex& index) {
 absl::StatusOr<CheckpointIndex> CheckpointIndexFromJson(std::string_view text, const std::string& path) {
   MESHWORK_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(text, path));
   const JsonReader reader(json, path);
-  MESHWORK_RETURN_IF_ERROR(CheckFormat(reader, path));
-  return ReadIndex(reader);
+  MESHWORK_ASSIGN_OR_RETURN(const int64_t format, ReadFormat(reader, path));
+  const bool has_hash = format != kFormatWithoutHash;
+  if (has_hash) MESHWORK_RETURN_IF_ERROR(CheckHash(text, path));
+  return ReadIndex(reader, has_hash);
 }
 
 }  // namespace meshwork

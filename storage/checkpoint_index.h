@@ -2,10 +2,14 @@
 //
 // It is the file index.json in the checkpoint's folder, written last: a folder without it is no checkpoint.
 //
-//   {"format":1,"meshwork":"0.2.0","step":100,"mesh":"[batch=4]","written":"2026-11-24T10:52:29Z",
+//   {"format":2,"meshwork":"0.2.0","step":100,"mesh":"[batch=4]","written":"2026-11-24T10:52:29Z",
 //    "facts":{"epoch":"3"},"metrics":{"loss":0.25},
 //    "shards":[{"file":"shard-00000-of-00002.safetensors","bytes":4096,"sha256":"ba78…"},…],
-//    "variables":[{"name":"w","type":"f32[10,7]","layout":"{batch,_}","pieces":[{"shard":0,"box":[[0,5],[0,7]]},…]},…]}
+//    "variables":[{"name":"w","type":"f32[10,7]","layout":"{batch,_}","pieces":[{"shard":0,"box":[[0,5],[0,7]]},…]},…],
+//    "sha256":"9f2c…"}
+//
+// It ends with the SHA-256 of all its bytes before `,"sha256"`, so that a file with another digit anywhere is no index. Files
+// of format 1, which are older, are the same without this hash, and are read as they are.
 //
 // A piece is a box of its variable: the begin and the end of each dim, the end excluded. In its shard it is a tensor of
 // the box's shape, called PieceName. The pieces of a variable cover it, each element once.
@@ -59,7 +63,7 @@ struct CheckpointNote {
 };
 
 struct CheckpointIndex {
-  static constexpr int64_t kFormat = 1;  // the newest one that is read
+  static constexpr int64_t kFormat = 2;  // which is written, and the newest one that is read
 
   int64_t step = 0;
   std::string version, mesh, written;  // for people: of meshwork; Mesh::ToString; the time, in UTC
@@ -82,8 +86,8 @@ std::string PieceName(const CheckpointVariable& variable, const Block& box);
 // Error: a name or a fact is not UTF-8; a metric is infinite or no number.
 absl::StatusOr<std::string> ToJson(const CheckpointIndex& index);
 // Law: FromJson(ToJson(index)) == index. `path`: the file's name, for errors. Errors: the text is no JSON, or JSON of
-// another form, with the place; a newer format; a file outside of the folder; pieces that do not cover their variable
-// once.
+// another form, with the place; a newer format; a hash that is missing or of another text (DATA_LOSS); a file outside of the
+// folder; pieces that do not cover their variable once.
 absl::StatusOr<CheckpointIndex> CheckpointIndexFromJson(std::string_view text, const std::string& path);
 
 }  // namespace meshwork

@@ -266,7 +266,8 @@ namespace {
 bool IsDamaged(const FoundCheckpoint& checkpoint) {
   const absl::StatusCode code = checkpoint.index.status().code();
   std::error_code ignored;
-  return (code == absl::StatusCode::kInvalidArgument || code == absl::StatusCode::kNotFound) &&
+  return (code == absl::StatusCode::kInvalidArgument || code == absl::StatusCode::kDataLoss ||
+          code == absl::StatusCode::kNotFound) &&
          std::filesystem::exists(checkpoint.path + "/index.json", ignored);
 }
 

@@ -279,6 +279,21 @@ TEST_F(CheckpointToolTest, VerifyNamesAllThatIsDamaged) {
   EXPECT_EQ(Checkpoint({"verify", damaged}).code, 1);
 }
 
+// A number in the index is as much a part of a checkpoint as one in a shard.
+TEST_F(CheckpointToolTest, VerifyFindsAnotherDigitInTheIndex) {
+  const std::string good = Save("runs", 100), changed = Save("runs", 200), index = changed + "/index.json";
+  std::string text = ReadFile(index).value();
+  ASSERT_TRUE(
+      WriteFileAtomically(index, text.replace(text.find("\"epoch\":\"3\""), 11, "\"epoch\":\"7\"")).ok());
+  const Finished one = Checkpoint({"verify", changed});
+  EXPECT_EQ(one.code, 1);
+  EXPECT_THAT(one.out, HasSubstr("index.json: its SHA-256 is "));
+  EXPECT_EQ(Checkpoint({"verify", good}).code, 0);
+  // The one before is the newest that can be used.
+  EXPECT_THAT(Succeeds({"convert", Path("runs"), Path("w.safetensors")}),
+              HasSubstr("DIR/runs/step-000000000100"));
+}
+
 // ---- diff.
 
 TEST_F(CheckpointToolTest, DiffSaysWhatDiffers) {

@@ -60,6 +60,12 @@ absl::Status ReadIndexWith(const std::string& from, const std::string& to) {
 TEST_F(CheckpointErrors, Index) {
   ASSERT_EQ(MessageOf(ReadIndexWith("w", "w")), "");
   const auto write = [](CheckpointIndex index) { return ToJson(index); };
+  const auto changed = [](const std::string& from, const std::string& to) {
+    CheckpointIndex index;
+    index.facts = {{"batch", "17"}};
+    std::string text = ToJson(index).value();
+    return CheckpointIndexFromJson(text.replace(text.find(from), from.size(), to), "index.json").status();
+  };
   const auto many_shards = [] {
     std::string shards = "[";
     for (int i = 0; i < 1 << 20; ++i) shards += "0,";
@@ -69,8 +75,10 @@ TEST_F(CheckpointErrors, Index) {
                                  MISTAKE(ReadIndexWith(R"({"format")", "")),
                                  MISTAKE(ReadIndexWith(R"("format":1,)", "")),
                                  MISTAKE(ReadIndexWith(R"("format":1)", R"("format":0)")),
+                                 MISTAKE(ReadIndexWith(R"("format":1)", R"("format":3)")),
+                                 MISTAKE(ReadIndexWith(R"("format":1,"meshwork":"0.2.0")", R"("format":3)")),
                                  MISTAKE(ReadIndexWith(R"("format":1)", R"("format":2)")),
-                                 MISTAKE(ReadIndexWith(R"("format":1,"meshwork":"0.2.0")", R"("format":2)")),
+                                 MISTAKE(changed(R"("batch":"17")", R"("batch":"3")")),
                                  MISTAKE(ReadIndexWith(R"("step":100)", R"("step":-1)")),
                                  MISTAKE(ReadIndexWith(R"("step")", R"("stop")")),
                                  MISTAKE(ReadIndexWith(R"("3")", "3")),

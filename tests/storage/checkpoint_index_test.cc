@@ -58,6 +58,40 @@ TEST(CheckpointIndexTest, ComesBackAsItWasWritten) {
   EXPECT_EQ(CheckpointIndexFromJson(ToJson(index).value(), "f").value(), index);
 }
 
+// What format 1 is: the same, without a hash at its end.
+std::string InFormat1(std::string text) {
+  text.replace(text.find("\"format\":2"), 10, "\"format\":1");
+  return text.substr(0, text.rfind(",\"sha256\"")) + "}\n";
+}
+
+TEST(CheckpointIndexTest, OlderOnesHaveNoHashAndAreRead) {
+  const CheckpointIndex index = IndexOf({F32, {4, 6}}, {{{0, 4}, {0, 6}}});
+  const std::string text = ToJson(index).value();
+  EXPECT_EQ(CheckpointIndexFromJson(InFormat1(text), "f").value(), index);
+  // One that says that it is older does not get rid of its hash so.
+  std::string says_older = text;
+  says_older.replace(text.find("\"format\":2"), 10, "\"format\":1");
+  EXPECT_FALSE(CheckpointIndexFromJson(says_older, "f").ok());
+}
+
+// A digit, a letter or a space more, less or another, also where JSON stays JSON and the index one of a checkpoint.
+TEST(CheckpointIndexTest, AnyChangeOfItsTextIsFound) {
+  CheckpointIndex index = IndexOf({F32, {4, 6}}, {{{0, 4}, {0, 6}}});
+  index.facts = {{"batch", "17"}, {"epoch", "3"}};
+  index.metrics = {{"loss", 0.25}};
+  const std::string text = ToJson(index).value();
+  for (size_t at = 0; at < text.size(); ++at) {
+    for (const char other : {'0', '7', 'x', ' ', '"', '\n', '}'}) {
+      std::string changed = text, longer = text, shorter = text;
+      changed[at] = other;
+      EXPECT_EQ(CheckpointIndexFromJson(changed, "f").ok(), changed == text) << changed;
+      EXPECT_FALSE(CheckpointIndexFromJson(longer.insert(at, 1, other), "f").ok()) << longer;
+      EXPECT_FALSE(CheckpointIndexFromJson(shorter.erase(at, 1), "f").ok()) << shorter;
+    }
+  }
+  EXPECT_FALSE(CheckpointIndexFromJson(text + " ", "f").ok());
+}
+
 // Tilings by random cuts are read; with one box moved, missing, twice or of another size they are not.
 TEST(CheckpointIndexTest, PiecesCoverEachElementOnce) {
   std::mt19937_64 engine(1);

@@ -274,7 +274,7 @@ TEST_F(CheckpointWriterTest, WhatCannotBeReadNowIsNotRemoved) {
   }
   for (int64_t step : {1, 2, 3, 4})
     std::filesystem::rename(Path(fmt::format("copy{}", step)), Path("runs/" + CheckpointName(step)));
-  std::ofstream(Path("runs/" + CheckpointName(1) + "/index.json")) << R"({"format":2,"meshwork":"9.0.0"})";
+  std::ofstream(Path("runs/" + CheckpointName(1) + "/index.json")) << R"({"format":3,"meshwork":"9.0.0"})";
   std::filesystem::remove(Path("runs/" + CheckpointName(2) + "/index.json"));
   std::filesystem::create_symlink("index.json", Path("runs/" + CheckpointName(2) + "/index.json"));
   std::filesystem::resize_file(Path("runs/" + CheckpointName(3) + "/" + ShardName(0, 1)), 10);
