@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/quote.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/base/text_error.h"
 #include "nlohmann/json.hpp"
@@ -122,7 +123,7 @@ absl::Status JsonReader::ExpectKeys(const std::vector<std::string>& keys) const 
   for (const auto& [key, value] : json_->items()) {
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
     const std::string hint = DidYouMean(key, keys);
-    return InvalidArgument("{}: {} has the key \"{}\"; the keys are {}{}", document_, Path(), key,
+    return InvalidArgument("{}: {} has the key {}; the keys are {}{}", document_, Path(), Quoted(key),
                            fmt::join(keys, ", "), hint.empty() ? "." : hint);
   }
   return absl::OkStatus();
@@ -133,7 +134,7 @@ bool JsonReader::Has(const std::string& key) const { return IsObject() && json_-
 absl::StatusOr<JsonReader> JsonReader::Get(const std::string& key) const {
   if (!IsObject()) return Expected("an object");
   if (!Has(key)) return InvalidArgument("{}: {} has no \"{}\".", document_, Path(), key);
-  return Child((*json_)[key], path_.empty() ? key : path_ + "." + key);
+  return Child((*json_)[key], path_.empty() ? Printable(key) : path_ + "." + Printable(key));
 }
 
 absl::StatusOr<std::vector<std::string>> JsonReader::Keys() const {

@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "meshwork/base/quote.h"
 
 namespace meshwork {
 namespace {
@@ -51,7 +52,7 @@ std::string DidYouMean(std::string_view name, const std::vector<std::string>& ca
       nearest = &candidate;
     }
   }
-  return nearest == nullptr ? "" : fmt::format("; did you mean \"{}\"?", *nearest);
+  return nearest == nullptr ? "" : fmt::format("; did you mean {}?", Quoted(*nearest));
 }
 
 std::string DidYouMeanOneOf(std::string_view name, const std::vector<std::string>& candidates,
@@ -60,10 +61,12 @@ std::string DidYouMeanOneOf(std::string_view name, const std::vector<std::string
   if (candidates.empty()) return fmt::format("; there are no {}.", plural);
   std::string hint = DidYouMean(name, candidates);
   if (!hint.empty()) return hint;
-  const size_t shown = std::min(candidates.size(), kMostShown);
-  return fmt::format("; the {} are {}{}.", plural,
-                     fmt::join(candidates.begin(), candidates.begin() + shown, ", "),
-                     shown < candidates.size() ? fmt::format(" and {} more", candidates.size() - shown) : "");
+  std::vector<std::string> shown;
+  for (size_t i = 0; i < std::min(candidates.size(), kMostShown); ++i)
+    shown.push_back(Printable(candidates[i]));
+  return fmt::format(
+      "; the {} are {}{}.", plural, fmt::join(shown, ", "),
+      shown.size() < candidates.size() ? fmt::format(" and {} more", candidates.size() - shown.size()) : "");
 }
 
 }  // namespace meshwork

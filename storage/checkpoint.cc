@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/runtime/box.h"
@@ -72,11 +73,11 @@ absl::StatusOr<Checkpoint> Checkpoint::OpenFolder(std::string path) {
       const SafetensorsEntry* const entry = file.Find(name);
       const Type type{variable.type.dtype, SizesOf(piece.box)};
       if (entry != nullptr && entry->type == type) continue;
-      return InvalidArgument("{}: {}; the index says that \"{}\" is {}.", file.path(),
+      return InvalidArgument("{}: {}; the index says that {} is {}.", file.path(),
                              entry == nullptr
-                                 ? fmt::format("there is no tensor \"{}\"", name)
-                                 : fmt::format("tensor \"{}\" is {}", name, entry->type.ToString()),
-                             name, type.ToString());
+                                 ? fmt::format("there is no tensor {}", Quoted(name))
+                                 : fmt::format("tensor {} is {}", Quoted(name), entry->type.ToString()),
+                             Quoted(name), type.ToString());
     }
   }
   return checkpoint;
@@ -99,7 +100,7 @@ absl::Status Checkpoint::Verify(int64_t part, int64_t of,
 absl::StatusOr<const CheckpointVariable*> Checkpoint::FindVariable(std::string_view name) const {
   const CheckpointVariable* const variable = index_.Find(name);
   if (variable != nullptr) return variable;
-  return absl::NotFoundError(fmt::format("{}: there is no variable \"{}\"{}", path_, name,
+  return absl::NotFoundError(fmt::format("{}: there is no variable {}{}", path_, Quoted(name),
                                          DidYouMeanOneOf(std::string(name), NamesOf(index_), "variables")));
 }
 
@@ -113,8 +114,8 @@ absl::StatusOr<Tensor> Checkpoint::Read(std::string_view name, const Block& box)
   const Type type{variable->type.dtype, SizesOf(box)};
   const Block whole = WholeBlock(variable->type.shape);
   if (box.size() != whole.size() || Intersect(box, whole) != box)
-    return InvalidArgument("{}: the box {} does not lie in \"{}\" {}; give a block of the variable.", path_,
-                           BlockToString(box), name, variable->type.ToString());
+    return InvalidArgument("{}: the box {} does not lie in {} {}; give a block of the variable.", path_,
+                           BlockToString(box), Quoted(name), variable->type.ToString());
   Tensor tensor(type);
   MESHWORK_RETURN_IF_ERROR(tensor.status());
   MESHWORK_RETURN_IF_ERROR(
@@ -130,7 +131,8 @@ absl::Status Checkpoint::RestoreInto(const std::map<std::string, DTensor>& varia
     const CheckpointVariable* const variable =
         index_.Find(renamed == options.names.end() ? name : renamed->second);
     if (variable == nullptr) continue;
-    MESHWORK_RETURN_IF_ERROR(Annotate(ReadInto(*variable, tensor), fmt::format("variable \"{}\": ", name)));
+    MESHWORK_RETURN_IF_ERROR(
+        Annotate(ReadInto(*variable, tensor), fmt::format("variable {}: ", Quoted(name))));
   }
   return absl::OkStatus();
 }
@@ -143,7 +145,7 @@ absl::Status Checkpoint::CheckFits(const std::map<std::string, DTensor>& variabl
     if (variables.contains(name)) continue;
     std::vector<std::string> names;
     for (const auto& [known, tensor] : variables) names.push_back(known);
-    wrong.push_back(fmt::format("\"{}\" is to be read as \"{}\" and is no variable{}", name, called,
+    wrong.push_back(fmt::format("{} is to be read as {} and is no variable{}", Quoted(name), Quoted(called),
                                 DidYouMean(name, names)));
   }
   for (const auto& [name, tensor] : variables) {
@@ -152,7 +154,7 @@ absl::Status Checkpoint::CheckFits(const std::map<std::string, DTensor>& variabl
     const CheckpointVariable* const variable = index_.Find(called);
     if (variable == nullptr) {
       if (!options.partial || renamed != options.names.end())
-        wrong.push_back(fmt::format("\"{}\" {} is missing", called, tensor.type().ToString()));
+        wrong.push_back(fmt::format("{} {} is missing", Quoted(called), tensor.type().ToString()));
       continue;
     }
     used.insert(called);
@@ -163,17 +165,17 @@ absl::Status Checkpoint::CheckFits(const std::map<std::string, DTensor>& variabl
                                             tensor.type().dtype)
                                         .ok();
     if (variable->type.shape != tensor.type().shape || !widens)
-      wrong.push_back(fmt::format("\"{}\" is {} and must be {}", called, variable->type.ToString(),
+      wrong.push_back(fmt::format("{} is {} and must be {}", Quoted(called), variable->type.ToString(),
                                   tensor.type().ToString()));
   }
   for (const CheckpointVariable& variable : index_.variables)
     if (!options.partial && !used.contains(variable.name))
-      wrong.push_back(fmt::format("\"{}\" {} is not expected", variable.name, variable.type.ToString()));
+      wrong.push_back(fmt::format("{} {} is not expected", Quoted(variable.name), variable.type.ToString()));
   if (wrong.empty() && used.empty() && !variables.empty() && !index_.variables.empty())
     return InvalidArgument(
-        "{}: nothing would be restored: the checkpoint has \"{}\" and others, and none is called as a variable here, such as "
-        "\"{}\". Say by RestoreOptions::names what is read as what.",
-        path_, index_.variables.front().name, variables.begin()->first);
+        "{}: nothing would be restored: the checkpoint has {} and others, and none is called as a variable here, such as "
+        "{}. Say by RestoreOptions::names what is read as what.",
+        path_, Quoted(index_.variables.front().name), Quoted(variables.begin()->first));
   if (wrong.empty()) return absl::OkStatus();
   return InvalidArgument(
       "{}: the checkpoint is of another model: {}{} Build the model that was saved, or choose by RestoreOptions what is "

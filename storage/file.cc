@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/sha256.h"
 
@@ -33,12 +34,9 @@ constexpr size_t kHashedAtOnce = size_t{1} << 20;
 
 std::string ErrorText(int error) { return std::generic_category().message(error); }
 
-// A path that is empty would not be seen.
-std::string Shown(const std::string& path) { return path.empty() ? "\"\"" : path; }
-
 absl::Status CannotRead(const std::string& path, int error) {
-  return absl::Status(absl::ErrnoToStatusCode(error),
-                      fmt::format("{}: cannot be read: {}; check the path.", Shown(path), ErrorText(error)));
+  return absl::Status(absl::ErrnoToStatusCode(error), fmt::format("{}: cannot be read: {}; check the path.",
+                                                                  Printable(path), ErrorText(error)));
 }
 
 absl::Status CannotWrite(const std::string& path, int error) {
@@ -46,7 +44,7 @@ absl::Status CannotWrite(const std::string& path, int error) {
       absl::ErrnoToStatusCode(error),
       fmt::format("{}: cannot be written: {}; its directory must exist, be writable and have room. Nothing "
                   "was changed.",
-                  Shown(path), ErrorText(error)));
+                  Printable(path), ErrorText(error)));
 }
 
 absl::Status CannotFlush(const std::string& path, int error) {
@@ -191,7 +189,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
       return InvalidArgument(
           "{}: gives more than 256 MiB and is no regular file; nothing that is read here whole "
           "should be that long.",
-          Shown(path));
+          Printable(path));
     if (filled == contents.size()) contents.resize(2 * filled);
     const ssize_t n =
         read(file.get(), contents.data() + filled, std::min(contents.size() - filled, kMaxTransfer));
@@ -293,14 +291,14 @@ absl::Status FlushFolder(const std::string& path) {
                    absl::ErrnoToStatusCode(error),
                    fmt::format("{}: the folder cannot be flushed to the disk: {}; see whether the disk "
                                "fails.",
-                               Shown(path), ErrorText(error)));
+                               Printable(path), ErrorText(error)));
 }
 
 absl::Status MakeFolders(const std::string& path) {
   const auto cannot = [&](int error) {
     return absl::Status(absl::ErrnoToStatusCode(error),
                         fmt::format("{}: the folder cannot be made: {}; give a folder that can be written.",
-                                    Shown(path), ErrorText(error)));
+                                    Printable(path), ErrorText(error)));
   };
   std::vector<std::string> missing;  // the deepest first
   struct stat info;

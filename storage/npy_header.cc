@@ -5,23 +5,14 @@
 #include <optional>
 #include <span>
 
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
-#include "nlohmann/json.hpp"
 
 namespace meshwork {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr int64_t kMaxHeader = int64_t{1} << 20;  // those that are read here have a few hundred bytes
-
-// Foreign text for a message: quoted, in ASCII, not too long.
-std::string ShowText(std::string_view text) {
-  using Json = nlohmann::json;
-  std::string shown = Json(std::string(text.substr(0, 60)))
-                          .dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
-  if (text.size() > 60 || shown.size() > 80) shown = shown.substr(0, 57) + "...";
-  return shown;
-}
 
 struct TypeDescriptor {
   std::string_view name;  // of a type, without its byte order
@@ -71,7 +62,7 @@ class Literal {
         MESHWORK_ASSIGN_OR_RETURN(header.shape, Sizes());
       } else {
         return InvalidArgument("{}: the header has the key {}; it has descr, fortran_order and shape.",
-                               place_, ShowText(key));
+                               place_, Quoted(key));
       }
       if (!Take(',')) {
         MESHWORK_RETURN_IF_ERROR(Expect('}'));
@@ -93,14 +84,14 @@ class Literal {
     return InvalidArgument(
         "{}: the header is damaged: {} should be at its byte {}, in front of {}; write or fetch the "
         "file again.",
-        place_, expected, at_, ShowText(text_.substr(at_)));
+        place_, expected, at_, Quoted(text_.substr(at_)));
   }
   absl::Status Once(bool& seen, std::string_view key) {
     if (!seen) {
       seen = true;
       return absl::OkStatus();
     }
-    return InvalidArgument("{}: the header has the key {} twice; it has each once.", place_, ShowText(key));
+    return InvalidArgument("{}: the header has the key {} twice; it has each once.", place_, Quoted(key));
   }
 
   void SkipSpace() {
@@ -161,7 +152,7 @@ class Literal {
     SkipSpace();
     if (text_.substr(at_).starts_with('['))
       return InvalidArgument("{}: its elements are structures, {}; save each field as an array of its own.",
-                             place_, ShowText(text_.substr(at_)));
+                             place_, Quoted(text_.substr(at_)));
     MESHWORK_ASSIGN_OR_RETURN(const std::string_view name, Text());
     const char order = name.empty() ? '\0' : name[0];
     const auto* const found =
@@ -172,7 +163,7 @@ class Literal {
       return InvalidArgument(
           "{}: its elements are {} ({}); floats of 2, 4 and 8 bytes, whole numbers of 1 to 8 and bools "
           "are read.",
-          place_, ShowText(name), name.empty() ? "nothing" : KindOf(name));
+          place_, Quoted(name), name.empty() ? "nothing" : KindOf(name));
     header.stored = found->stored;
     header.is_u64 = found->is_u64;
     header.is_big_endian = order == '>';
@@ -206,8 +197,8 @@ int64_t LittleEndian(std::string_view little_endian) {
 absl::StatusOr<NpyHeader> ReadNpyHeader(std::string_view place, ByteSource& source) {
   MESHWORK_ASSIGN_OR_RETURN(const std::string start, Next(place, source, 8));
   if (!start.starts_with(kMagic))
-    return InvalidArgument("{}: starts with {}; an array of NumPy starts with {}.", place, ShowText(start),
-                           ShowText(kMagic));
+    return InvalidArgument("{}: starts with {}; an array of NumPy starts with {}.", place, Quoted(start),
+                           Quoted(kMagic));
   const int major = static_cast<uint8_t>(start[6]), minor = static_cast<uint8_t>(start[7]);
   if (major < 1 || major > 3 || minor != 0)
     return InvalidArgument("{}: has version {}.{} of the format; 1.0, 2.0 and 3.0 are read.", place, major,

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/storage/file.h"
@@ -42,7 +43,7 @@ absl::Status CheckNames(const std::string& path, const std::vector<NamedType>& t
                              name);
     }
     if (!names.insert(name).second) {
-      return InvalidArgument("{}: tensor \"{}\" is given twice; names must be unique.", path, name);
+      return InvalidArgument("{}: tensor {} is given twice; names must be unique.", path, Quoted(name));
     }
     bytes += name.size();
   }
@@ -134,7 +135,7 @@ absl::StatusOr<int64_t> WriteTensors(const std::string& path, const std::vector<
                                      const SafetensorsMetadata& metadata, Sha256* hash) {
   std::vector<NamedType> types;
   for (const auto& [name, tensor] : tensors) {
-    MESHWORK_RETURN_IF_ERROR(Annotate(tensor.status(), fmt::format("{}: tensor \"{}\": ", path, name)));
+    MESHWORK_RETURN_IF_ERROR(Annotate(tensor.status(), fmt::format("{}: tensor {}: ", path, Quoted(name))));
     types.emplace_back(name, tensor.type());
   }
   MESHWORK_ASSIGN_OR_RETURN(const Beginning beginning, BeginFile(path, types, metadata));
@@ -198,7 +199,7 @@ absl::StatusOr<std::vector<NamedTensor>> ReadSafetensors(const std::string& path
   for (const SafetensorsEntry& entry : file.entries()) names.push_back(entry.name);
   for (const auto& [name, dtype] : options.as) {
     if (file.Find(name) == nullptr) {
-      return InvalidArgument("{}: \"{}\" is to be read as {}, but there is no such tensor{}", path, name,
+      return InvalidArgument("{}: {} is to be read as {}, but there is no such tensor{}", path, Quoted(name),
                              DTypeName(dtype), DidYouMeanOneOf(name, names, "tensors"));
     }
   }

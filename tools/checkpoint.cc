@@ -1,7 +1,6 @@
 // meshwork checkpoint.
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "meshwork/base/status.h"
@@ -79,14 +78,6 @@ std::string BytesToString(int64_t bytes) {
     unit = larger;
   }
   return fmt::format("{:.{}f} {}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, unit);
-}
-
-std::string Printable(const std::string& text) {
-  const bool is_plain = !text.empty() && std::none_of(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) < 0x20) || c == 0x7f;
-  });
-  if (is_plain) return text;
-  return nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
 }
 
 std::string Table(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& numbers) {

@@ -38,8 +38,6 @@ absl::Status CheckNotThere(const std::string& dir, int64_t step);
 // ---- Texts.
 
 std::string BytesToString(int64_t bytes);  // "123 B", "1.21 MiB"
-// A text from a file, for a terminal: quoted, as in JSON, if it is empty or has characters that cannot be printed.
-std::string Printable(const std::string& text);
 // Rows of equally many cells, the first one the titles, in columns. `numbers`: which columns are aligned to the right.
 std::string Table(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& numbers);
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "tools/checkpoint_commands.h"
 #include "tools/program_file.h"

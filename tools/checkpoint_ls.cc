@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/checkpoint_folder.h"
 #include "tools/checkpoint_commands.h"
@@ -39,7 +40,8 @@ std::string FolderAsText(const std::string& path, const std::vector<FoundCheckpo
     const std::string step = fmt::format("{}", checkpoint.step);
     if (!checkpoint.index.ok()) {
       rows.push_back({step, "-", "-", "-", "-", "-", "unusable"});
-      wrong += fmt::format("{}: cannot be used: {}\n", checkpoint.path, MessageOf(checkpoint.index.status()));
+      wrong += fmt::format("{}: cannot be used: {}\n", checkpoint.path,
+                           PrintableLines(MessageOf(checkpoint.index.status())));
       continue;
     }
     const CheckpointIndex& index = *checkpoint.index;
@@ -71,7 +73,7 @@ std::string FolderAsJson(const std::vector<FoundCheckpoint>& found,
   for (const FoundCheckpoint& checkpoint : found) {
     Json item = {{"path", checkpoint.path}, {"step", checkpoint.step}};
     if (checkpoint.index.ok()) item.update(JsonOf(*checkpoint.index));
-    else item["error"] = std::string(MessageOf(checkpoint.index.status()));
+    else item["error"] = std::string(PrintableLines(MessageOf(checkpoint.index.status())));
     json["checkpoints"].push_back(std::move(item));
   }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/checkpoint_folder.h"
 #include "tools/checkpoint_commands.h"
@@ -16,7 +17,7 @@ std::string Check(const std::string& path, int64_t& wrong) {
   const absl::StatusOr<Checkpoint> checkpoint = Checkpoint::Open(path);
   if (!checkpoint.ok()) {
     ++wrong;
-    return fmt::format("{}: cannot be used: {}\n", path, MessageOf(checkpoint.status()));
+    return fmt::format("{}: cannot be used: {}\n", path, PrintableLines(MessageOf(checkpoint.status())));
   }
   const CheckpointIndex& index = checkpoint->index();
   int64_t bytes = 0;
@@ -27,7 +28,8 @@ std::string Check(const std::string& path, int64_t& wrong) {
     for (int64_t s = 0; s < std::ssize(index.shards); ++s) {
       const absl::Status status =
           checkpoint->Verify(s, std::ssize(index.shards), [&](int64_t more) { progress.Add(more); });
-      if (!status.ok()) lines += fmt::format("{}: cannot be used: {}\n", path, MessageOf(status));
+      if (!status.ok())
+        lines += fmt::format("{}: cannot be used: {}\n", path, PrintableLines(MessageOf(status)));
     }
   }
   wrong += !lines.empty();

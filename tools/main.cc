@@ -10,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/version.h"
 #include "tools/commands.h"
@@ -84,6 +85,6 @@ int main(int argc, char** argv) {
     status = absl::ResourceExhaustedError(
         fmt::format("meshwork: the system refused a resource: {}.", error.what()));
   }
-  if (!status.ok()) fmt::print(stderr, "{}\n", meshwork::MessageOf(status));
+  if (!status.ok()) fmt::print(stderr, "{}\n", meshwork::PrintableLines(meshwork::MessageOf(status)));
   return meshwork::tools::ExitCode(status);
 }

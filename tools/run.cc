@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/runtime/local_program.h"
@@ -61,9 +62,10 @@ absl::Status CheckNames(const std::string& path, NamedTensors& tensors, const Gr
       continue;
     }
     if (const std::string hint = DidYouMean(name, missing); !hint.empty())
-      return InvalidArgument("--inputs: {}: tensor \"{}\" is neither an input nor a variable of {}{}", path,
-                             name, global.name, hint);
-    if (reports) fmt::print("{} of {} is not used: it is neither an input nor a variable\n", name, path);
+      return InvalidArgument("--inputs: {}: tensor {} is neither an input nor a variable of {}{}", path,
+                             Quoted(name), global.name, hint);
+    if (reports)
+      fmt::print("{} of {} is not used: it is neither an input nor a variable\n", Printable(name), path);
   }
   tensors = std::move(used);
   for (const Argument& argument : global.arguments()) {

@@ -1,5 +1,6 @@
 #include "meshwork/train/columns.h"
 
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 
@@ -15,8 +16,8 @@ absl::StatusOr<Tensor> GetColumn(const Columns& columns, std::string_view name, 
   if (const Tensor* tensor = FindColumn(columns, name)) return *tensor;
   std::vector<std::string> names;
   for (const auto& [column, tensor] : columns) names.push_back(column);
-  return absl::NotFoundError(
-      fmt::format("{}: there is no column \"{}\"{}", where, name, DidYouMeanOneOf(name, names, "columns")));
+  return absl::NotFoundError(fmt::format("{}: there is no column {}{}", where, Quoted(name),
+                                         DidYouMeanOneOf(name, names, "columns")));
 }
 
 }  // namespace meshwork::internal

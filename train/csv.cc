@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/train/file_source.h"
@@ -118,12 +119,12 @@ class CsvReader : public internal::FormatReader {
     for (CsvColumn& column : columns) {
       const auto found = places.find(column.name);
       if (found == places.end())
-        return InvalidArgument("{}: there is no column \"{}\"{}", path, column.name,
+        return InvalidArgument("{}: there is no column {}{}", path, Quoted(column.name),
                                DidYouMeanOneOf(column.name, names, "columns"));
       if (repeated.contains(column.name))
         return InvalidArgument(
-            "{}: two columns are called \"{}\"; the names of those that are read must be unique.", path,
-            column.name);
+            "{}: two columns are called {}; the names of those that are read must be unique.", path,
+            Quoted(column.name));
       wanted_.push_back({std::move(column), found->second});
     }
     return absl::OkStatus();
@@ -168,9 +169,9 @@ class CsvReader : public internal::FormatReader {
       if (byte == options_->delimiter) return true;
       if (is_quoted)
         return InvalidArgument(
-            "{}:{}: a closing quote is followed by '{}'; a delimiter or the end of the line must be "
+            "{}:{}: a closing quote is followed by {}; a delimiter or the end of the line must be "
             "there, and a quote within quotes is written twice.",
-            in.path(), number, static_cast<char>(byte));
+            in.path(), number, Quoted(std::string(1, static_cast<char>(byte))));
       field += static_cast<char>(byte);  // a '\r' alone
       MESHWORK_ASSIGN_OR_RETURN(byte, ReadBare(in, field));
     }
@@ -229,15 +230,14 @@ class CsvReader : public internal::FormatReader {
       number = NumberTensor(column.dtype, text);
       if (!number.has_value())
         return InvalidArgument(
-            "column \"{}\" is \"{}\", which is no {}; read it as text and make a number of it by Map, or name it among "
+            "column {} is {}, which is no {}; read it as text and make a number of it by Map, or name it among "
             "the marks of missing values.",
-            column.name, text.substr(0, 80), DTypeName(column.dtype));
+            Quoted(column.name), Quoted(text), DTypeName(column.dtype));
     } else if (column.missing.has_value()) {
       number = MissingValue(column.dtype, *column.missing);
     } else {
-      return InvalidArgument(
-          "column \"{}\" has no value (\"{}\"); say what it is then by CsvColumn::missing.", column.name,
-          text);
+      return InvalidArgument("column {} has no value ({}); say what it is then by CsvColumn::missing.",
+                             Quoted(column.name), Quoted(text));
     }
     example.AddColumn(column.name, *std::move(number));
     return absl::OkStatus();

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <string>
 
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 
 namespace meshwork {
@@ -29,8 +30,8 @@ absl::StatusOr<int64_t> NumberIn(const CheckpointFacts& facts, const std::string
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && end == text.data() + text.size() && number >= at_least && number <= kMost)
     return number;
-  return InvalidArgument("the checkpoint's fact \"{}\" is \"{}\"; it must be a whole number, {} to {}.", name,
-                         text, at_least, kMost);
+  return InvalidArgument("the checkpoint's fact {} is {}; it must be a whole number, {} to {}.", Quoted(name),
+                         Quoted(text), at_least, kMost);
 }
 
 }  // namespace
@@ -63,7 +64,7 @@ absl::StatusOr<DataPosition> PositionIn(const CheckpointFacts& facts, const Inpu
       return InvalidArgument(
           "the training has begun with {} = {}, and now {} = {}; the examples would come in another order: give the same "
           "data, seed and lanes, or begin in another model_dir.",
-          name, theirs, name, mine);
+          name, Printable(theirs), name, mine);
   }
   position.batch = position.batch * batch_size / input.batches.batch_size;
   return position;

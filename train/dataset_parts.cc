@@ -9,6 +9,7 @@
 
 #include "fmt/ranges.h"
 #include "meshwork/base/hash.h"
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 
 namespace meshwork::internal {
@@ -21,18 +22,18 @@ absl::Status CheckColumns(const Columns& columns, std::string_view where) {
   if (columns.empty()) return InvalidArgument("{}: has no columns; give at least one.", where);
   for (size_t i = 0; i < columns.size(); ++i) {
     const auto& [name, tensor] = columns[i];
-    MESHWORK_RETURN_IF_ERROR(Annotate(tensor.status(), fmt::format("{}: column \"{}\": ", where, name)));
+    MESHWORK_RETURN_IF_ERROR(Annotate(tensor.status(), fmt::format("{}: column {}: ", where, Quoted(name))));
     if (tensor.type().rank() == 0) {
-      return InvalidArgument("{}: column \"{}\" is a scalar {}; a column has one row per example.", where,
-                             name, tensor.type().ToString());
+      return InvalidArgument("{}: column {} is a scalar {}; a column has one row per example.", where,
+                             Quoted(name), tensor.type().ToString());
     }
     for (size_t j = 0; j < i; ++j) {
       if (columns[j].first == name)
-        return InvalidArgument("{}: column \"{}\" is given twice; names must be unique.", where, name);
+        return InvalidArgument("{}: column {} is given twice; names must be unique.", where, Quoted(name));
     }
     if (tensor.shape()[0] != columns[0].second.shape()[0]) {
-      return InvalidArgument("{}: column \"{}\" is {} but \"{}\" is {}; columns must have as many rows.",
-                             where, columns[0].first, columns[0].second.type().ToString(), name,
+      return InvalidArgument("{}: column {} is {} but {} is {}; columns must have as many rows.", where,
+                             Quoted(columns[0].first), columns[0].second.type().ToString(), Quoted(name),
                              tensor.type().ToString());
     }
   }
@@ -51,7 +52,7 @@ bool AreAlike(const Columns& a, const Columns& b) {
 std::string Describe(const Columns& columns) {
   std::vector<std::string> texts;
   for (const auto& [name, tensor] : columns)
-    texts.push_back(fmt::format("{} {}", name, tensor.type().ToString()));
+    texts.push_back(fmt::format("{} {}", Printable(name), tensor.type().ToString()));
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 
@@ -41,7 +42,7 @@ absl::StatusOr<std::string_view> Example::GetText(std::string_view name) const {
   std::vector<std::string> names;
   for (const NamedText& text : texts_) names.push_back(text.first);
   return absl::NotFoundError(
-      fmt::format("Example: there is no text \"{}\"{}", name, DidYouMeanOneOf(name, names, "texts")));
+      fmt::format("Example: there is no text {}{}", Quoted(name), DidYouMeanOneOf(name, names, "texts")));
 }
 
 void Example::SetText(std::string_view name, std::string text) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "meshwork/base/quote.h"
 #include "meshwork/base/random_name.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/checkpoint_folder.h"
@@ -119,8 +120,9 @@ class Restoring {
   }
 
   void Skip(const absl::Status& damaged) const {
-    const std::string line = fmt::format("{} The checkpoint is not used{}", MessageOf(damaged),
-                                         next_ < found_.size() ? "; the one before it is tried." : ".");
+    const std::string line =
+        fmt::format("{} The checkpoint is not used{}", PrintableLines(MessageOf(damaged)),
+                    next_ < found_.size() ? "; the one before it is tried." : ".");
     if (report_ != nullptr) report_(line);
     else fmt::print(stderr, "{}\n", line);
   }

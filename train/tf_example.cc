@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/storage/wire_format.h"
@@ -178,11 +179,11 @@ absl::StatusOr<Example> ParseTfExample(std::string_view record, const std::vecto
     if (found == bytes->end()) {
       std::vector<std::string> names;
       for (const auto& [name, feature] : *bytes) names.emplace_back(name);
-      return InvalidArgument("ParseTfExample: there is no feature \"{}\"{}", wanted.name,
+      return InvalidArgument("ParseTfExample: there is no feature {}{}", Quoted(wanted.name),
                              DidYouMeanOneOf(wanted.name, names, "features"));
     }
     const absl::Status set = SetFeature(wanted, found->second, example);
-    if (!set.ok()) return Annotate(set, fmt::format("ParseTfExample: feature \"{}\" ", wanted.name));
+    if (!set.ok()) return Annotate(set, fmt::format("ParseTfExample: feature {} ", Quoted(wanted.name)));
   }
   return example;
 }
@@ -198,10 +199,10 @@ absl::StatusOr<std::string> SerializeTfExample(const Example& example) {
   WireWriter features;
   for (const auto& [name, tensor] : example.columns()) {
     if (!tensor.valid())
-      return Annotate(tensor.status(), fmt::format("SerializeTfExample: column \"{}\": ", name));
+      return Annotate(tensor.status(), fmt::format("SerializeTfExample: column {}: ", Quoted(name)));
     const absl::StatusOr<WireWriter> values = ListOf(tensor);
     if (!values.ok())
-      return Annotate(values.status(), fmt::format("SerializeTfExample: column \"{}\" ", name));
+      return Annotate(values.status(), fmt::format("SerializeTfExample: column {} ", Quoted(name)));
     AddFeature(name, tensor.dtype() == F32 ? kFloatList : kInt64List, *values, features);
   }
   for (const auto& [name, text] : example.texts())

@@ -53,6 +53,22 @@ TEST_F(MeshworkTest, RunLeavesOutTensorsThatTheProgramDoesNotHave) {
                         Path("more"), Output({"run", Path("step.mw"), "--inputs", Path("in")})));
 }
 
+// Names of a file are printed on one line, without what a terminal would obey.
+TEST_F(MeshworkTest, RunPrintsNoControlCharactersOfNames) {
+  const std::string hostile = "w\x1b[31m\nFAKE LINE: ok\x7f";
+  const Tensor h = Tensor::From({8, 12}, Ramp(96)), w = Tensor::From({12, 4}, Ramp(48));
+  ASSERT_TRUE(WriteSafetensors(Path("in"), {{"w", w}, {"h", h}, {hostile, h}}).ok());
+  const std::string out = Output({"run", Path("step.mw"), "--inputs", Path("in")});
+  EXPECT_THAT(out, testing::StartsWith(R"("w\u001b[31m\nFAKE LINE: ok\u007f" of )"));
+  EXPECT_EQ(out.find('\x1b'), std::string::npos);
+  // One that is nearly a name of the program, which lacks it.
+  ASSERT_TRUE(WriteSafetensors(Path("near"), {{"w", w}, {"h\x1b", h}}).ok());
+  const Finished near = Run({"run", Path("step.mw"), "--inputs", Path("near")});
+  EXPECT_EQ(near.code, 2);
+  EXPECT_EQ(near.err.find('\x1b'), std::string::npos) << near.err;
+  EXPECT_EQ(std::count(near.err.begin(), near.err.end(), '\n'), 1) << near.err;
+}
+
 TEST_F(MeshworkTest, RunRunsManySteps) {
   const std::string halves =
       File("halves.mw",

@@ -191,6 +191,8 @@ TEST_F(PipelineFileErrors, TextAndCsv) {
              MISTAKE(csv("\xef?x\n")),
              MISTAKE(csv("name,age\n", {.columns = {{"agee"}}})),
              MISTAKE(csv("age,age\n", {.columns = {{"age"}}})),
+             MISTAKE(csv("\x1b[31m\"\n,b\n1,2\n", {.columns = {{"agee"}}})),
+             MISTAKE(csv("age\n\"\x1b[31m\nFAKE: ok\"\n", {.columns = {{"age", F32}}})),
              MISTAKE(csv("a,b\n1,2\n\n3\n")),
              MISTAKE(csv("a;b\n1,2\n")),
              MISTAKE(csv("a,b\n1,\"2\"x\n")),
