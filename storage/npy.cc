@@ -93,8 +93,9 @@ absl::StatusOr<Tensor> ReadNpy(const std::string& path) {
   return ReadArray(path, source);
 }
 
-absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> ReadNpz(const std::string& path) {
-  MESHWORK_ASSIGN_OR_RETURN(const ZipFile zip, ZipFile::Open(path));
+absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> ReadNpz(const std::string& path,
+                                                                    const UnpackOptions& options) {
+  MESHWORK_ASSIGN_OR_RETURN(const ZipFile zip, ZipFile::Open(path, options));
   std::vector<std::pair<std::string, Tensor>> tensors;
   std::set<std::string_view> names;
   for (const ZipMember& member : zip.members()) {

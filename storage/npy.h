@@ -31,6 +31,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/runtime/tensor.h"
+#include "meshwork/storage/unpack_limit.h"
 
 namespace meshwork {
 
@@ -38,8 +39,9 @@ namespace meshwork {
 // than the header says.
 absl::StatusOr<Tensor> ReadNpy(const std::string& path);
 // The arrays in the order of the archive, without the ".npy" of their names. Errors, besides: a member that is no array, is
-// encrypted, or whose CRC is wrong; two of one name.
-absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> ReadNpz(const std::string& path);
+// encrypted, or whose CRC is wrong; two of one name; the deflated arrays unpack to more than `options` allows.
+absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> ReadNpz(const std::string& path,
+                                                                    const UnpackOptions& options = {});
 
 // Replace the file in one step. Errors: a tensor that is invalid; a name is given twice or longer than 65000 bytes; the
 // file cannot be written.

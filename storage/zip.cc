@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "meshwork/base/saturate.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/safetensors_header.h"
 
@@ -278,7 +279,7 @@ class MemberSource : public ByteSource {
 
 }  // namespace
 
-absl::StatusOr<ZipFile> ZipFile::Open(const std::string& path) {
+absl::StatusOr<ZipFile> ZipFile::Open(const std::string& path, const UnpackOptions& options) {
   MESHWORK_ASSIGN_OR_RETURN(InputFile file, InputFile::Open(path));
   MESHWORK_ASSIGN_OR_RETURN(const Directory directory, FindDirectory(file));
   const auto length = static_cast<uint64_t>(file.size());
@@ -290,15 +291,17 @@ absl::StatusOr<ZipFile> ZipFile::Open(const std::string& path) {
                                                               static_cast<int64_t>(directory.size)));
   ZipFile zip(std::move(file));
   Fields entries(text);
-  int64_t packed = 0;
+  int64_t packed = 0, unpacked = 0;
   for (uint64_t i = 0; i < directory.members; ++i) {
     MESHWORK_ASSIGN_OR_RETURN(ZipMember member, ReadMember(*zip.file_, entries));
     // Members that lie over each other unpack to any length.
     packed += member.packed_size + kLocalHeaderSize;
     if (packed > zip.file_->size())
       return DamagedDirectory(path, "its members are together longer than the file");
+    if (member.deflated) unpacked = SaturatedSum(unpacked, member.size);
     zip.members_.push_back(std::move(member));
   }
+  MESHWORK_RETURN_IF_ERROR(CheckUnpacks(path, zip.file_->size(), unpacked, options));
   return zip;
 }
 

@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "meshwork/storage/byte_source.h"
 #include "meshwork/storage/file.h"
+#include "meshwork/storage/unpack_limit.h"
 
 namespace meshwork {
 
@@ -37,8 +38,9 @@ struct ZipMember {
 class ZipFile {
  public:
   // Reads the list of members, and checks that they can be: inside of the file, together no longer than it, and none
-  // unpacking to more than deflate allows. Errors: the file cannot be read; it is no such archive.
-  static absl::StatusOr<ZipFile> Open(const std::string& path);
+  // unpacking to more than deflate allows. Errors: the file cannot be read; it is no such archive; those of CheckUnpacks, of all
+  // deflated members together.
+  static absl::StatusOr<ZipFile> Open(const std::string& path, const UnpackOptions& options = {});
 
   const std::vector<ZipMember>& members() const { return members_; }
   // The bytes of a member. Together with its last byte it is checked that there are no more and that the CRC is right.

@@ -90,7 +90,7 @@ class ByteBuffer {
 
 }  // namespace
 
-absl::StatusOr<IdxData> ReadIdx(const std::string& path) {
+absl::StatusOr<IdxData> ReadIdx(const std::string& path, const UnpackOptions& options) {
   MESHWORK_ASSIGN_OR_RETURN(const std::string file, ReadFile(path));
   internal::Unpacker in(
       path, [rest = std::string_view(file)]() mutable { return std::exchange(rest, std::string_view()); });
@@ -98,6 +98,8 @@ absl::StatusOr<IdxData> ReadIdx(const std::string& path) {
   MESHWORK_ASSIGN_OR_RETURN(data.shape, ReadHeader(path, in));
 
   const size_t elements = static_cast<size_t>(NumElements(data.shape));
+  if (in.is_packed())
+    MESHWORK_RETURN_IF_ERROR(CheckUnpacks(path, std::ssize(file), static_cast<int64_t>(elements), options));
   // Grow with what has been read, so that a wild header costs nothing.
   ByteBuffer bytes(std::min(elements, std::max(kPortion, kUsualRatio * file.size())));
   while (bytes.size() < elements) {

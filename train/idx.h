@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "meshwork/layout/layout.h"
+#include "meshwork/storage/unpack_limit.h"
 
 namespace meshwork {
 
@@ -28,7 +29,7 @@ struct IdxData {
 // The content of the file, not its name, decides whether it is gzipped. Memory grows with the actual content,
 // never with the sizes that the header claims. Errors: the file cannot be read; it is not IDX; its elements
 // are not unsigned bytes; it holds fewer or more elements than its dims say; the gzip data is damaged or cut
-// short. Thread-safe.
-absl::StatusOr<IdxData> ReadIdx(const std::string& path);
+// short, or unpacks to more than `options` allows. Thread-safe.
+absl::StatusOr<IdxData> ReadIdx(const std::string& path, const UnpackOptions& options = {});
 
 }  // namespace meshwork

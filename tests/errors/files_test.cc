@@ -120,6 +120,7 @@ TEST_F(FileErrors, IdxFiles) {
                     MISTAKE(read(Gzip(Idx({3, 4}, 11)))),
                     MISTAKE(read(Idx({3, 4}, 13))),
                     MISTAKE(read(Gzip(Idx({3, 4}, 13)))),
+                    MISTAKE(ReadIdx(File("f", Gzip(Idx({3, 4}, 12))), {.max_bytes = 11})),
                     // Wild claims cost nothing.
                     MISTAKE(read(Idx({4000000000, 2000000000}, 10))),
                     MISTAKE(read(Idx({4000000000, 4000000000, 1}, 10))),
@@ -313,33 +314,36 @@ TEST_F(FileErrors, NumpyArchives) {
   };
   const ZipBytes w = ZipBytes::Stored("w.npy", array);
   const Tensor one(1.0f);
-  Expect("npz", {
-                    MISTAKE(ReadNpz(Path("none.npz"))),
-                    MISTAKE(WriteNpz(Path("x.npz"), {{"w", one}, {"w", one}})),
-                    MISTAKE(WriteNpz(Path("x.npz"), {{"w", Tensor()}})),
-                    MISTAKE(WriteNpz(Path("x.npz"), {{std::string(65001, 'n'), one}})),
-                    MISTAKE(ReadNpz(File("x.npz", array))),
-                    MISTAKE(ReadNpz(File("x.npz", EncodeZip({w}).substr(0, 100)))),
-                    MISTAKE(archive({w, w})),
-                    MISTAKE(archive({ZipBytes::Stored("README\xff", "text")})),
-                    MISTAKE(archive({ZipBytes::Stored("w.npy", "text and text")})),
-                    MISTAKE(changed([](ZipBytes& m) { m.flags = 1; })),
-                    MISTAKE(changed([](ZipBytes& m) { m.method = 12; })),
-                    MISTAKE(changed([](ZipBytes& m) { m.size = 10'000'000; })),
-                    MISTAKE(changed([](ZipBytes& m) { m.size -= 1; })),
-                    MISTAKE(changed([](ZipBytes& m) { m.size += 1; })),
-                    MISTAKE(changed([](ZipBytes& m) { m.packed.resize(20); })),
-                    MISTAKE(changed([](ZipBytes& m) { m.packed[0] = '\x07'; })),
-                    MISTAKE(changed([](ZipBytes& m) { m.crc ^= 1; })),
-                    MISTAKE(patched("PK\1\2", 0, "XX")),
-                    MISTAKE(patched("PK\1\2", 42, "\1")),
-                    MISTAKE(patched("PK\1\2", 42, "\xff\xff\xff\xff")),
-                    MISTAKE(patched("PK\5\6", 4, "\1")),
-                    MISTAKE(patched("PK\5\6", 10, "\xf0")),
-                    MISTAKE(patched("PK\6\6", 0, "XX", /*wide=*/true)),
-                    MISTAKE(patched("PK\6\7", 9, "\x7f", /*wide=*/true)),
-                    MISTAKE(patched("PK\3\4", 28, "\xff\xff")),
-                });
+  Expect(
+      "npz",
+      {
+          MISTAKE(ReadNpz(Path("none.npz"))),
+          MISTAKE(WriteNpz(Path("x.npz"), {{"w", one}, {"w", one}})),
+          MISTAKE(WriteNpz(Path("x.npz"), {{"w", Tensor()}})),
+          MISTAKE(WriteNpz(Path("x.npz"), {{std::string(65001, 'n'), one}})),
+          MISTAKE(ReadNpz(File("x.npz", array))),
+          MISTAKE(ReadNpz(File("x.npz", EncodeZip({w}).substr(0, 100)))),
+          MISTAKE(archive({w, w})),
+          MISTAKE(archive({ZipBytes::Stored("README\xff", "text")})),
+          MISTAKE(archive({ZipBytes::Stored("w.npy", "text and text")})),
+          MISTAKE(changed([](ZipBytes& m) { m.flags = 1; })),
+          MISTAKE(changed([](ZipBytes& m) { m.method = 12; })),
+          MISTAKE(changed([](ZipBytes& m) { m.size = 10'000'000; })),
+          MISTAKE(ReadNpz(File("x.npz", EncodeZip({ZipBytes::Deflated("w.npy", array)})), {.max_bytes = 70})),
+          MISTAKE(changed([](ZipBytes& m) { m.size -= 1; })),
+          MISTAKE(changed([](ZipBytes& m) { m.size += 1; })),
+          MISTAKE(changed([](ZipBytes& m) { m.packed.resize(20); })),
+          MISTAKE(changed([](ZipBytes& m) { m.packed[0] = '\x07'; })),
+          MISTAKE(changed([](ZipBytes& m) { m.crc ^= 1; })),
+          MISTAKE(patched("PK\1\2", 0, "XX")),
+          MISTAKE(patched("PK\1\2", 42, "\1")),
+          MISTAKE(patched("PK\1\2", 42, "\xff\xff\xff\xff")),
+          MISTAKE(patched("PK\5\6", 4, "\1")),
+          MISTAKE(patched("PK\5\6", 10, "\xf0")),
+          MISTAKE(patched("PK\6\6", 0, "XX", /*wide=*/true)),
+          MISTAKE(patched("PK\6\7", 9, "\x7f", /*wide=*/true)),
+          MISTAKE(patched("PK\3\4", 28, "\xff\xff")),
+      });
 }
 
 // ---- Safetensors.

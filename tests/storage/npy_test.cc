@@ -53,6 +53,27 @@ TEST_F(NpyTest, WhatWasWrittenComesBack) {
   EXPECT_TRUE(ReadNpz(Path("none.npz"))->empty());
 }
 
+// To the byte; what is stored as it is does not count.
+TEST_F(NpyTest, CompressedArraysUnpackAsFarAsIsAllowed) {
+  ASSERT_EQ(WriteNpy(Path("x.npy"), Tensor::Zeros({F32, {1 << 18}})), absl::OkStatus());
+  const std::string array = ReadFile(Path("x.npy")).value();
+  const int64_t size = std::ssize(array);
+  const std::string two = EncodeZip({ZipBytes::Deflated("a.npy", array), ZipBytes::Stored("s.npy", array),
+                                     ZipBytes::Deflated("b.npy", array)}),
+                    stored = EncodeZip({ZipBytes::Stored("s.npy", array)});
+  EXPECT_EQ(ReadNpz(MemoryFile(two).path(), {.max_bytes = 2 * size})->size(), 3u);
+  EXPECT_EQ(ReadNpz(MemoryFile(two).path())->size(), 3u);
+  EXPECT_EQ(ReadNpz(MemoryFile(two).path(), {.max_bytes = 2 * size - 1}).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReadNpz(MemoryFile(stored).path(), {.max_bytes = 1})->size(), 1u);
+  // 4 MB that say that they are 3.8 GB, which deflate could make of them.
+  ZipBytes bomb = ZipBytes::Deflated("a.npy", array);
+  bomb.packed.resize(size_t{4} << 20);
+  bomb.size = uint64_t{3800} << 20;
+  EXPECT_EQ(ReadNpz(MemoryFile(EncodeZip({bomb})).path()).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
 TEST_F(NpyTest, BfloatsAreWrittenAsFloats) {
   const Tensor x = Tensor::Arange(BF16, -2, 2, 0.5);
   ASSERT_EQ(WriteNpy(Path("x.npy"), x), absl::OkStatus());

@@ -28,6 +28,14 @@ TEST_F(IdxTest, ReadsFilesOfManyPortions) {
   }
 }
 
+TEST_F(IdxTest, GzippedFilesUnpackAsFarAsIsAllowed) {
+  const std::string file = Idx({5000}, 5000);
+  EXPECT_EQ(ReadIdx(File("f", Gzip(file)), {.max_bytes = 5000})->bytes.size(), 5000u);
+  EXPECT_EQ(ReadIdx(File("f", Gzip(file)), {.max_bytes = 4999}).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReadIdx(File("f", file), {.max_bytes = 1})->bytes.size(), 5000u);
+}
+
 TEST_F(IdxTest, ReadsEmptyDims) {
   EXPECT_EQ(ReadIdx(File("f", Idx({0, 28}, 0))).value().shape, Shape({0, 28}));
   EXPECT_EQ(ReadIdx(File("g", Gzip(Idx({0}, 0)))).value().bytes.size(), 0u);
