@@ -181,6 +181,25 @@ absl::StatusOr<bool> CheckpointManager::AfterStep(int64_t step, const std::funct
   return is_due;
 }
 
+namespace {
+
+// A checkpoint could be begun there, so what fails at the last one is no wrong input, by whatever code the system's error is
+// known: a disk that is full, a quota, a mount that is gone. A program that ends so may be started again.
+absl::Status AsFailure(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnknown:           // EIO
+    case absl::StatusCode::kNotFound:          // ENOENT
+    case absl::StatusCode::kPermissionDenied:  // EACCES
+    case absl::StatusCode::kOutOfRange:        // EFBIG
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kUnimplemented:  // EROFS
+      return absl::Status(absl::StatusCode::kResourceExhausted, status.message());
+    default: return status;
+  }
+}
+
+}  // namespace
+
 absl::Status CheckpointManager::Finish(const CheckpointNote& note) {
   MESHWORK_RETURN_IF_ERROR(Await());
   Report(End());
@@ -194,7 +213,7 @@ absl::Status CheckpointManager::Finish(const CheckpointNote& note) {
     absl::Status status = Start(note);
     MESHWORK_RETURN_IF_ERROR(Await());
     if (absl::Status ended = End(); status.ok()) status = std::move(ended);
-    MESHWORK_RETURN_IF_ERROR(AllAgree(transport_, kCheckpoints, status));
+    MESHWORK_RETURN_IF_ERROR(AllAgree(transport_, kCheckpoints, AsFailure(status)));
   }
   last_step_ = note.step;
   is_finished_ = true;

@@ -69,6 +69,17 @@ json Measured(const json& report) {
   return measured;
 }
 
+// It may have room the next time: 2 would tell meshwork supervise that it never will.
+TEST_F(ResumeTest, AFullDiskAtTheLastCheckpointIsNoWrongInput) {
+  const Finished finished = RunProcess("/bin/sh",
+                                       {"-c", "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\"", MLP_MNIST,
+                                        "--data-dir", data(), "--batch-size", "8", "--mesh", "batch=2",
+                                        "--workers", "1", "--epochs", "1", "--checkpoint-dir", Path("runs")},
+                                       Path("process"));
+  EXPECT_EQ(finished.code, 1) << finished.err;
+  EXPECT_THAT(finished.err, HasSubstr("File too large"));
+}
+
 // Stopped twice, both times in the middle of an epoch, and once at its end.
 TEST_F(ResumeTest, ThreeEpochsAreThoseInOneGo) {
   for (const char* mesh : {"batch=1", "batch=2,model=2"}) {

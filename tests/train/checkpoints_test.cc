@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/storage/checkpoint_folder.h"
+#include "support/full_disk.h"
 #include "support/temp_dir.h"
 #include "train/saved_training.h"
 
@@ -248,6 +250,23 @@ TEST_F(CheckpointsTest, AFolderOfAnotherTrainingIsRefused) {
   EXPECT_THAT(errors[0],
               HasSubstr("has 1 checkpoint of a training, the newest of step 3; go on from it (--resume)"));
   EXPECT_THAT(errors[1], HasSubstr("--resume"));
+}
+
+// By whatever code the system knows the error; what is wrong with the note stays wrong input.
+TEST_F(CheckpointsTest, AnErrorAtTheLastOneIsNoWrongInput) {
+  CheckpointOptions options = Options();
+  Training training(nullptr, "batch=2", options);
+  training.To(2);
+  {
+    const FullDisk full(16);
+    const absl::Status status = training.checkpoints->Finish(training.Note());
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_THAT(MessageOf(status), HasSubstr("File too large"));
+  }
+  CheckpointNote note = training.Note();
+  note.metrics["loss"] = std::nan("");
+  EXPECT_EQ(training.checkpoints->Finish(note).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(MessageOf(training.checkpoints->Finish(training.Note())), "");
 }
 
 TEST_F(CheckpointsTest, ASecondJobInAFolderIsRefused) {
