@@ -70,7 +70,7 @@ class OneValue : public ParameterStore {
   absl::StatusOr<Pulled> Pull(const PullRequest&) override { return Pulled{.values = {value_}}; }
   absl::StatusOr<Pushed> Push(const PushRequest&) override { return Pushed(); }
   absl::StatusOr<SequenceSet> TakenFrom(const std::string&) override { return SequenceSet(); }
-  absl::StatusOr<int64_t> Save(const std::string&) override { return 0; }
+  absl::StatusOr<int64_t> Save() override { return 0; }
   void Stop() override {}
 
  private:

@@ -46,7 +46,8 @@ struct ShardStoreOptions {
   std::map<std::string, Tensor> initial = {};
   std::optional<int64_t> max_staleness = {};  // updates, >= 0; nothing: any number. Without gather
   int64_t gather = 0;                         // how many pushes make an update, >= 1; 0: asynchronous
-  // Where the store goes on from, if Save was called with it; "": from the start. Each server has a folder of its own in it.
+  // Where Save writes checkpoints and the store goes on from the newest; "": nowhere, and from the start. Each server has a
+  // folder of its own in it.
   std::string folder = {};
   int64_t keep = 3;  // so many checkpoints stay, >= 1
   // Workers and the like of the program that updates; its seed is not used. A server computes on the CPU, whatever
@@ -69,8 +70,8 @@ class ShardStore : public ParameterStore {
   // 1; OutOfRange, besides: the version is one of another life of the store.
   absl::StatusOr<Pushed> Push(const PushRequest& request) override;
   absl::StatusOr<SequenceSet> TakenFrom(const std::string& pusher) override;
-  // Errors: those of CheckpointWriter.
-  absl::StatusOr<int64_t> Save(const std::string& folder) override;
+  // Errors: the store has no folder; those of CheckpointWriter.
+  absl::StatusOr<int64_t> Save() override;
   void Stop() override;
 
   int64_t version() const;
@@ -87,7 +88,7 @@ class ShardStore : public ParameterStore {
   absl::Status Initialize(const TrainingSplit& split);
   absl::StatusOr<Tensor> InitialValue(const TrainingSplit& split, const Argument& argument) const;
   absl::Status Restore();
-  std::string FolderIn(const std::string& folder) const;
+  std::string Folder() const;  // of this server, in ShardStoreOptions::folder
   // Rows of a piece: that they are there, each once.
   absl::Status CheckRows(const PieceRows& at, const Type& type) const;
   absl::StatusOr<Tensor> Read(const PieceRows& at) const;

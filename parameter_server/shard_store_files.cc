@@ -19,13 +19,18 @@ constexpr std::string_view kOf = "-of-";
 
 }  // namespace
 
-std::string ShardStore::FolderIn(const std::string& folder) const {
-  return fmt::format("{}/server-{}{}{}", folder, options_.server, kOf, num_servers_);
+std::string ShardStore::Folder() const {
+  return fmt::format("{}/server-{}{}{}", options_.folder, options_.server, kOf, num_servers_);
 }
 
-absl::StatusOr<int64_t> ShardStore::Save(const std::string& folder) {
+absl::StatusOr<int64_t> ShardStore::Save() {
+  if (options_.folder.empty())
+    return absl::FailedPreconditionError(fmt::format(
+        "ShardStore {}: it has no folder to save in; give ShardStoreOptions::folder (ParameterServerOptions::folder) where "
+        "the server is started.",
+        options_.server));
   const std::lock_guard one_at_a_time(saving_);
-  const std::string dir = FolderIn(folder);
+  const std::string dir = Folder();
   MESHWORK_RETURN_IF_ERROR(MakeFolders(dir));
   MESHWORK_ASSIGN_OR_RETURN(const std::string job, NewJob(nullptr));
   MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointWriter> writer,
@@ -55,7 +60,7 @@ absl::Status ShardStore::Restore() {
           "then, or another folder.",
           options_.server, options_.folder, name, num_servers_ == 1 ? "is" : "are", num_servers_);
   }
-  const std::string dir = FolderIn(options_.folder);
+  const std::string dir = Folder();
   MESHWORK_RETURN_IF_ERROR(MakeFolders(dir));
   MESHWORK_ASSIGN_OR_RETURN(const std::optional<CheckpointNote> note, RestoreState(session_.Here(), dir, {}));
   if (!note.has_value()) return absl::OkStatus();

@@ -74,9 +74,9 @@ class ParameterStore {
   virtual absl::StatusOr<Pushed> Push(const PushRequest& request) = 0;
   // Which pushes of a pusher were taken. None of one that is not known.
   virtual absl::StatusOr<SequenceSet> TakenFrom(const std::string& pusher) = 0;
-  // Writes a checkpoint of all pieces, their optimizers' state, the version, and which pushes were applied, into
-  // the folder, and returns its version. A store that is made with the folder goes on from the newest.
-  virtual absl::StatusOr<int64_t> Save(const std::string& folder) = 0;
+  // Writes a checkpoint of all pieces, their optimizers' state, the version, and which pushes were applied, and returns its
+  // version. Where it is written, only the store's own process says: a client may be anywhere.
+  virtual absl::StatusOr<int64_t> Save() = 0;
   // All later pushes fail.
   virtual void Stop() = 0;
 };

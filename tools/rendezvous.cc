@@ -14,13 +14,16 @@ namespace meshwork::tools {
 
 absl::Status ServeRendezvous(Arguments args) {
   std::string address;
+  bool insecure = false;
   FlagTable flags(
       "meshwork rendezvous",
       "Serves the rendezvous by which the processes of a job find each other, until SIGINT or SIGTERM.\n"
       "By default process 0 of a job serves it itself.\n\n"
       "The environment variable MESHWORK_TOKEN is the token of the job: requests with another one are\n"
-      "refused.");
+      "refused. An address that other hosts reach needs one.");
   flags.Text("address", "host:port to listen at, as 0.0.0.0:4444; port 0 chooses a free one", &address);
+  flags.Switch("insecure", "everybody who reaches the address is served: no MESHWORK_TOKEN is needed",
+               &insecure);
   if (const auto done = Parse(flags, args)) return *done;
   if (address.empty()) return InvalidArgument("--address is missing. See --help.");
   // Before there are other threads, so that none of them is interrupted.
@@ -31,7 +34,7 @@ absl::Status ServeRendezvous(Arguments args) {
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   const char* const token = std::getenv("MESHWORK_TOKEN");
   MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<RendezvousServer> server,
-                            RendezvousServer::Start(address, token == nullptr ? "" : token));
+                            RendezvousServer::Start(address, token == nullptr ? "" : token, insecure));
   fmt::print("meshwork rendezvous: listens at {}:{}\n", address.substr(0, address.rfind(':')),
              server->port());
   std::fflush(stdout);

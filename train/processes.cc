@@ -10,6 +10,7 @@
 
 #include "fmt/ranges.h"
 #include "meshwork/base/cores.h"
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
 #include "meshwork/runtime/transport/connect.h"
@@ -81,6 +82,8 @@ void AddJoinFlags(FlagTable& flags, JoinOptions* options) {
              "the processes that share the mesh: auto, as mpirun, srun or TF_CONFIG say; mpi; tf_config;\n"
              "                     off; or a JSON file (docs/distributed.md)",
              &options->cluster);
+  flags.Switch("insecure", "processes on several hosts need no MESHWORK_TOKEN: everybody may take part",
+               &options->insecure);
   flags.Choice("transport", "what carries data between processes", &options->transport, EngineNames());
   flags.Int("deadline", "seconds that a process waits for another one", &options->deadline_seconds, 1,
             kMostSeconds);
@@ -116,6 +119,7 @@ absl::StatusOr<Processes> Processes::Join(const JoinOptions& options, const Envi
   joined.connect_.deadline = std::chrono::seconds(options.deadline_seconds);
   joined.connect_.rendezvous = environment("MESHWORK_RENDEZVOUS").value_or("");
   joined.connect_.token = environment("MESHWORK_TOKEN").value_or("");
+  joined.connect_.insecure = options.insecure;
   if (joined.is_evaluator() && options.may_evaluate) return joined;
   MESHWORK_RETURN_IF_ERROR(joined.Meet());
   MESHWORK_RETURN_IF_ERROR(joined.JoinGeneration());
@@ -142,7 +146,7 @@ absl::Status Processes::Meet() {
   serves_ = connect_.rendezvous.empty() && cluster_.process() == 0;
   MESHWORK_ASSIGN_OR_RETURN(
       std::unique_ptr<Rendezvous> rendezvous,
-      MeetAt(cluster_, connect_.rendezvous, connect_.token,
+      MeetAt(cluster_, connect_.rendezvous, connect_.token, connect_.insecure,
              std::max(connect_.deadline, milliseconds(seconds(options_.recover_seconds)))));
   MESHWORK_ASSIGN_OR_RETURN(connect_.rendezvous, RendezvousOf(cluster_, connect_.rendezvous));
   meeting_ = std::make_shared<Meeting>(
@@ -220,7 +224,7 @@ absl::Status Processes::Run(const std::function<absl::Status()>& body) {
     const bool has_finished = status.ok();
     if (has_finished) status = AwaitOthers();
     if (status.ok() || meeting_ == nullptr || !IsLoss(status)) return status;
-    fmt::print(stderr, "{}\n{}: joins the others again.\n", MessageOf(status), Name());
+    fmt::print(stderr, "{}\n{}: joins the others again.\n", PrintableLines(MessageOf(status)), Name());
     status = JoinGeneration();
     // The others knew that all have finished, before one of them was lost.
     if (has_finished && status.code() == absl::StatusCode::kFailedPrecondition) return absl::OkStatus();

@@ -57,6 +57,8 @@ struct JoinOptions {
   // the link, and the first process writes it. Measuring takes up to half a second on a slow link. Empty: the link is
   // measured and not kept.
   std::string link_file = {};
+  // GlooOptions::insecure: processes on several hosts need no MESHWORK_TOKEN.
+  bool insecure = false;
   // Whether the cluster's evaluator may join. It is alone, with a mesh of its own, and learns from checkpoints what the
   // others have trained (train/train_and_evaluate.h). Without, it is refused.
   bool may_evaluate = false;
@@ -65,7 +67,7 @@ struct JoinOptions {
 // The cluster that JoinOptions::cluster names. Errors: TF_CONFIG is missing; the file cannot be read; those of Cluster.
 absl::StatusOr<Cluster> FindCluster(const std::string& from, const Environment& environment);
 
-// Adds --cluster, --transport, --deadline, --recover, --recover-deadline and --link-file.
+// Adds --cluster, --insecure, --transport, --deadline, --recover, --recover-deadline and --link-file.
 void AddJoinFlags(FlagTable& flags, JoinOptions* options);
 
 class Processes {

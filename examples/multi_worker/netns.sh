@@ -20,6 +20,8 @@ if [ "$(id -u)" -ne 0 ]; then
   exit 77
 fi
 readonly hosts=4 port=${PORT:-4444}
+# The processes are on several hosts, so a job needs a token; this one is of this run alone.
+export MESHWORK_TOKEN=${MESHWORK_TOKEN:-$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')}
 export HOSTS_PREFIX=${HOSTS_PREFIX:-mwx}
 
 end_all() {

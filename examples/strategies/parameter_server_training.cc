@@ -19,11 +19,15 @@ struct Flags {
   std::string cluster = "auto", data_dir = "synthetic", folder, model_dir;
   int64_t train = 6000, test = 1000, epochs = 3, steps_per_epoch = 200, batch = 64, save_every = 100;
   int64_t staleness = -1, gather = 0, shards = 2, deadline = 60;
+  bool insecure = false;
 
   // Ends the program on --help and on mistakes.
   Flags(int argc, char** argv) {
     mw::FlagTable flags("parameter_server_training", "Trains a classifier of digits with parameter servers.");
     flags.Text("cluster", "the processes: auto or tf_config, as TF_CONFIG says, or a JSON file", &cluster);
+    flags.Switch("insecure",
+                 "processes on several hosts need no MESHWORK_TOKEN, and obey whoever reaches them",
+                 &insecure);
     flags.Text("data-dir", "folder with the four IDX files of MNIST, or \"synthetic\" for drawn digits",
                &data_dir);
     flags.Int("train-examples", "the first so many", &train, /*at_least=*/1);
@@ -54,6 +58,7 @@ struct Flags {
     options.gather = gather;
     options.folder = folder;
     options.save_every = save_every;
+    options.rpc.insecure = insecure;
     options.rpc.deadline = options.worker_deadline = std::chrono::seconds(deadline);
     options.session.workers = 1;  // of each of the processes that share the cores
     return options;

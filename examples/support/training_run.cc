@@ -19,6 +19,7 @@
 #include <system_error>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/plan/memory_report.h"
 #include "meshwork/storage/file.h"
@@ -414,7 +415,8 @@ namespace {
 int ExitCode(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk: return 0;
-    case absl::StatusCode::kUnavailable:  // another process is lost
+    case absl::StatusCode::kResourceExhausted:  // memory, or the disk
+    case absl::StatusCode::kUnavailable:        // another process is lost
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kInternal: return 1;
     default: return 2;
@@ -434,7 +436,7 @@ int RunMain(std::string_view program, const std::function<absl::Status()>& run) 
   } catch (const std::system_error& error) {
     status = absl::ResourceExhaustedError(fmt::format("the system refused a resource: {}.", error.what()));
   }
-  if (!status.ok()) fmt::print(stderr, "{}: {}\n", program, MessageOf(status));
+  if (!status.ok()) fmt::print(stderr, "{}: {}\n", program, PrintableLines(MessageOf(status)));
   return ExitCode(status);
 }
 

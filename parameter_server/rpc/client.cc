@@ -1,5 +1,6 @@
 #include "meshwork/parameter_server/rpc/client.h"
 
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/transport/grpc_use.h"
 
@@ -62,7 +63,7 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const Soc
                                            const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, address);
-  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(internal::kChunkBytes));
   for (const char* key : internal::kReadBytesKeys) arguments.SetInt(key, internal::kReadBytes);
   return OpenGrpcChannel(resolved, credentials, arguments, kClientPings);
 }
@@ -282,7 +283,7 @@ class GrpcRpcClient : public RpcClient {
         return absl::FailedPreconditionError(fmt::format(
             "{}: it speaks protocol {}, and this process {} of meshwork {}; build all processes of a job "
             "with one version.",
-            where_, status.error_message(), kRpcProtocol, MESHWORK_VERSION));
+            where_, Printable(status.error_message()), kRpcProtocol, MESHWORK_VERSION));
       case grpc::StatusCode::UNIMPLEMENTED:
         return absl::UnimplementedError(
             fmt::format("{}: another program listens there; check the address.", where_));
@@ -298,11 +299,12 @@ class GrpcRpcClient : public RpcClient {
             where_, call, DurationToString(deadline)));
       default:
         return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
-                            fmt::format("{}: {}: {}", where_, call, status.error_message()));
+                            fmt::format("{}: {}: {}", where_, call, PrintableLines(status.error_message())));
     }
     MESHWORK_RETURN_IF_ERROR(Annotate(answer.status(), fmt::format("{}: {}: ", where_, call)));
-    MESHWORK_RETURN_IF_ERROR(Annotate(answer->status, where_ + ": "));
-    return answer;
+    if (answer->status.ok()) return answer;
+    return absl::Status(answer->status.code(),
+                        fmt::format("{}: {}", where_, PrintableLines(MessageOf(answer->status))));
   }
 
   const std::string where_, address_;

@@ -25,14 +25,19 @@ struct RpcOptions {
   // Every call carries it, and a server refuses calls with another one. Without TLS it goes over the network as it is, and
   // keeps apart only jobs that meet by mistake.
   std::string token = {};
+  // A server at an address that other hosts reach may listen without a token: whoever reaches it is obeyed.
+  bool insecure = false;
   // How long a client waits for the answer of a call. A server that is away may come back meanwhile.
   std::chrono::milliseconds deadline = std::chrono::minutes(1);
   TlsFiles tls = {};
   // The largest message that is sent or taken. A message is one request or one answer, with all its tensors.
   int64_t max_message_bytes = int64_t{64} << 30;
+  // So many streams of calls may be open at a server, >= 1: each keeps a thread and 1 to 2 MB besides its message. A client
+  // opens one for each call that runs at a time.
+  int64_t max_streams = 1024;
 };
 
 // The version of what servers and clients say to each other. Both must have the same.
-inline constexpr int kRpcProtocol = 3;
+inline constexpr int kRpcProtocol = 4;
 
 }  // namespace meshwork

@@ -430,7 +430,7 @@ absl::Status ParameterServerTraining::Save() {
     do {
       // Waits for a server that was lost as it saved.
       MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, stores_[i]->TakenFrom(kStepPusher));
-      const absl::StatusOr<int64_t> version = stores_[i]->Save(options_.folder);
+      const absl::StatusOr<int64_t> version = stores_[i]->Save();
       saved = version.status();
       if (!saved.ok()) continue;
       // What a server that was started again meanwhile has, or what it keeps for an update, was not saved.

@@ -86,11 +86,28 @@ class CallService : public grpc::Service {
     CallService& service_;
   };
 
+  // While it lives, it counts.
+  class OpenStream {
+   public:
+    explicit OpenStream(std::atomic<int64_t>& count) : count_(count), number_(++count) {}
+    ~OpenStream() { --count_; }
+    OpenStream(const OpenStream&) = delete;
+    OpenStream& operator=(const OpenStream&) = delete;
+    int64_t number() const { return number_; }  // of those that were open when it was opened, itself included
+
+   private:
+    std::atomic<int64_t>& count_;
+    const int64_t number_;
+  };
+
   // Calls, one after the other, until the caller needs no more or one is refused.
   grpc::Status Serve(grpc::ServerContext& context, ServerStream& stream) {
     context.AddTrailingMetadata(internal::kProtocolKey, std::to_string(kRpcProtocol));
     if (ends_) return Ends();
     if (grpc::Status refusal = CheckCaller(context); !refusal.ok()) return refusal;
+    // Of callers with the token alone: others keep nothing open.
+    const OpenStream open(num_streams_);
+    if (open.number() > options_.max_streams) return TooManyStreams();
     for (grpc::ByteBuffer chunk; stream.Read(&chunk);) {
       const RunningCall running(*this);
       const grpc::Status status = ServeCall(chunk, stream);
@@ -160,6 +177,14 @@ class CallService : public grpc::Service {
     return std::string_view(found->second.data(), found->second.size());
   }
 
+  grpc::Status TooManyStreams() const {
+    return {
+        grpc::StatusCode::RESOURCE_EXHAUSTED,
+        fmt::format(
+            "{} of calls are open there, and no more are allowed; let fewer calls run at a time, or raise "
+            "RpcOptions::max_streams of the server.",
+            Count(options_.max_streams, "stream"))};
+  }
   static grpc::Status Ends() { return {grpc::StatusCode::UNAVAILABLE, "ends"}; }
   static grpc::Status Refuse(const absl::Status& status) {
     return {static_cast<grpc::StatusCode>(status.code()), std::string(MessageOf(status))};
@@ -169,6 +194,7 @@ class CallService : public grpc::Service {
   const RpcServer::Handler handler_;
   ReceiveMemory memory_;
   std::atomic<bool> ends_{false};
+  std::atomic<int64_t> num_streams_{0};
   std::mutex mutex_;
   std::condition_variable ended_;
   int64_t num_running_ = 0;
@@ -183,7 +209,7 @@ class GrpcRpcServer : public RpcServer {
     grpc::ServerBuilder builder;
     builder.AddListeningPort(address.ToString(), credentials, &port_);
     SetGrpcServerArguments(builder, kServerPings);
-    builder.SetMaxReceiveMessageSize(-1);
+    builder.SetMaxReceiveMessageSize(static_cast<int>(internal::kChunkBytes));
     for (const char* key : internal::kReadBytesKeys) builder.AddChannelArgument(key, internal::kReadBytes);
     builder.RegisterService(&serving_->service);
     serving_->server = builder.BuildAndStart();
@@ -225,6 +251,11 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const std::string& w
   const std::string where = what + ": ";
   const absl::StatusOr<SocketAddress> resolved = Resolve(address);
   MESHWORK_RETURN_IF_ERROR(Annotate(resolved.status(), where));
+  MESHWORK_RETURN_IF_ERROR(
+      Annotate(CheckMayListen(*resolved, address, options.token, options.insecure), where));
+  if (options.max_streams < 1)
+    return InvalidArgument("{}max_streams is {}; a server needs at least 1, or nobody can call it.", where,
+                           options.max_streams);
   // gRPC would only log why it cannot.
   MESHWORK_RETURN_IF_ERROR(Annotate(CanListen(*resolved, address), where));
   const auto credentials = CredentialsOf(options.tls);

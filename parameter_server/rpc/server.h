@@ -6,7 +6,8 @@
 //
 // A call is refused, before it is read, unless its caller speaks the same version of the protocol and has the job's token.
 //
-// Each call has a thread of its own while it runs, so calls may wait for each other. In the child of a fork that came
+// Each stream of calls has a thread of its own while it is open, so calls may wait for each other; RpcOptions::max_streams
+// bounds how many there are. In the child of a fork that came
 // after a server was made, there is none.
 #pragma once
 
@@ -27,7 +28,8 @@ class RpcServer {
   using Handler = std::function<absl::StatusOr<RpcMessage>(const RpcMessage& request)>;
 
   // Listens at host:port; port 0 chooses a free one. `what`: names the server in errors. Errors: this build has no gRPC;
-  // the address is wrong, not one of this host, or taken; a file of TLS cannot be read, or is of no use.
+  // the address is wrong, not one of this host, or taken; other hosts reach it, and there is neither a token nor
+  // RpcOptions::insecure; an option is out of range; a file of TLS cannot be read, or is of no use.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(const std::string& what, const std::string& address,
                                                           const RpcOptions& options, Handler handler);
   // Waits for the calls that run. Callers who have no answer then know that the server has ended.

@@ -19,8 +19,8 @@ namespace {
 using Kind = WireField::Kind;
 
 // Fields of the messages.
-constexpr int kPusher = 1, kSequence = 2, kVersion = 3, kApplied = 4, kFolder = 5, kPiece = 6, kFact = 7,
-              kTaken = 8, kLife = 9, kJob = 10, kNext = 11;
+constexpr int kPusher = 1, kSequence = 2, kVersion = 3, kApplied = 4, kPiece = 6, kFact = 7, kTaken = 8,
+              kLife = 9, kJob = 10, kNext = 11;
 // Of a piece: its name, and whether its rows are the next tensor. Of a fact.
 constexpr int kName = 1, kHasRows = 2, kValue = 2;
 
@@ -185,14 +185,6 @@ absl::StatusOr<Pushed> PushedFromMessage(const RpcMessage& message) {
   });
   if (!is_right) return WrongFields("the answer to Push");
   return pushed;
-}
-
-RpcMessage SaveMessage(const std::string& folder) {
-  return {.call = "Save", .fields = WireWriter().Text(kFolder, folder).bytes()};
-}
-
-absl::StatusOr<std::string> SaveFromMessage(const RpcMessage& message) {
-  return TextIn(message, kFolder, "Save");
 }
 
 RpcMessage AskTakenMessage(const std::string& pusher) {

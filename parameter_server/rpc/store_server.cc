@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 
 namespace meshwork {
@@ -15,13 +16,13 @@ std::string DifferencesOf(const JobFacts& there, const JobFacts& here) {
   for (const auto& [name, value] : here) names.insert(name);
   const auto value_of = [](const JobFacts& facts, const std::string& name) {
     const auto found = facts.find(name);
-    return found == facts.end() ? std::string("not known") : fmt::format("\"{}\"", found->second);
+    return found == facts.end() ? std::string("not known") : Quoted(found->second);
   };
   std::string differences;
   for (const std::string& name : names) {
     const std::string server = value_of(there, name), client = value_of(here, name);
     if (server == client) continue;
-    differences += fmt::format("{}\"{}\" is {} there and {} here", differences.empty() ? "" : ", ", name,
+    differences += fmt::format("{}{} is {} there and {} here", differences.empty() ? "" : ", ", Quoted(name),
                                server, client);
   }
   return differences;
@@ -55,39 +56,60 @@ absl::StatusOr<RpcMessage> StoreServer::Answer(const RpcMessage& request) {
     return absl::FailedPreconditionError(
         fmt::format("{}: this server serves another job; start all processes of a job with the same program.",
                     request.call));
-  if (request.call == "Pull") {
-    MESHWORK_ASSIGN_OR_RETURN(const PullRequest pull, PullFromMessage(request));
-    return Pull(pull);
-  }
-  if (request.call == "Push") {
-    MESHWORK_ASSIGN_OR_RETURN(const PushRequest push, PushFromMessage(request));
-    MESHWORK_ASSIGN_OR_RETURN(const Pushed pushed, store_->Push(push));
-    RpcMessage answer = PushedMessage(pushed);
-    if (!push.next.empty())
-      answer.then = [this, next = push.next] {
-        PullRequest pull;
-        for (const std::string& piece : next) pull.pieces.push_back({piece});
-        return Pull(pull);
-      };
-    return answer;
-  }
-  if (request.call == "TakenFrom") {
-    MESHWORK_ASSIGN_OR_RETURN(const std::string pusher, PusherFromMessage(request));
-    MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, store_->TakenFrom(pusher));
-    return TakenMessage(taken);
-  }
-  if (request.call == "Save") {
-    MESHWORK_ASSIGN_OR_RETURN(const std::string folder, SaveFromMessage(request));
-    MESHWORK_ASSIGN_OR_RETURN(const int64_t version, store_->Save(folder));
-    return SavedMessage(version);
-  }
-  if (request.call == "Hello") return FactsMessage(facts_);
-  if (request.call == "Shutdown") {
-    shutdown_.Ask();
-    return RpcMessage();
-  }
+  const auto handler = Handlers().find(request.call);
+  if (handler != Handlers().end()) return (this->*handler->second)(request);
   return absl::UnimplementedError(fmt::format(
-      "{}: this is a parameter server, which has no such call; check the address.", request.call));
+      "{}: this is a parameter server, which has no such call; check the address.", Printable(request.call)));
+}
+
+const std::map<std::string, StoreServer::Handler>& StoreServer::Handlers() {
+  static const auto* const handlers = new std::map<std::string, Handler>{
+      {"Hello", &StoreServer::AnswerHello}, {"Pull", &StoreServer::AnswerPull},
+      {"Push", &StoreServer::AnswerPush},   {"TakenFrom", &StoreServer::AnswerTakenFrom},
+      {"Save", &StoreServer::AnswerSave},   {"Shutdown", &StoreServer::AnswerShutdown}};
+  return *handlers;
+}
+
+std::vector<std::string> StoreServer::Calls() {
+  std::vector<std::string> calls;
+  for (const auto& [call, handler] : Handlers()) calls.push_back(call);
+  return calls;
+}
+
+absl::StatusOr<RpcMessage> StoreServer::AnswerHello(const RpcMessage&) { return FactsMessage(facts_); }
+
+absl::StatusOr<RpcMessage> StoreServer::AnswerPull(const RpcMessage& request) {
+  MESHWORK_ASSIGN_OR_RETURN(const PullRequest pull, PullFromMessage(request));
+  return Pull(pull);
+}
+
+absl::StatusOr<RpcMessage> StoreServer::AnswerPush(const RpcMessage& request) {
+  MESHWORK_ASSIGN_OR_RETURN(const PushRequest push, PushFromMessage(request));
+  MESHWORK_ASSIGN_OR_RETURN(const Pushed pushed, store_->Push(push));
+  RpcMessage answer = PushedMessage(pushed);
+  if (!push.next.empty())
+    answer.then = [this, next = push.next] {
+      PullRequest pull;
+      for (const std::string& piece : next) pull.pieces.push_back({piece});
+      return Pull(pull);
+    };
+  return answer;
+}
+
+absl::StatusOr<RpcMessage> StoreServer::AnswerTakenFrom(const RpcMessage& request) {
+  MESHWORK_ASSIGN_OR_RETURN(const std::string pusher, PusherFromMessage(request));
+  MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, store_->TakenFrom(pusher));
+  return TakenMessage(taken);
+}
+
+absl::StatusOr<RpcMessage> StoreServer::AnswerSave(const RpcMessage&) {
+  MESHWORK_ASSIGN_OR_RETURN(const int64_t version, store_->Save());
+  return SavedMessage(version);
+}
+
+absl::StatusOr<RpcMessage> StoreServer::AnswerShutdown(const RpcMessage&) {
+  shutdown_.Ask();
+  return RpcMessage();
 }
 
 absl::StatusOr<RpcMessage> StoreServer::Pull(const PullRequest& request) {
@@ -168,8 +190,8 @@ absl::StatusOr<SequenceSet> RemoteStore::TakenFrom(const std::string& pusher) {
   return taken;
 }
 
-absl::StatusOr<int64_t> RemoteStore::Save(const std::string& folder) {
-  MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, Ask(SaveMessage(folder), /*is_repeated=*/false));
+absl::StatusOr<int64_t> RemoteStore::Save() {
+  MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, Ask({.call = "Save"}, /*is_repeated=*/false));
   const absl::StatusOr<int64_t> version = SavedFromMessage(answer);
   MESHWORK_RETURN_IF_ERROR(Annotate(version.status(), Where()));
   return version;

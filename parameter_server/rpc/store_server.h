@@ -18,9 +18,11 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -44,12 +46,23 @@ class StoreServer {
   ~StoreServer();
 
   int port() const { return server_->port(); }
+  // The names of all calls that a client may make.
+  static std::vector<std::string> Calls();
   // Waits until a client has asked the server to end (ShutDownServer), at most for so long. Whether one has.
   bool WaitForShutdown(std::chrono::milliseconds at_most) { return shutdown_.WaitFor(at_most); }
 
  private:
+  using Handler = absl::StatusOr<RpcMessage> (StoreServer::*)(const RpcMessage& request);
+  static const std::map<std::string, Handler>& Handlers();  // by call
+
   StoreServer(std::shared_ptr<ParameterStore> store, JobFacts facts);
   absl::StatusOr<RpcMessage> Answer(const RpcMessage& request);
+  absl::StatusOr<RpcMessage> AnswerHello(const RpcMessage& request);
+  absl::StatusOr<RpcMessage> AnswerPull(const RpcMessage& request);
+  absl::StatusOr<RpcMessage> AnswerPush(const RpcMessage& request);
+  absl::StatusOr<RpcMessage> AnswerTakenFrom(const RpcMessage& request);
+  absl::StatusOr<RpcMessage> AnswerSave(const RpcMessage& request);
+  absl::StatusOr<RpcMessage> AnswerShutdown(const RpcMessage& request);
   absl::StatusOr<RpcMessage> Pull(const PullRequest& request);
 
   const std::shared_ptr<ParameterStore> store_;
@@ -74,8 +87,8 @@ class RemoteStore : public ParameterStore {
   // The server sends PushRequest::next behind the answer, while others work.
   absl::StatusOr<Pushed> Push(const PushRequest& request) override;
   absl::StatusOr<SequenceSet> TakenFrom(const std::string& pusher) override;
-  // The folder is one of the server's host. Is not asked twice, and takes as long as it takes.
-  absl::StatusOr<int64_t> Save(const std::string& folder) override;
+  // Into the folder that the server was started with. Is not asked twice, and takes as long as it takes.
+  absl::StatusOr<int64_t> Save() override;
   // Of this client: the store itself serves others.
   void Stop() override;
 

@@ -3,6 +3,7 @@
 #include <any>
 #include <utility>
 
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/parameter_server/rpc/field_reader.h"
 #include "meshwork/storage/wire_format.h"
@@ -70,17 +71,36 @@ absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(ClosureRegistr
 WorkerServer::~WorkerServer() = default;
 
 absl::StatusOr<RpcMessage> WorkerServer::Answer(const RpcMessage& request) {
-  if (request.call == "Run") {
-    MESHWORK_ASSIGN_OR_RETURN(const RunRequest run, RunRequestFromMessage(request));
-    return Run(run);
-  }
-  if (request.call == "Ping") return RpcMessage();
-  if (request.call == "Shutdown") {
-    shutdown_.Ask();
-    return RpcMessage();
-  }
-  return absl::UnimplementedError(
-      fmt::format("{}: this is a worker, which has no such call; check the address.", request.call));
+  const auto handler = Handlers().find(request.call);
+  if (handler != Handlers().end()) return (this->*handler->second)(request);
+  return absl::UnimplementedError(fmt::format(
+      "{}: this is a worker, which has no such call; check the address.", Printable(request.call)));
+}
+
+const std::map<std::string, WorkerServer::Handler>& WorkerServer::Handlers() {
+  static const auto* const handlers =
+      new std::map<std::string, Handler>{{"Run", &WorkerServer::AnswerRun},
+                                         {"Ping", &WorkerServer::AnswerPing},
+                                         {"Shutdown", &WorkerServer::AnswerShutdown}};
+  return *handlers;
+}
+
+std::vector<std::string> WorkerServer::Calls() {
+  std::vector<std::string> calls;
+  for (const auto& [call, handler] : Handlers()) calls.push_back(call);
+  return calls;
+}
+
+absl::StatusOr<RpcMessage> WorkerServer::AnswerRun(const RpcMessage& request) {
+  MESHWORK_ASSIGN_OR_RETURN(const RunRequest run, RunRequestFromMessage(request));
+  return Run(run);
+}
+
+absl::StatusOr<RpcMessage> WorkerServer::AnswerPing(const RpcMessage&) { return RpcMessage(); }
+
+absl::StatusOr<RpcMessage> WorkerServer::AnswerShutdown(const RpcMessage&) {
+  shutdown_.Ask();
+  return RpcMessage();
 }
 
 absl::StatusOr<RpcMessage> WorkerServer::Run(const RunRequest& request) {

@@ -57,13 +57,21 @@ class WorkerServer {
   ~WorkerServer();
 
   int port() const { return server_->port(); }
+  // The names of all calls that a client may make.
+  static std::vector<std::string> Calls();
   // Waits until a client has asked the server to end (ShutDownServer), at most for so long. Whether one has.
   bool WaitForShutdown(std::chrono::milliseconds at_most) { return shutdown_.WaitFor(at_most); }
 
  private:
   struct Slot;
+  using Handler = absl::StatusOr<RpcMessage> (WorkerServer::*)(const RpcMessage& request);
+  static const std::map<std::string, Handler>& Handlers();  // by call
+
   explicit WorkerServer(ClosureRegistry closures);
   absl::StatusOr<RpcMessage> Answer(const RpcMessage& request);
+  absl::StatusOr<RpcMessage> AnswerRun(const RpcMessage& request);
+  absl::StatusOr<RpcMessage> AnswerPing(const RpcMessage& request);
+  absl::StatusOr<RpcMessage> AnswerShutdown(const RpcMessage& request);
   absl::StatusOr<RpcMessage> Run(const RunRequest& request);
   std::shared_ptr<Slot> SlotOf(const std::string& coordinator, int64_t id);
 

@@ -87,6 +87,14 @@ absl::StatusOr<SocketAddress> Resolve(std::string_view text) {
   return SocketAddress{IpOf(best->ai_addr, best->ai_addrlen), port};
 }
 
+bool IsLoopback(const SocketAddress& address) {
+  in_addr v4 = {};
+  if (inet_pton(AF_INET, address.ip.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+  in6_addr v6 = {};
+  if (inet_pton(AF_INET6, address.ip.c_str(), &v6) != 1) return false;
+  return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == IN_LOOPBACKNET);
+}
+
 absl::Status CanListen(const SocketAddress& address, std::string_view text) {
   const AddressList found = Lookup(address);
   const Socket tried(found->ai_family, SOCK_STREAM);

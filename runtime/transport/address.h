@@ -21,6 +21,10 @@ struct SocketAddress {
 // Errors: `text` is not host:port; the host has no address.
 absl::StatusOr<SocketAddress> Resolve(std::string_view text);
 
+// Whether only processes of this host reach it: 127.0.0.0/8, in either version of IP, or ::1. Not 0.0.0.0, which is every
+// address of the host.
+bool IsLoopback(const SocketAddress& address);
+
 // Whether this process could listen there. `text`: the address as the user knows it, for errors. Errors: another
 // process listens there; it is not an address of this host; what the system says.
 absl::Status CanListen(const SocketAddress& address, std::string_view text);

@@ -27,6 +27,7 @@ absl::StatusOr<std::unique_ptr<Transport>> ConnectByGloo(const Cluster& cluster,
   return MakeGloo(cluster, {.deadline = options.deadline,
                             .rendezvous = options.rendezvous,
                             .token = options.token,
+                            .insecure = options.insecure,
                             .generation = options.generation});
 }
 

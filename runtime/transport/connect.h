@@ -29,6 +29,7 @@ struct ConnectOptions {
   // How long a process waits for another one, here and in every operation.
   std::chrono::milliseconds deadline = std::chrono::seconds(60);
   std::string rendezvous, token;  // of GlooOptions
+  bool insecure = false;          // likewise
   int64_t generation = 0;
 };
 

@@ -13,7 +13,7 @@
 // domains. The reason of an abort travels by the rendezvous, within milliseconds. Where the rendezvous is gone, others
 // only see that the connection of the aborted domain is closed.
 //
-// Nothing is encrypted, and the token goes over the network as it is: use it in a trusted network.
+// Nothing is encrypted, and the token goes over the network as it is: use it in a trusted network (docs/security.md).
 #pragma once
 
 #include <chrono>
@@ -38,6 +38,8 @@ struct GlooOptions {
   std::string rendezvous;
   // Of the job. All processes need the same.
   std::string token;
+  // Process 0 may serve the rendezvous without a token at an address that other hosts reach.
+  bool insecure = false;
   // Of the processes (membership.h), where several transports of a job use one rendezvous, and new processes come into
   // it. All processes need the same.
   int64_t generation = 0;

@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/quote.h"
 #include "meshwork/base/random_name.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/version.h"
@@ -186,7 +187,7 @@ absl::Status GlooLink::Join() {
 absl::Status GlooLink::FindRendezvous() {
   MESHWORK_ASSIGN_OR_RETURN(const std::string address, RendezvousOf(cluster_, options_.rendezvous));
   absl::StatusOr<std::unique_ptr<Rendezvous>> rendezvous =
-      MeetAt(cluster_, options_.rendezvous, options_.token, join_deadline_);
+      MeetAt(cluster_, options_.rendezvous, options_.token, options_.insecure, join_deadline_);
   if (rendezvous.status().code() == absl::StatusCode::kUnavailable && options_.rendezvous.empty())
     return DidNotCome({NameOf(0)});
   MESHWORK_ASSIGN_OR_RETURN(rendezvous_, std::move(rendezvous));
@@ -237,7 +238,7 @@ absl::Status GlooLink::Differ() {
   }
   std::vector<std::string> texts;
   for (const auto& [hello, names] : who)
-    texts.push_back(fmt::format("{}: {}", fmt::join(names, ", "), hello));
+    texts.push_back(fmt::format("{}: {}", fmt::join(names, ", "), Printable(hello)));
   std::sort(texts.begin(), texts.end());
   return InvalidArgument("Gloo: the processes differ: {}. Start all with the same.", fmt::join(texts, "; "));
 }

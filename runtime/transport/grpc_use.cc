@@ -25,10 +25,21 @@ absl::Status CheckMayUseGrpc() {
 }
 
 bool IsSameToken(std::string_view given, std::string_view token) {
-  if (given.size() != token.size()) return false;
-  unsigned char differ = 0;
-  for (size_t i = 0; i < given.size(); ++i) differ |= static_cast<unsigned char>(given[i] ^ token[i]);
+  if (token.empty()) return given.empty();
+  unsigned char differ = given.size() == token.size() ? 0 : 1;
+  for (size_t i = 0; i < given.size(); ++i)
+    differ |= static_cast<unsigned char>(given[i] ^ token[i % token.size()]);
   return differ == 0;
+}
+
+absl::Status CheckMayListen(const SocketAddress& address, std::string_view text, std::string_view token,
+                            bool insecure) {
+  if (insecure || !token.empty() || IsLoopback(address)) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "other hosts reach {}, and there is no token: whoever reaches it could take part in the job. Set MESHWORK_TOKEN to "
+      "one secret text in all processes of the job; where everybody may, say so by --insecure, in C++ by the option "
+      "`insecure`.",
+      text));
 }
 
 #ifdef MESHWORK_HAVE_GLOO

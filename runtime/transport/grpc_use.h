@@ -22,8 +22,14 @@ absl::Status NoGrpc(std::string_view what);
 // gRPC can be used by one process, and no child of it. Error: this process is a child of one that has called this.
 absl::Status CheckMayUseGrpc();
 
-// Whether a caller has the job's token. Takes as long whichever byte differs.
+// Whether a caller has the job's token. The time that it takes depends on the size of `given` alone: it says neither which
+// byte differs nor how long the token is.
 bool IsSameToken(std::string_view given, std::string_view token);
+
+// Where a server may listen: without a token on loopback alone, unless `insecure`. `text`: the address as the user knows it.
+// Error: other hosts reach it, and there is no token.
+absl::Status CheckMayListen(const SocketAddress& address, std::string_view text, std::string_view token,
+                            bool insecure);
 
 // How often one side asks whether the other one is there, and how long it waits for an answer. A network that was cut leaves
 // connections behind that are dead, and TCP would try them for minutes after it is healed.

@@ -22,13 +22,13 @@ Servers& AllServers() {
   return *servers;
 }
 
-absl::Status Serve(const std::string& address, const std::string& token) {
+absl::Status Serve(const std::string& address, const std::string& token, bool insecure) {
   Servers& servers = AllServers();
   MESHWORK_RETURN_IF_ERROR(servers.made.Check("Rendezvous"));
   const std::lock_guard lock(servers.mutex);
   if (servers.by_address.contains(address)) return absl::OkStatus();
   MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<RendezvousServer> server,
-                            RendezvousServer::Start(address, token));
+                            RendezvousServer::Start(address, token, insecure));
   if (servers.by_address.empty()) {
     std::atexit([] {
       if (!AllServers().made.is_here()) return;
@@ -51,10 +51,10 @@ absl::StatusOr<std::string> RendezvousOf(const Cluster& cluster, const std::stri
 }
 
 absl::StatusOr<std::unique_ptr<Rendezvous>> MeetAt(const Cluster& cluster, const std::string& told,
-                                                   const std::string& token,
+                                                   const std::string& token, bool insecure,
                                                    std::chrono::milliseconds deadline) {
   MESHWORK_ASSIGN_OR_RETURN(const std::string address, RendezvousOf(cluster, told));
-  if (told.empty() && cluster.process() == 0) MESHWORK_RETURN_IF_ERROR(Serve(address, token));
+  if (told.empty() && cluster.process() == 0) MESHWORK_RETURN_IF_ERROR(Serve(address, token, insecure));
   return Rendezvous::Connect(address, token, deadline);
 }
 

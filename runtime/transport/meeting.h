@@ -15,10 +15,10 @@ namespace meshwork {
 absl::StatusOr<std::string> RendezvousOf(const Cluster& cluster, const std::string& told);
 
 // Connects with it, and first serves it if this is process 0 and none is told: then it is served as long as this process
-// lives, as others may already be at the next transport. Errors, besides: those of RendezvousServer::Start and of
+// lives, as others may already be at the next transport. `insecure`: of RendezvousServer::Start. Errors, besides: those of RendezvousServer::Start and of
 // Rendezvous::Connect.
 absl::StatusOr<std::unique_ptr<Rendezvous>> MeetAt(const Cluster& cluster, const std::string& told,
-                                                   const std::string& token,
+                                                   const std::string& token, bool insecure,
                                                    std::chrono::milliseconds deadline);
 
 }  // namespace meshwork

@@ -1,6 +1,7 @@
 #include "meshwork/runtime/transport/rendezvous.h"
 
 #include "meshwork/base/fork.h"
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/transport/grpc_use.h"
 
@@ -10,7 +11,9 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -18,7 +21,6 @@
 #include <string_view>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "meshwork/runtime/transport/address.h"
 #endif
@@ -28,9 +30,11 @@ namespace meshwork {
 #ifndef MESHWORK_HAVE_GLOO
 
 absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(const std::string&,
-                                                                          const std::string&) {
+                                                                          const std::string&, bool) {
   return NoGrpc("Rendezvous");
 }
+
+std::vector<std::string> RendezvousServer::Calls() { return {}; }
 
 absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Connect(const std::string&, const std::string&,
                                                                 std::chrono::milliseconds) {
@@ -49,9 +53,13 @@ constexpr const char* kGet = "/meshwork.Rendezvous/Get";  // waits
 constexpr const char* kFind =
     "/meshwork.Rendezvous/Find";  // does not; without a key it asks whether the server is there
 
+constexpr const char* kCalls[] = {kSet, kSetFirst, kGet, kFind};
+
 constexpr int kMaxMessageBytes = static_cast<int>(Rendezvous::kMaxValueBytes) + (1 << 16);
 constexpr int64_t kMaxBytes = int64_t{256} << 20;
 constexpr size_t kMaxKeys = 1 << 20, kMaxWaits = 1 << 18;
+// Of requests that may be anybody's: up to kMaxMessageBytes are held of each.
+constexpr int64_t kMaxUnread = 4096;
 constexpr auto kFarewell = std::chrono::seconds(1);  // for answers under way when the server ends
 
 // ---- Messages: fields, each with its length in front, in four bytes, the lowest first.
@@ -97,6 +105,7 @@ class Values : public grpc::CallbackGenericService {
   explicit Values(std::string token) : token_(std::move(token)) {}
 
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
+    ++num_unread_;
     return new Call(this, context->method());
   }
 
@@ -115,14 +124,22 @@ class Values : public grpc::CallbackGenericService {
   class Call : public grpc::ServerGenericBidiReactor {
    public:
     Call(Values* values, std::string method) : values_(values), method_(std::move(method)) {
-      StartRead(&message_);
+      if (values_->num_unread_ > kMaxUnread) Finish({grpc::StatusCode::UNAVAILABLE, "busy"});
+      else StartRead(&message_);
     }
     void OnReadDone(bool ok) override {
       if (ok) values_->Handle(this);
       else Finish({grpc::StatusCode::INVALID_ARGUMENT, "no message"});
     }
     void OnCancel() override { values_->Forget(this); }
-    void OnDone() override { delete this; }
+    void OnDone() override {
+      HasRead();
+      delete this;
+    }
+    // Its token is read, or never will be.
+    void HasRead() {
+      if (std::exchange(is_unread_, false)) --values_->num_unread_;
+    }
 
     void Answer(std::string_view value) {
       message_ = Encoded({value});
@@ -134,7 +151,8 @@ class Values : public grpc::CallbackGenericService {
     Values* const values_;
     const std::string method_;
     grpc::ByteBuffer message_;
-    std::string key_;            // that it waits for
+    std::string key_;  // that it waits for
+    bool is_unread_ = true;
     bool is_cancelled_ = false;  // by Values::mutex_, as is key_
   };
 
@@ -146,10 +164,13 @@ class Values : public grpc::CallbackGenericService {
   // Answers the call, or lets it wait; or returns why it is refused.
   grpc::Status TryHandle(Call* call) {
     using grpc::StatusCode;
+    if (std::find(std::begin(kCalls), std::end(kCalls), call->method_) == std::end(kCalls))
+      return {StatusCode::UNIMPLEMENTED, "method"};
     const std::optional<std::vector<std::string>> fields = Decoded(call->message_, 3);
     if (!fields.has_value()) return {StatusCode::INVALID_ARGUMENT, "malformed"};
     const std::string &token = (*fields)[0], &key = (*fields)[1], &value = (*fields)[2];
     if (!IsSameToken(token, token_)) return {StatusCode::PERMISSION_DENIED, "token"};
+    call->HasRead();
     if (std::ssize(key) > Rendezvous::kMaxKeyBytes || std::ssize(value) > Rendezvous::kMaxValueBytes)
       return {StatusCode::INVALID_ARGUMENT, "too long"};
     const std::lock_guard lock(mutex_);
@@ -162,14 +183,10 @@ class Values : public grpc::CallbackGenericService {
     } else if (call->method_ == kGet) {
       if (is_there) call->Answer(found->second);
       else return Wait(call, key);
-    } else if (call->method_ == kSet || call->method_ == kSetFirst) {
-      if (is_there && call->method_ == kSetFirst) {
-        call->Answer(found->second);
-        return grpc::Status::OK;
-      }
-      return SetLocked(call, key, value);
+    } else if (is_there && call->method_ == kSetFirst) {
+      call->Answer(found->second);
     } else {
-      return {StatusCode::UNIMPLEMENTED, "method"};
+      return SetLocked(call, key, value);
     }
     return grpc::Status::OK;
   }
@@ -212,6 +229,7 @@ class Values : public grpc::CallbackGenericService {
   }
 
   const std::string token_;
+  std::atomic<int64_t> num_unread_{0};
   std::mutex mutex_;
   bool ended_ = false;
   int64_t bytes_ = 0;
@@ -420,7 +438,7 @@ class GrpcRendezvous : public Rendezvous {
           "Rendezvous {}: it serves a job with another token; give all processes of a job the same.",
           address_));
     return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
-                        fmt::format("Rendezvous {}: {}", address_, status.error_message()));
+                        fmt::format("Rendezvous {}: {}", address_, PrintableLines(status.error_message())));
   }
 
   const std::string address_, token_;
@@ -430,11 +448,15 @@ class GrpcRendezvous : public Rendezvous {
 
 }  // namespace
 
+std::vector<std::string> RendezvousServer::Calls() { return {std::begin(kCalls), std::end(kCalls)}; }
+
 absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(const std::string& address,
-                                                                          const std::string& token) {
+                                                                          const std::string& token,
+                                                                          bool insecure) {
   MESHWORK_RETURN_IF_ERROR(CheckMayUseGrpc());
   const absl::StatusOr<SocketAddress> resolved = Resolve(address);
   MESHWORK_RETURN_IF_ERROR(Annotate(resolved.status(), "Rendezvous: "));
+  MESHWORK_RETURN_IF_ERROR(Annotate(CheckMayListen(*resolved, address, token, insecure), "Rendezvous: "));
   // gRPC would only log why it cannot.
   MESHWORK_RETURN_IF_ERROR(Annotate(CanListen(*resolved, address), "Rendezvous: "));
   auto server = std::make_unique<GrpcServer>(token);

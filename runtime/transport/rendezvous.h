@@ -8,7 +8,8 @@
 // Every request carries the job's token; one with another token is refused. The token keeps jobs apart that meet by
 // mistake: it goes over the network as it is, so the network must be a trusted one.
 //
-// The server keeps everything in memory until it ends: at most 256 MiB. Both classes may be used by several threads.
+// The server keeps everything in memory until it ends: at most 256 MiB, and at most 4096 requests whose token it has not
+// read yet; while there are so many, it answers others as if it were away. Both classes may be used by several threads.
 // In the child of a fork that came after one of them was made, there is neither: all functions here fail.
 #pragma once
 
@@ -17,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,10 +27,13 @@ namespace meshwork {
 
 class RendezvousServer {
  public:
-  // Listens at host:port; port 0 chooses a free one. Errors: this build has no gRPC; the address is wrong, not one of
-  // this host, or taken.
+  // The calls that a client may make, by their names for gRPC.
+  static std::vector<std::string> Calls();
+  // Listens at host:port; port 0 chooses a free one. `insecure`: an address that other hosts reach needs no token. Errors:
+  // this build has no gRPC; the address is wrong, not one of this host, or taken; it needs a token.
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(const std::string& address,
-                                                                 const std::string& token);
+                                                                 const std::string& token,
+                                                                 bool insecure = false);
   // Those who wait are told that the server ends.
   virtual ~RendezvousServer() = default;
 

@@ -170,7 +170,9 @@ TEST_F(GlooErrors, Rendezvous) {
   if (!HasGloo()) GTEST_SKIP() << "this build has no gRPC";
   const std::string address = NextAddress();
   const auto server = RendezvousServer::Start(address, "a token").value();
-  auto start = [](const std::string& where) { return RendezvousServer::Start(where, "").status(); };
+  auto start = [](const std::string& where, const std::string& token = "") {
+    return RendezvousServer::Start(where, token).status();
+  };
   auto connect = [](const std::string& where, const std::string& token) {
     return Rendezvous::Connect(where, token, kShort).status();
   };
@@ -185,7 +187,9 @@ TEST_F(GlooErrors, Rendezvous) {
                    MISTAKE(start("127.0.0.1:65536")),
                    MISTAKE(start("no-such-host.invalid:4444")),
                    MISTAKE(start(address)),
-                   MISTAKE(start("192.0.2.1:4444")),
+                   MISTAKE(start("192.0.2.1:4444", "a token")),
+                   MISTAKE(start("0.0.0.0:0")),
+                   MISTAKE(start("[::]:0")),
                    MISTAKE(connect("host-a", "a token")),
                    MISTAKE(connect(address, "another token")),
                    MISTAKE(connect(nobody, "a token")),

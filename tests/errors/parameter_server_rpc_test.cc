@@ -48,6 +48,7 @@ class ParameterServerErrors : public TempDirTest {
   absl::Status AtStore(const std::function<absl::Status(RemoteStore& store)>& act, RpcOptions options = {}) {
     auto stored = std::make_shared<StoredPieces>();
     stored->pieces["table"] = Tensor::Zeros({F32, {3, 2}});
+    stored->fails_saves = true;
     const auto server =
         StoreServer::Start(std::make_shared<MemoryStore>(stored), "127.0.0.1:0", options).value();
     return act(*RemoteStore::Connect(Seen(server->port()), options).value());
@@ -152,7 +153,6 @@ TEST_F(ParameterServerErrors, Messages) {
              MISTAKE(PushFromMessage(wrong)),
              MISTAKE(PulledFromMessage(wrong)),
              MISTAKE(PushedFromMessage(wrong)),
-             MISTAKE(SaveFromMessage(wrong)),
              MISTAKE(FactsFromMessage(wrong)),
              MISTAKE(RunRequestFromMessage(wrong)),
          });
@@ -279,7 +279,7 @@ TEST_F(ParameterServerErrors, Stores) {
     absl::Status status;
     // The connection may break under the first call, which says so.
     for (int calls = 0; calls < 100; ++calls) {
-      status = remote->Save("/folder").status();
+      status = remote->Save().status();
       if (!absl::StrContains(status.message(), "the connection broke off")) break;
     }
     return status;
@@ -314,10 +314,27 @@ TEST_F(ParameterServerErrors, Stores) {
     client->Cancel();
     return client->Call({.call = "Ping"}).status();
   };
+  // A push waits on the only stream.
+  const auto too_many_streams = [&] {
+    auto store = std::make_shared<MemoryStore>(std::make_shared<StoredPieces>());
+    store->Hold(true);
+    const auto server = StoreServer::Start(store, "127.0.0.1:0", {.max_streams = 1}).value();
+    const auto remote = RemoteStore::Connect(Seen(server->port()), {}).value();
+    std::thread waiting([&] { remote->Push({.pusher = "p", .sequence = 1}).IgnoreError(); });
+    store->AwaitPushes(1);
+    const absl::Status status = remote->Pull({}).status();
+    store->Hold(false);
+    waiting.join();
+    return status;
+  };
   const RpcOptions small{.max_message_bytes = 100};
   std::vector<Mistake> mistakes = {
       MISTAKE(StoreServer::Start(nullptr, "nonsense", {})),
       MISTAKE(taken()),
+      MISTAKE(StoreServer::Start(nullptr, "0.0.0.0:0", {})),
+      MISTAKE(WorkerServer::Start({}, "[::]:0", {})),
+      MISTAKE(StoreServer::Start(nullptr, "127.0.0.1:0", {.max_streams = 0})),
+      MISTAKE(too_many_streams()),
       MISTAKE(RemoteStore::Connect("nonsense", {})),
       MISTAKE(RemoteStore::Connect("127.0.0.1:1", {.token = std::string(5000, 't')})),
       {"nobody is there", [&] { return connect(FreePort()); }},
@@ -345,7 +362,7 @@ TEST_F(ParameterServerErrors, Stores) {
       MISTAKE(cancelled()),
       MISTAKE(call("Run")),
       MISTAKE(AtStore([](RemoteStore& store) { return store.Pull({.pieces = {{"tabel"}}}).status(); })),
-      MISTAKE(AtStore([](RemoteStore& store) { return store.Save("throw").status(); })),
+      MISTAKE(AtStore([](RemoteStore& store) { return store.Save().status(); })),
       MISTAKE(AtStore([](RemoteStore& store) {
         return store.Push({.gradients = {{{"table"}, Tensor()}}}).status();
       })),

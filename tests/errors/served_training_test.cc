@@ -94,7 +94,7 @@ class OtherStore : public ParameterStore {
   }
   absl::StatusOr<Pushed> Push(const PushRequest&) override { return Pushed(); }
   absl::StatusOr<SequenceSet> TakenFrom(const std::string&) override { return SequenceSet(); }
-  absl::StatusOr<int64_t> Save(const std::string&) override { return 0; }
+  absl::StatusOr<int64_t> Save() override { return 0; }
   void Stop() override {}
 };
 
@@ -111,14 +111,15 @@ TEST_F(ServedTrainingErrors, Stores) {
     options.session.workers = 1;
     return ShardStore::Create(of, options);
   };
-  const std::unique_ptr<ShardStore> store = make(split, {.max_staleness = 0}).value();
+  const std::unique_ptr<ShardStore> store =
+      make(split, {.max_staleness = 0, .folder = Path("saved")}).value();
   const Tensor rows = Tensor::Zeros({F32, {2, 2}});
   const PieceGradient first{{"w/part_0"}, rows}, second{{"w/part_1"}, rows};
   const auto at = [](std::vector<int64_t> ids) {
     return PullRequest{{{"w/part_0", Tensor::From<int64_t>({std::ssize(ids)}, ids)}}};
   };
   ASSERT_TRUE(store->Push(PushOf("a", 1, 0, {first, second})).ok());
-  ASSERT_TRUE(store->Save(Path("saved")).ok());
+  ASSERT_TRUE(store->Save().ok());
   const std::unique_ptr<ShardStore> gathers = make(split, {.gather = 1}).value();
   ASSERT_TRUE(gathers->Push(PushOf("a", 1, 0, {first, second})).ok());
   const std::unique_ptr<ShardStore> stopped = make(split, {}).value();
@@ -161,6 +162,7 @@ TEST_F(ServedTrainingErrors, Stores) {
           MISTAKE(store->Push(PushOf("a", 2, 0, {first, second}))),
           MISTAKE(store->Push(PushOf("a", 2, 7, {first, second}))),
           MISTAKE(gathers->Push(PushOf("b", 1, 0, {first, second}))),
+          MISTAKE(gathers->Save()),
           MISTAKE(stopped->Push(PushOf("a", 1, 0, {first, second}))),
           MISTAKE(ServedSession::Create(split, {})),
           MISTAKE(ServedSession::Create(split, {nullptr})),

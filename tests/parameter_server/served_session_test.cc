@@ -45,7 +45,7 @@ class FarStore : public ParameterStore {
   absl::StatusOr<SequenceSet> TakenFrom(const std::string& pusher) override {
     return store_->TakenFrom(pusher);
   }
-  absl::StatusOr<int64_t> Save(const std::string& folder) override { return store_->Save(folder); }
+  absl::StatusOr<int64_t> Save() override { return store_->Save(); }
   void Stop() override { store_->Stop(); }
 
   int64_t pulls = 0;

@@ -155,10 +155,10 @@ TEST_F(ShardStoreFilesTest, GoesOnFromWhatWasSaved) {
   const SplitOptions options{.num_servers = 2, .partitioner = InPieces(2)};
   std::vector<Tensor> expected;
   {
-    const Served served = Serve(graph, options);
+    const Served served = Serve(graph, options, {.folder = dir()});
     ServedSession session = SessionOf(served, {.pusher = "a"});
     for (int64_t step = 0; step < 4; ++step) ASSERT_TRUE(session.Run(RegressionBatch(step)).ok());
-    for (ShardStore* store : served.shards) EXPECT_EQ(store->Save(dir()).value(), 4);
+    for (ShardStore* store : served.shards) EXPECT_EQ(store->Save().value(), 4);
     for (int64_t step = 4; step < 6; ++step) ASSERT_TRUE(session.Run(RegressionBatch(step)).ok());
     for (const char* name : {"hidden/kernel", "adam/v/out/kernel", "adam/step"})
       expected.push_back(session.Get(name).value());
@@ -181,9 +181,9 @@ TEST_F(ShardStoreFilesTest, GoesOnFromWhatWasSaved) {
 TEST_F(ShardStoreFilesTest, GradientsOfAVersionThatWasLostAreRefused) {
   int64_t old_life = 0;
   {
-    const std::unique_ptr<ShardStore> store = NewStore();
+    const std::unique_ptr<ShardStore> store = NewStore({.folder = dir()});
     old_life = store->Pull({})->life;
-    EXPECT_EQ(store->Save(dir()).value(), 0);
+    EXPECT_EQ(store->Save().value(), 0);
     for (int64_t i = 1; i <= 3; ++i) ASSERT_TRUE(store->Push(PushOf("a", i, i - 1, 1)).ok());
   }
   const std::unique_ptr<ShardStore> store = NewStore({.folder = dir()});
@@ -197,9 +197,9 @@ TEST_F(ShardStoreFilesTest, GradientsOfAVersionThatWasLostAreRefused) {
 
 TEST_F(ShardStoreFilesTest, AWriterThatWasKilledLeavesTheLastCheckpoint) {
   {
-    const std::unique_ptr<ShardStore> store = NewStore();
+    const std::unique_ptr<ShardStore> store = NewStore({.folder = dir()});
     ASSERT_TRUE(store->Push(PushOf("a", 1, 0, 1)).ok());
-    ASSERT_TRUE(store->Save(dir()).ok());
+    ASSERT_TRUE(store->Save().ok());
   }
   std::filesystem::create_directories(Path("server-0-of-1/partial-5f3a-7"));
   File("server-0-of-1/partial-5f3a-7/shard-00000-of-00001.safetensors", "half");

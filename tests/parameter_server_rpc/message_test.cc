@@ -217,7 +217,6 @@ TEST(StoreMessagesTest, PushesComeAsTheyWent) {
 }
 
 TEST(StoreMessagesTest, OthersComeAsTheyWent) {
-  EXPECT_EQ(SaveFromMessage(Read(BytesThatGo(SaveMessage("/a b/ü"))).value()).value(), "/a b/ü");
   EXPECT_EQ(SavedFromMessage(Read(BytesThatGo(SavedMessage(77))).value()).value(), 77);
   const JobFacts facts = {{"program", "9f2c"}, {"pieces", ""}};
   EXPECT_EQ(FactsFromMessage(Read(BytesThatGo(FactsMessage(facts))).value()).value(), facts);

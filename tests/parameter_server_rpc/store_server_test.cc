@@ -62,7 +62,7 @@ TEST_F(StoreServerTest, PullsAndPushes) {
   ASSERT_EQ(pulled.values.size(), 2u);
   EXPECT_TRUE(AllEqual(pulled.values[0], Tensor::From<float>({3, 2}, {1, 2, 2.5, 3.5, 5, 6})).ok());
   EXPECT_TRUE(AllEqual(pulled.values[1], Tensor::From<float>({2, 2}, {5, 6, 2.5, 3.5})).ok());
-  EXPECT_EQ(store->Save("/folder").value(), 1);
+  EXPECT_EQ(store->Save().value(), 1);
 }
 
 TEST_F(StoreServerTest, WhatIsNeededNextComesBehindAPush) {
@@ -108,7 +108,8 @@ TEST_F(StoreServerTest, ErrorsOfTheStoreKeepTheirCode) {
   const absl::Status status = store->Pull({.pieces = {{"tabel"}}}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(MessageOf(status), fmt::format("Parameter server {}: store: no piece \"tabel\".", address_));
-  EXPECT_EQ(store->Save("throw").status().code(), absl::StatusCode::kResourceExhausted);
+  stored_->fails_saves = true;
+  EXPECT_EQ(store->Save().status().code(), absl::StatusCode::kResourceExhausted);
 }
 
 TEST_F(StoreServerTest, LargeValuesTravelInChunks) {
@@ -195,7 +196,7 @@ TEST_F(StoreServerTest, AServerThatWasStartedAgainForAnotherJobIsFoundByEachCall
       address_);
   for (const absl::Status& status :
        {store->Pull({.pieces = {{"table"}}}).status(), store->Push(PushOf(2, 1.f)).status(),
-        store->TakenFrom("worker 0").status(), store->Save("/folder").status()}) {
+        store->TakenFrom("worker 0").status(), store->Save().status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_EQ(MessageOf(status), want);
   }

@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
+#include "meshwork/runtime/transport/address.h"
 #include "meshwork/runtime/transport/gloo.h"
 #include "support/clusters.h"
 
@@ -111,10 +112,28 @@ TEST_F(RendezvousTest, AWaitEndsAtItsDeadline) {
 }
 
 TEST_F(RendezvousTest, RefusesAnotherToken) {
-  for (const char* token : {"", "a toke", "a tokem", "a token "}) {
+  for (const char* token : {"", "a toke", "a tokem", "a token ", "a tokena token"}) {
     const absl::Status refused = Rendezvous::Connect(address_, token, kPatient).status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << token;
   }
+}
+
+TEST_F(RendezvousTest, OtherHostsNeedATokenUnlessItIsSaidOtherwise) {
+  for (const char* address : {"0.0.0.0:0", "[::]:0"})
+    EXPECT_EQ(RendezvousServer::Start(address, "").status().code(), absl::StatusCode::kFailedPrecondition);
+  for (const char* token : {"a token", ""}) {
+    const auto server = RendezvousServer::Start("0.0.0.0:0", token, /*insecure=*/token[0] == '\0').value();
+    const auto client = Rendezvous::Connect(fmt::format("127.0.0.1:{}", server->port()), token, kPatient);
+    EXPECT_TRUE(client.ok()) << client.status();
+  }
+}
+
+TEST(AddressTest, KnowsLoopback) {
+  for (const char* ip : {"127.0.0.1", "127.255.0.3", "::1", "::ffff:127.0.0.1"})
+    EXPECT_TRUE(IsLoopback({ip, 4444})) << ip;
+  for (const char* ip : {"0.0.0.0", "::", "10.0.0.1", "126.255.255.255", "128.0.0.1", "::2",
+                         "::ffff:10.0.0.1", "::ffff:0.0.0.0", "fe80::1", ""})
+    EXPECT_FALSE(IsLoopback({ip, 4444})) << ip;
 }
 
 TEST_F(RendezvousTest, ManyMeet) {
@@ -232,6 +251,55 @@ std::string Field(const std::string& bytes) {
   std::string field;
   for (int b = 0; b < 4; ++b) field += static_cast<char>(bytes.size() >> (8 * b) & 0xFF);
   return field + bytes;
+}
+
+// A call that is added is in the list, and so here. What is refused changes nothing.
+TEST_F(RendezvousTest, EveryCallNeedsTheToken) {
+  const auto client = Client();
+  ASSERT_TRUE(client->Set("key", "value", kPatient).ok());
+  const std::vector<std::string> calls = RendezvousServer::Calls();
+  EXPECT_GE(calls.size(), 4u);
+  for (const std::string& call : calls) {
+    for (const char* token : {"", "A token", "a toke", "a token ", "a tokena token"})
+      EXPECT_EQ(Send(address_, call, Field(token) + Field("key") + Field("changed")), grpc::PERMISSION_DENIED)
+          << call << " with token " << token;
+    EXPECT_EQ(Send(address_, call, ""), grpc::INVALID_ARGUMENT) << call;
+  }
+  EXPECT_EQ(client->Find("key", kPatient).value(), "value");
+  for (const std::string& call : calls)
+    EXPECT_EQ(Send(address_, call, Field("a token") + Field("key") + Field("changed")), grpc::OK) << call;
+}
+
+// Requests that never say whose they are stay open, and others are served.
+TEST_F(RendezvousTest, RequestsThatSayNothingAreBounded) {
+  constexpr int kRequests = 4500, kOpen = 4096;
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  grpc::GenericStub stub(
+      grpc::CreateCustomChannel("ipv4:" + address_, grpc::InsecureChannelCredentials(), arguments));
+  grpc::CompletionQueue queue;
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::GenericClientAsyncReaderWriter>> calls;
+  std::vector<grpc::Status> statuses(kRequests);
+  for (int i = 0; i < kRequests; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    contexts.back()->set_wait_for_ready(true);
+    calls.push_back(stub.PrepareCall(contexts.back().get(), "/meshwork.Rendezvous/Get", &queue));
+    calls.back()->StartCall(nullptr);
+  }
+  void* tag;
+  bool ok;
+  for (int i = 0; i < kRequests; ++i) queue.Next(&tag, &ok);
+  for (int i = 0; i < kRequests; ++i) calls[i]->Finish(&statuses[i], &statuses[i]);
+  // Those that are too many end, while the others are open.
+  for (int i = kOpen; i < kRequests; ++i) {
+    queue.Next(&tag, &ok);
+    EXPECT_EQ(static_cast<grpc::Status*>(tag)->error_code(), grpc::UNAVAILABLE);
+  }
+  EXPECT_FALSE(Rendezvous::Connect(address_, "a token", kImpatient).ok());
+  for (const auto& context : contexts) context->TryCancel();
+  for (int i = 0; i < kOpen; ++i) queue.Next(&tag, &ok);
+  EXPECT_TRUE(Client()->Set("key", "value", kPatient).ok());
 }
 
 TEST_F(RendezvousTest, MalformedRequestsAreRefused) {

@@ -23,6 +23,7 @@ struct StoredPieces {
   std::map<std::string, Tensor> pieces;           // f32[n,d]
   std::map<std::string, SequenceSet> taken = {};  // by pusher
   int64_t version = 0, pushes = 0;                // that were applied; that came
+  bool fails_saves = false;
 };
 
 class MemoryStore : public ParameterStore {
@@ -67,8 +68,8 @@ class MemoryStore : public ParameterStore {
     return stored_->taken[pusher];
   }
 
-  absl::StatusOr<int64_t> Save(const std::string& folder) override {
-    if (folder == "throw") throw std::bad_alloc();
+  absl::StatusOr<int64_t> Save() override {
+    if (stored_->fails_saves) throw std::bad_alloc();
     return stored_->version;
   }
 
