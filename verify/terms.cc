@@ -130,6 +130,12 @@ std::string GlobalTerms::Describe(TermId id) const {
   return text;
 }
 
+std::optional<TermId> GlobalTerms::Empty(const Type& type) {
+  const auto root = empty_.find(type.dtype);
+  if (type.num_elements() != 0 || root == empty_.end()) return std::nullopt;
+  return Intern({root->second, type.shape});
+}
+
 // ---- Nodes.
 
 uint64_t GlobalTerms::HashOf(const OpRow& row, std::span<const TermId> operands, const Attrs& attrs) {
@@ -188,7 +194,9 @@ void GlobalTerms::AddOp(const Node& node) {
     if (!SameRegions(*known, node)) nodes_.emplace(HashOf(*node.row, operands, node.attrs), &node);
     return;
   }
-  if (node.row->exchange != nullptr) {
+  if (NumElements(graph_.value(node.results[0]).type.shape) == 0) {
+    for (ValueId result : node.results) term_of_[result] = Fresh(result);
+  } else if (node.row->exchange != nullptr) {
     AddMove(node);
   } else if (const Node* twin = FindTwin(node); twin != nullptr) {
     for (size_t r = 0; r < node.results.size(); ++r) term_of_[node.results[r]] = Of(twin->results[r]);
@@ -258,6 +266,8 @@ void GlobalTerms::AddMove(const Node& node) {
 }
 
 TermId GlobalTerms::Intern(Term term) {
+  if (NumElements(term.shape) == 0)
+    term.root = empty_.try_emplace(graph_.value(term.root).type.dtype, term.root).first->second;
   const auto id = static_cast<TermId>(terms_.size());
   const auto [it, is_new] = ids_.try_emplace(term, id);
   if (is_new) {
@@ -313,6 +323,7 @@ bool GlobalTerms::AddUpAlike(const SummandList& summands, TermId id) const {
 }
 
 std::optional<TermId> GlobalTerms::Sum(const SummandList& summands, const Shape& shape) {
+  if (NumElements(shape) == 0) return Reshaped(summands[0].term, shape);
   Form form = FormOf(summands);
   if (const std::optional<TermId> known = FindSum(form, shape); known.has_value()) return known;
   SignedValueList values;

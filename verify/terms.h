@@ -16,6 +16,8 @@
 //
 //   x[0:8:2]  and  x[0:7:2]  of f32[8] are one term; so are  roll(roll(x, 1), -1)  and  x
 //
+// Tensors of one type without elements are one term, whatever computes them.
+//
 // Sums are found by a hash of the multiset, which an op computes from its operands' hashes. Two sums count as
 // equal only after both are expanded, the latest terms first, until the same terms are left on both sides;
 // terms that both share are never expanded. So a chain of residuals costs time linear in its nodes.
@@ -81,6 +83,9 @@ class GlobalTerms {
   // new one would be a sum of more than kMostSummands values, or of a part of such a sum read as another
   // shape.
   std::optional<TermId> Sum(const SummandList& summands, const Shape& shape);
+  // The term of all tensors of this type, if it has no elements; nothing if no value of the global program of its dtype is
+  // empty.
+  std::optional<TermId> Empty(const Type& type);
   // The values of the global program whose sum the term is; the term's own value, if it has one.
   SignedValueList GlobalSummands(TermId id) const;
 
@@ -139,7 +144,8 @@ class GlobalTerms {
   std::vector<Form> forms_;  // per term
   std::map<Term, TermId> ids_;
   std::vector<TermId> term_of_;
-  std::deque<Node> constants_;  // in place of nodes that ask for a size
+  std::map<DType, ValueId> empty_;  // by dtype: the root of terms without elements
+  std::deque<Node> constants_;      // in place of nodes that ask for a size
   std::unordered_multimap<uint64_t, const Node*> nodes_;
   std::map<TermId, Movement> movements_;           // of terms that are moved from other terms
   std::map<std::vector<int64_t>, ValueId> moved_;  // by key: the first value that moves so

@@ -21,6 +21,7 @@
 //               on such terms is the op on bf16 without the rounding. It is rounded when nothing is owed any
 //               more
 //   reshape     each device holds the elements of the result, in the same order
+//   empty       a tensor without elements is a block of any other of its type
 //   exchange    a value of the global program has the same movement (ir/movement.h), whichever ops move it
 //               and however their attributes are written; or the result holds the windows of a tensor that
 //               the following op reads
@@ -67,11 +68,12 @@ enum class Lemma : uint8_t {
   kReshape,
   kExchange,
   kBody,
-  kRounding
+  kRounding,
+  kEmpty
 };
-inline constexpr Lemma kAllLemmas[] = {Lemma::kArgument, Lemma::kRule,    Lemma::kSum,     Lemma::kCollective,
-                                       Lemma::kSlice,    Lemma::kMask,    Lemma::kReshape, Lemma::kExchange,
-                                       Lemma::kBody,     Lemma::kRounding};
+inline constexpr Lemma kAllLemmas[] = {
+    Lemma::kArgument, Lemma::kRule,     Lemma::kSum,  Lemma::kCollective, Lemma::kSlice, Lemma::kMask,
+    Lemma::kReshape,  Lemma::kExchange, Lemma::kBody, Lemma::kRounding,   Lemma::kEmpty};
 std::string_view LemmaName(Lemma lemma);  // "argument", …
 
 struct SignedValue {

@@ -173,7 +173,8 @@ ConvShape AtBlock(ConvShape shape, const Block& block) {
 template <typename T>
 Kernel ForwardOf(const ConvShape& shape) {
   auto conv = std::make_shared<const ChunkConv>(Kind::kForward, shape);
-  const int64_t chunk = conv->images(), x_chunk = chunk * shape.x_image(), y_chunk = chunk * shape.y_image();
+  const int64_t chunk = std::max<int64_t>(conv->images(), 1), x_chunk = chunk * shape.x_image(),
+                y_chunk = chunk * shape.y_image();
   constexpr bool kConverts = !std::is_same_v<T, float>;
   const int64_t bytes =
       conv->scratch_bytes() +
@@ -200,7 +201,8 @@ template <typename T>
 Kernel InputGradOf(const ConvShape& shape) {
   const ConvShape frame = FrameOf(shape);
   auto conv = std::make_shared<const ChunkConv>(Kind::kInputGrad, frame);
-  const int64_t chunk = conv->images(), y_chunk = chunk * shape.y_image(), w_size = shape.w_size();
+  const int64_t chunk = std::max<int64_t>(conv->images(), 1), y_chunk = chunk * shape.y_image(),
+                w_size = shape.w_size();
   const bool is_frame = frame.in_positions() != shape.in_positions();
   constexpr bool kConverts = !std::is_same_v<T, float>;
   const bool has_buffer = is_frame || kConverts;  // of x

@@ -37,6 +37,7 @@ namespace meshwork::random_program_test {
 namespace {
 
 uint64_t NumPrograms() { return LongTests() ? 10000 : 600; }
+uint64_t NumEmptyPrograms() { return LongTests() ? 10000 : 600; }
 uint64_t NumTrainingPrograms() { return LongTests() ? 2200 : 240; }
 uint64_t NumLoopPrograms() { return LongTests() ? 4000 : 120; }
 uint64_t NumLoopTrainingPrograms() { return LongTests() ? 1000 : 48; }
@@ -101,6 +102,28 @@ TEST(RandomProgramTest, GivesTheOneDeviceResult) {
   tally.Print();
   EXPECT_LT(wild, NumPrograms() / 10) << "too many programs are left out for numbers that are none";
   EXPECT_EQ(ops.size(), RowsUnderContract().size()) << "some op is in no program";
+}
+
+// A tensor without elements is cut, gathered, moved, reduced and carried like any other.
+TEST(RandomProgramTest, GivesTheOneDeviceResultOfEmptyTensors) {
+  const RandomPrograms programs;
+  CpuBackend backend(2);
+  uint64_t wild = 0, empty = 0, values = 0;
+  Tally tally;
+  for (uint64_t seed = 0; seed < NumEmptyPrograms() && !tally.IsEnough(); ++seed) {
+    const RandomProgram random = programs.DrawEmpty(seed);
+    values += random.graph.values().size();
+    for (const ValueInfo& info : random.graph.values()) empty += info.type.num_elements() == 0;
+    const Expected expected = ExpectedOf(random);
+    if (!std::isfinite(expected.scale)) {
+      ++wild;
+      continue;
+    }
+    tally.Add(random, TryProgram(random, expected, backend), seed);
+  }
+  tally.Print();
+  EXPECT_GT(empty, values / 4);
+  EXPECT_LT(wild, NumEmptyPrograms() / 4) << "too many programs are left out for numbers that are none";
 }
 
 // The smallest memory budget that a program is found for; 0 if it is what the program needs without one.

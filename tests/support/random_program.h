@@ -30,14 +30,21 @@ class RandomPrograms {
       for (std::string_view text : row->samples) {
         const Sample sample = ParseSample(*row, text).value();
         pool_.push_back(sample);
+        const size_t letters = sample.rule().letters.size();
         for (int64_t size : {1, 3, 5, 7, 12})
-          if (auto resized = Resized(sample, std::vector<int64_t>(sample.rule().letters.size(), size)))
+          if (auto resized = Resized(sample, std::vector<int64_t>(letters, size)))
             pool_.push_back(*std::move(resized));
+        AddEmpty(sample, std::vector<int64_t>(letters, 3));
       }
     }
   }
 
   RandomProgram Draw(uint64_t seed) const { return RowsDrawer(pool_, seed).Draw(); }
+  // Of the same ops, with dims of no elements; every third with loops.
+  RandomProgram DrawEmpty(uint64_t seed) const {
+    if (seed % 3 == 0) return RowLoopsDrawer(empty_, seed).Draw();
+    return RowsDrawer(empty_, seed).Draw();
+  }
   // With loops and branches, whose bodies are such programs.
   RandomProgram DrawLoops(uint64_t seed) const { return RowLoopsDrawer(pool_, seed).Draw(); }
   // As DrawLoops; each loop has a twin.
@@ -46,7 +53,25 @@ class RandomPrograms {
   static RandomProgram DrawMoves(uint64_t seed) { return MovesDrawer(seed).Draw(); }
 
  private:
-  std::vector<Sample> pool_;
+  // One letter is empty, or two are, or none.
+  void AddEmpty(const Sample& sample, std::vector<int64_t> sizes) {
+    const auto add = [&] {
+      if (auto resized = Resized(sample, sizes)) empty_.push_back(*std::move(resized));
+    };
+    for (size_t l = 0; l < sizes.size(); ++l) {
+      sizes[l] = 0;
+      add();
+      for (size_t other = 0; other < l; ++other) {
+        const int64_t before = std::exchange(sizes[other], 0);
+        add();
+        sizes[other] = before;
+      }
+      sizes[l] = 3;
+    }
+    add();
+  }
+
+  std::vector<Sample> pool_, empty_;
 };
 
 }  // namespace meshwork

@@ -46,7 +46,8 @@ class RowsDrawer : protected ProgramDrawer {
     if (Chance(80)) SetPin(info);
     const bool is_variable = Chance(30);
     if (is_variable && Chance(40)) info.gather = Gathering::kOnUse;
-    for (int64_t i = 0; i < type.num_elements(); ++i) feeds()[name].push_back(DrawNumber(type.dtype, row));
+    std::vector<double>& numbers = feeds()[name];
+    for (int64_t i = 0; i < type.num_elements(); ++i) numbers.push_back(DrawNumber(type.dtype, row));
     const Value argument(&root(), root().AddArgument(std::move(info), is_variable));
     return graph().Capture(argument).id();
   }
