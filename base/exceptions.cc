@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "fmt/format.h"
+#include "meshwork/base/check_border.h"
 
 namespace meshwork {
 
@@ -19,6 +20,8 @@ absl::Status CaughtStatus(std::string_view where, std::string_view no_memory) {
     if (what.starts_with("std::"))
       return absl::ResourceExhaustedError(fmt::format("{}: {}.", where, no_memory));
     return absl::ResourceExhaustedError(fmt::format("{}: {}", where, what));
+  } catch (const CheckFailure& failure) {
+    return BugStatus(where, failure);
   } catch (const std::exception& error) {
     return failed(error.what());
   } catch (...) {

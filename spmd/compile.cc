@@ -1,15 +1,21 @@
 #include "meshwork/spmd/compile.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "meshwork/base/check_border.h"
 #include "meshwork/base/status.h"
+#include "meshwork/ir/text.h"
 #include "meshwork/mesh/placement.h"
 #include "meshwork/spmd/passes.h"
 #include "meshwork/spmd/shard_weight_update.h"
@@ -46,17 +52,37 @@ absl::Status Verified(const Graph& global, Program& program) {
 // One run of the passes, and the proof of what they made.
 struct Attempt {
   Passed passed;
-  bool is_wrong = false;  // it does not verify; passed.status then says why
+  bool is_wrong = false;       // it does not verify, or a CHECK failed; passed.status then says why
+  bool is_broken_off = false;  // a CHECK failed
 
   bool ok() const { return passed.status.ok(); }
 };
 
 Attempt Try(const Graph& global, const CompileOptions& options, const PassControl& control) {
-  Attempt attempt{RunPasses(global, options, control)};
-  if (!attempt.ok() || !options.verify) return attempt;
-  attempt.passed.status = Verified(global, attempt.passed.program);
-  attempt.is_wrong = !attempt.ok();
+  Attempt attempt{{.program = {.body = Graph(global.mesh())}}};
+  const CheckBorder border;
+  try {
+    attempt.passed = RunPasses(global, options, control);
+    if (!attempt.ok() || !options.verify) return attempt;
+    attempt.passed.status = Verified(global, attempt.passed.program);
+    attempt.is_wrong = !attempt.ok();
+  } catch (const CheckFailure& failure) {
+    attempt.passed.status = absl::InternalError(failure.what());
+    attempt.is_wrong = attempt.is_broken_off = true;
+  }
   return attempt;
+}
+
+// Writes the program to a file for temporary files, and says so; "" if that cannot be done.
+std::string SaveProgram(const Graph& global) {
+  std::error_code error;
+  std::string path = (std::filesystem::temp_directory_path(error) / "meshwork-bug-XXXXXX.mw").string();
+  const int file = error ? -1 : mkstemps(path.data(), /*suffix=*/3);
+  if (file < 0) return "";
+  const std::string text = PrintGraph(global);
+  const bool is_written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  close(file);
+  return is_written ? fmt::format(" The program is in {}.", path) : "";
 }
 
 bool Refuses(WrongPass wrong_pass) {
@@ -70,8 +96,9 @@ bool Refuses(WrongPass wrong_pass) {
 #endif
 }
 
-// The passes without which the program verifies: one of `wrong`'s optional ones, or else all of them, but the
-// one that the memory budget needs if that may stay. Empty if it does not even then.
+// The passes without which the program verifies, as few as can be: with any one of them it does not. All optional ones are
+// tried, as one that changed nothing may change what another leaves. The pass that the memory budget needs stays if it
+// may. Empty if the program does not verify without any of them.
 std::vector<std::string> ToLeaveOut(const Graph& global, const CompileOptions& options,
                                     const PassControl& control, const Attempt& wrong) {
   CompileOptions quiet = options;
@@ -81,14 +108,20 @@ std::vector<std::string> ToLeaveOut(const Graph& global, const CompileOptions& o
     without.left_out.insert(without.left_out.end(), passes.begin(), passes.end());
     return Try(global, quiet, without).ok();
   };
-  const std::vector<std::string>& all = wrong.passed.optional;
-  for (const std::string& pass : all)
+  for (const std::string& pass : wrong.passed.optional)
     if (verifies({&pass, 1})) return {pass};
-  std::vector<std::string> but_memory = all;
-  std::erase(but_memory, "fit_memory");
-  if (but_memory.size() > 1 && verifies(but_memory)) return but_memory;
-  if (all.size() > but_memory.size() && verifies(all)) return all;
-  return {};
+  std::vector<std::string> passes = OptionalPasses();
+  std::erase(passes, "fit_memory");
+  if (!verifies(passes)) {
+    passes = OptionalPasses();
+    if (!verifies(passes)) return {};
+  }
+  for (const std::string& pass : std::vector<std::string>(passes)) {
+    std::vector<std::string> fewer = passes;
+    std::erase(fewer, pass);
+    if (!fewer.empty() && verifies(fewer)) passes = std::move(fewer);
+  }
+  return passes;
 }
 
 void Warn(const CompileOptions& options, const Program& program) {
@@ -97,10 +130,8 @@ void Warn(const CompileOptions& options, const Program& program) {
   else fmt::print(stderr, "{}\n", line);
 }
 
-}  // namespace
-
-absl::StatusOr<Program> CompileWith(const Graph& global, const CompileOptions& options,
-                                    const PassControl& control) {
+absl::StatusOr<Program> TryCompile(const Graph& global, const CompileOptions& options,
+                                   const PassControl& control) {
   MESHWORK_RETURN_IF_ERROR(global.status());
   if (absl::Status status = CheckGlobal(global); !status.ok()) return Annotate(status, "Compile: ");
   MESHWORK_RETURN_IF_ERROR(CheckOptions(global, options));
@@ -113,7 +144,11 @@ absl::StatusOr<Program> CompileWith(const Graph& global, const CompileOptions& o
   std::vector<std::string> left_out;
   if (!Refuses(options.wrong_pass)) left_out = ToLeaveOut(global, options, control, attempt);
   if (left_out.empty())
-    return absl::InternalError(fmt::format("Compile made a wrong program; please report it. {}", error));
+    return absl::InternalError(fmt::format("{} {}{}",
+                                           attempt.is_broken_off
+                                               ? "Compile: meshwork bug, please report it:"
+                                               : "Compile made a wrong program; please report it.",
+                                           error, SaveProgram(global)));
   PassControl without = control;
   without.left_out.insert(without.left_out.end(), left_out.begin(), left_out.end());
   attempt = Try(global, options, without);
@@ -121,6 +156,13 @@ absl::StatusOr<Program> CompileWith(const Graph& global, const CompileOptions& o
   for (std::string& pass : left_out) attempt.passed.program.left_out.push_back({std::move(pass), error});
   Warn(options, attempt.passed.program);
   return std::move(attempt.passed.program);
+}
+
+}  // namespace
+
+absl::StatusOr<Program> CompileWith(const Graph& global, const CompileOptions& options,
+                                    const PassControl& control) {
+  return CatchChecks("Compile", [&] { return TryCompile(global, options, control); });
 }
 
 absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& options) {

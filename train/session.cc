@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "meshwork/base/check_border.h"
 #include "meshwork/base/status.h"
 #include "meshwork/plan/explain.h"
 #include "meshwork/spmd/cheaper_layouts.h"
@@ -79,9 +80,10 @@ absl::StatusOr<OneCaller::Call> Session::Begin(const char* call) const {
 namespace {
 
 // What f returns, or a status where it throws: there is not enough memory, or a user's op threw while its
-// kernel was made. Other domains do not wait for this one then.
+// kernel was made, or a CHECK fails. Other domains do not wait for this one then.
 template <typename F>
 std::invoke_result_t<F> WithoutExceptions(Transport* transport, F&& f) {
+  const CheckBorder border;
   try {
     return f();
   } catch (...) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "meshwork/base/check_border.h"
 #include "meshwork/base/cores.h"
 #include "meshwork/base/status.h"
 #include "meshwork/kernels/blas/library_threads.h"
@@ -206,6 +207,7 @@ void WorkerPool::Run(const std::function<void(int)>& f) {
   if (is_forked_) [[unlikely]]
     Restart();
   const SingleThreadedLibraries single;
+  const CheckBorder none(/*open=*/false);  // the other threads are at work meanwhile
   running_workers.fetch_add(num_workers_, std::memory_order_relaxed);
   if (last_pool.load(std::memory_order_relaxed) != this) last_pool.store(this, std::memory_order_relaxed);
   work_ = &f;

@@ -2,6 +2,9 @@
 // the compile is refused, as for every other pass.
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -160,11 +163,12 @@ TEST(WrongPassTest, IsRefusedWhereItIsNotOptional) {
   }
 }
 
-TEST(WrongPassTest, AllAreLeftOutWhereTwoAreWrong) {
+// The others stay.
+TEST(WrongPassTest, AllThatAreWrongAreLeftOut) {
   const CompiledText compiled =
       CompileWrong(WrongIn({"regroup_sums", "bucket_reductions"}), {.wrong_pass = WrongPass::kLeaveOut});
   ASSERT_TRUE(compiled.program.ok()) << compiled.program.status();
-  EXPECT_THAT(LeftOut(*compiled.program), testing::IsSupersetOf({"regroup_sums", "bucket_reductions"}));
+  EXPECT_THAT(LeftOut(*compiled.program), ElementsAre("regroup_sums", "bucket_reductions"));
   EXPECT_EQ(RunError(*compiled.program), "");
   EXPECT_EQ(compiled.warnings.size(), 1u);
 }
@@ -187,6 +191,46 @@ TEST(WrongPassTest, WhatMakesItFitStays) {
   EXPECT_THAT(LeftOut(*compiled.program), testing::Not(testing::Contains("fit_memory")));
   EXPECT_LE(LogicalPeakBytes(compiled.program->body), budget);
   EXPECT_EQ(RunError(*compiled.program, kLateReaders), "");
+}
+
+PassControl CheckFailsIn(std::string pass) {
+  return {.tamper = [pass](std::string_view made_by, Graph made) {
+    MESHWORK_CHECK(made_by != pass, "in {}", pass);
+    return made;
+  }};
+}
+
+// A CHECK that a program reaches is a status, and the program is saved.
+TEST(WrongPassTest, ACheckThatFailsIsAStatus) {
+  for (const char* pass : {"fold_sizes", "propagate", "insert_relayouts", "localize", "bucket_reductions"}) {
+    SCOPED_TRACE(pass);
+    const CompiledText compiled = CompileWrong(CheckFailsIn(pass), {.wrong_pass = WrongPass::kRefuse});
+    EXPECT_EQ(compiled.program.status().code(), absl::StatusCode::kInternal);
+    const std::string message(MessageOf(compiled.program.status()));
+    EXPECT_THAT(message,
+                testing::AllOf(StartsWith("Compile: meshwork bug, please report it: "),
+                               HasSubstr("wrong_pass_test.cc"),
+                               HasSubstr(fmt::format("CHECK(made_by != pass) failed: in {}", pass))));
+    constexpr std::string_view kSaved = " The program is in ";
+    const size_t at = message.find(kSaved);
+    ASSERT_NE(at, std::string::npos);
+    const std::string path = message.substr(at + kSaved.size(), message.size() - at - kSaved.size() - 1);
+    std::ifstream file(path);
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), PrintGraph(TheProgram().graph)) << path;
+    std::filesystem::remove(path);
+  }
+}
+
+TEST(WrongPassTest, AnOptionalOneWhoseCheckFailsIsLeftOut) {
+  for (const char* pass : {"share_subexpressions", "regroup_sums", "carry_summaries", "bucket_reductions"}) {
+    SCOPED_TRACE(pass);
+    const CompiledText compiled = CompileWrong(CheckFailsIn(pass), {.wrong_pass = WrongPass::kLeaveOut});
+    ASSERT_TRUE(compiled.program.ok()) << compiled.program.status();
+    EXPECT_THAT(LeftOut(*compiled.program), ElementsAre(pass));
+    EXPECT_EQ(RunError(*compiled.program), "");
+    ASSERT_EQ(compiled.warnings.size(), 1u);
+    EXPECT_THAT(compiled.warnings[0], HasSubstr(fmt::format("failed: in {}", pass)));
+  }
 }
 
 TEST(WrongPassTest, TheEnvironmentSaysWhatIsDone) {
