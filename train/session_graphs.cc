@@ -71,7 +71,8 @@ Graph WithGatheredOutputs(Graph graph, const Graph& local, AxisSet across,
   graph.ClearOutputs();
   for (size_t o = 0; o < outputs.size(); ++o) {
     Layout layout = *local.value(local.outputs()[o].value).layout;
-    if (layout.ShardedAxes().Intersects(across) && !distributed.contains(outputs[o].name)) {
+    // Those that lie whole in each domain stay so: beside the gathers, a compile may cut others than it did without.
+    if (layout.rank() > 0 && !distributed.contains(outputs[o].name)) {
       for (int d = 0; d < layout.rank(); ++d)
         if (layout.IsStrided(d) || AxisSet(layout.dim(d)).Intersects(across)) layout = layout.WithDim(d, {});
       const int gather = graph

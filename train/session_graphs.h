@@ -28,8 +28,8 @@ InitializedWhere WhereToInitialize(const Graph& init);
 // The program that gives a variable whole.
 Graph GatherGraph(const Graph& graph, const std::string& name);
 
-// `graph` with a relayout before each output whose blocks lie in several domains in `local`, which was made of
-// `graph`: along `across`, they are gathered.
+// `graph` with a relayout before each output but the distributed ones: to where it lies in `local`, which was made of
+// `graph`, but gathered along `across` and along strided dims. So each domain has it, whatever is compiled of the result.
 Graph WithGatheredOutputs(Graph graph, const Graph& local, AxisSet across,
                           const std::set<std::string>& distributed);
 
