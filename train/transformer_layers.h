@@ -70,7 +70,7 @@ class RmsNormLayer {
 };
 
 struct MultiHeadAttentionOptions {
-  bool causal = true;
+  bool causal = false;                            // position i sees 0 to i alone
   bool rotary = false;                            // turn queries and keys by position (RotaryPositions)
   DimSpec heads = UNSHARDED;                      // the sharding of the heads, in kernels and result
   std::optional<LayoutSpec> attend_layout = {};   // of q, k and v, [b,s,heads,head], where they meet
@@ -81,10 +81,11 @@ struct MultiHeadAttentionOptions {
   LayerInitializer out_initializer = GlorotUniform();     // of the last kernel
 };
 
-// y = Attention(x·query, x·key, x·value) · out, head by head; x: [b,s,units] -> y: [b,s,units]. Variables
-// "name/query", "name/key", "name/value" and "name/out", each [units, units] without a bias.
+// y = Attention(x·query, x·key, x·value) · out, head by head; x: [b,s,units] -> y: [b,s,units]. Every position sees all s,
+// unless the options say `causal`. Variables "name/query", "name/key", "name/value" and "name/out", each [units, units]
+// without a bias.
 //
-//   MultiHeadAttention attention(g, "attention", 256, 8, {.heads = "model"});
+//   MultiHeadAttention attention(g, "attention", 256, 8, {.causal = true, .heads = "model"});
 //   Value h = x + attention(norm(x));
 //
 // Errors (recorded): units that heads do not divide.

@@ -71,7 +71,8 @@ class Gpt {
   }
 
   Value Block(const Value& x, const std::string& name) {
-    MultiHeadAttentionOptions options{.rotary = model_.rotary,
+    MultiHeadAttentionOptions options{.causal = true,
+                                      .rotary = model_.rotary,
                                       .heads = axis_,
                                       .ring = model_.ring,
                                       .out_initializer = OutInitializer(model_.dim)};

@@ -45,7 +45,8 @@ Graph SmallTransformer() {
   const Value tokens = g.Input("tokens", I32, {4, 8}, {"batch", UNSHARDED});
   const Value targets = g.Input("targets", I32, {4, 8}, {"batch", UNSHARDED});
   Value x = Embedding(g, "embedding", 32, 16)(tokens);
-  x = x + MultiHeadAttention(g, "attention", 16, 2, {.heads = "model"})(LayerNormLayer(g, "norm", 16)(x));
+  x = x + MultiHeadAttention(g, "attention", 16, 2,
+                             {.causal = true, .heads = "model"})(LayerNormLayer(g, "norm", 16)(x));
   const Value loss = SparseSoftmaxCrossEntropy(Dense(g, "head", 16, 32)(x), targets);
   Adam({.learning_rate = 1e-3}).Minimize(loss);
   g.Output("loss", loss);

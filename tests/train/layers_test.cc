@@ -212,6 +212,71 @@ TEST(LayersTest, TheFirstCallTellsHowManyInputsThereAre) {
     EXPECT_EQ(inferred.Run(feeds)->scalar("loss").value(), told.Run(feeds)->scalar("loss").value());
 }
 
+// The layer's result for x [s][units], in doubles and by the definition: softmax over the positions that are seen.
+std::vector<double> AttentionOf(const std::vector<double>& x, const std::vector<std::vector<double>>& kernels,
+                                size_t s, size_t units, size_t heads, bool causal) {
+  const auto times = [&](const std::vector<double>& a, const std::vector<double>& kernel) {
+    std::vector<double> y(s * units, 0);
+    for (size_t i = 0; i < s; ++i)
+      for (size_t k = 0; k < units; ++k)
+        for (size_t j = 0; j < units; ++j) y[i * units + j] += a[i * units + k] * kernel[k * units + j];
+    return y;
+  };
+  const std::vector<double> q = times(x, kernels[0]), k = times(x, kernels[1]), v = times(x, kernels[2]);
+  const size_t width = units / heads;
+  std::vector<double> y(s * units, 0);
+  for (size_t h = 0; h < heads; ++h)
+    for (size_t i = 0; i < s; ++i) {
+      const size_t seen = causal ? i + 1 : s;
+      std::vector<double> share(seen, 0);
+      double sum = 0;
+      for (size_t t = 0; t < seen; ++t) {
+        for (size_t d = h * width; d < (h + 1) * width; ++d) share[t] += q[i * units + d] * k[t * units + d];
+        sum += share[t] = std::exp(share[t] / std::sqrt(static_cast<double>(width)));
+      }
+      for (size_t t = 0; t < seen; ++t)
+        for (size_t d = h * width; d < (h + 1) * width; ++d)
+          y[i * units + d] += share[t] / sum * v[t * units + d];
+    }
+  return times(y, kernels[3]);
+}
+
+// By default every position sees all of the sequence, as with the op; with `causal`, none sees a later one.
+TEST(MultiHeadAttentionTest, IsCausalOnlyWhereItIsAskedFor) {
+  EXPECT_EQ(MultiHeadAttentionOptions().causal, AttentionOptions().causal);
+  constexpr size_t kLength = 5, kUnits = 6, kHeads = 3;
+  const auto numbers = [](size_t count, size_t seed) {
+    std::vector<double> drawn;
+    for (size_t i = 0; i < count; ++i)
+      drawn.push_back(static_cast<double>((i * 37 + seed * 11) % 23) / 11 - 1);
+    return drawn;
+  };
+  const std::vector<double> x = numbers(kLength * kUnits, 9);
+  for (const std::optional<bool> asked : {std::optional<bool>(), std::optional(false), std::optional(true)}) {
+    for (const char* mesh : {"batch=1,model=1", "batch=2,model=3"}) {
+      Graph g(Mesh::VirtualCpus(mesh).value());
+      MultiHeadAttentionOptions options{.heads = "model", .dtype = F64};
+      if (asked.has_value()) options.causal = *asked;
+      const MultiHeadAttention attention(g, "attention", kUnits, kHeads, options);
+      g.Output("y", attention(g.Input("x", F64, {1, kLength, kUnits})));
+      Session session = Session::Create(g).value();
+      std::vector<std::vector<double>> kernels;
+      for (const char* name : {"query", "key", "value", "out"}) {
+        kernels.push_back(numbers(kUnits * kUnits, kernels.size()));
+        ASSERT_TRUE(session
+                        .Set(fmt::format("attention/{}", name),
+                             Tensor::From<double>({kUnits, kUnits}, kernels.back()))
+                        .ok());
+      }
+      const Tensor y = session.Run({{"x", Tensor::From<double>({1, kLength, kUnits}, x)}})->Get("y").value();
+      const std::vector<double> expected =
+          AttentionOf(x, kernels, kLength, kUnits, kHeads, asked.value_or(false));
+      for (size_t i = 0; i < expected.size(); ++i)
+        EXPECT_NEAR(y.values<double>()[i], expected[i], 1e-12) << mesh;
+    }
+  }
+}
+
 TEST(LayersTest, VariablesAreNotValidBeforeTheFirstCall) {
   Graph g = OnFour();
   const Dense dense(g, "dense", 3);
