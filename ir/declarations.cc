@@ -8,8 +8,30 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/graph.h"
+#include "meshwork/ir/missing_axes.h"
 
 namespace meshwork {
+namespace {
+
+std::vector<std::string> AxesAskedBy(const LayoutRules& rules) {
+  std::vector<std::string> axes = rules.batch;
+  axes.insert(axes.end(), rules.variables.begin(), rules.variables.end());
+  for (const auto& [name, spec] : rules.layouts)
+    for (std::string& axis : AxesNamedBy(spec)) axes.push_back(std::move(axis));
+  return axes;
+}
+
+// Whether `spec` names an axis that the rules do not.
+bool NamesNewAxis(const LayoutSpec& spec, const LayoutRules& rules) {
+  const std::vector<std::string> axes = AxesNamedBy(spec);
+  if (axes.empty()) return false;
+  const std::vector<std::string> known = AxesAskedBy(rules);
+  return std::any_of(axes.begin(), axes.end(), [&](const std::string& axis) {
+    return std::find(known.begin(), known.end(), axis) == known.end();
+  });
+}
+
+}  // namespace
 
 bool IsArgumentName(std::string_view name) {
   if (name.find("//") != std::string_view::npos) return false;
@@ -48,6 +70,9 @@ absl::StatusOr<Value> Graph::TryArgument(std::string_view kind, std::string_view
       spec.empty() ? rules_.LayoutOf(mesh_, std::string(name), type, is_variable) : LayoutRules::Ruled{spec};
   absl::StatusOr<LayoutPin> pin = ResolvePin(ruled.layout, type);
   if (!pin.ok()) return Annotate(pin.status(), where + ": ");
+  // CheckRules looks through the rules for axes that the mesh lacks.
+  if (rules_.missing_axes == MissingAxes::kShardNothing && NamesNewAxis(spec, rules_))
+    rules_.layouts.emplace_back(name, spec);
   return Value(this, AddArgument({.name = std::string(name),
                                   .type = type,
                                   .global = type,
@@ -89,8 +114,10 @@ absl::Status Graph::CheckRules() const {
   std::vector<std::pair<std::string, Type>> declared;
   for (const Argument& argument : arguments_)
     declared.emplace_back(values_[argument.value].name, values_[argument.value].type);
-  return Annotate(CheckLayouts(rules_.layouts, declared),
-                  fmt::format("SetLayouts ({}): ", rules_location_.ToString()));
+  absl::Status status = CheckLayouts(rules_.layouts, declared);
+  if (status.ok() && rules_.missing_axes == MissingAxes::kShardNothing)
+    status = CheckMissingAxes(*this, AxesAskedBy(rules_));
+  return Annotate(status, fmt::format("SetLayouts ({}): ", rules_location_.ToString()));
 }
 
 LayoutSpec Value::layout() const {

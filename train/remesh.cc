@@ -8,6 +8,7 @@
 #include "meshwork/base/name_patterns.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
+#include "meshwork/ir/missing_axes.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/rewrite.h"
 
@@ -35,9 +36,15 @@ class MeshChange {
 
   const Mesh& mesh() const { return mesh_; }
 
+  // The axes that pins named which were changed.
+  const std::vector<std::string>& asked() const { return asked_; }
+
   // The pin by the axes that are left.
   absl::StatusOr<LayoutPin> Change(const LayoutPin& pin) {
-    return Pin(WithoutMissingAxes(mesh_, SpecOf(pin)));
+    const LayoutSpec spec = SpecOf(pin);
+    for (std::string& axis : AxesNamedBy(spec))
+      if (std::find(asked_.begin(), asked_.end(), axis) == asked_.end()) asked_.push_back(std::move(axis));
+    return Pin(WithoutMissingAxes(mesh_, spec));
   }
 
   absl::StatusOr<LayoutPin> Pin(const LayoutSpec& spec) {
@@ -48,6 +55,7 @@ class MeshChange {
 
  private:
   Mesh mesh_;
+  std::vector<std::string> asked_;
 };
 
 std::vector<std::pair<std::string, Type>> ArgumentsOf(const Graph& graph) {
@@ -167,7 +175,9 @@ absl::StatusOr<Graph> OnOtherMesh(const Graph& graph, const Mesh& mesh, const Na
   Graph changed = graph;
   MESHWORK_RETURN_IF_ERROR(changer.ChangeArguments(changed));
   MESHWORK_RETURN_IF_ERROR(changer.ChangeRest(changed, /*is_program=*/true));
-  return PutOn(changed, change.mesh());
+  Graph moved = PutOn(changed, change.mesh());
+  MESHWORK_RETURN_IF_ERROR(Annotate(CheckMissingAxes(moved, change.asked()), "Remesh: "));
+  return moved;
 }
 
 absl::Status CheckSameVariables(const Graph& graph, const std::map<std::string, DTensor>& variables) {

@@ -27,8 +27,8 @@ namespace meshwork {
 // `graph` on another mesh. Inputs and variables get the layouts that are named; without one of its own, the state of an
 // optimizer ("adam/m/NAME") gets that of its weight. Everything else that has a layout keeps
 // it as far as the mesh has its axes: axes, and parts of axes, that the mesh does not have shard nothing.
-// Errors: a name or a pattern that no input or variable fits; a layout of another rank, or one that Layout::Create
-// refuses; the program has a manual region, which is written for its mesh.
+// Errors: those of CheckMissingAxes (ir/missing_axes.h); a name or a pattern that nothing fits; a layout of another rank, or
+// one that Layout::Create refuses; the program has a manual region, which is written for its mesh.
 absl::StatusOr<Graph> OnOtherMesh(const Graph& graph, const Mesh& mesh, const NamedLayouts& layouts = {});
 
 struct RemeshOptions {

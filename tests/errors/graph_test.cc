@@ -109,6 +109,11 @@ TEST(GraphErrors, Layouts) {
         GRAPH_MISTAKE(g.SetLayouts({.layouts = {{"w", {"batch"}}}}); g.Var("w", Zeros({F32, {4, 4}}))),
         GRAPH_MISTAKE(g.SetLayouts({.layouts = {{"w", {"bach", UNSHARDED}}}});
                       g.Var("w", Zeros({F32, {4, 4}}))),
+        GRAPH_MISTAKE(g.SetLayouts(
+            {.layouts = {{"w", {"batch", "modle"}}}, .missing_axes = MissingAxes::kShardNothing});
+                      g.Var("w", Zeros({F32, {4, 4}}))),
+        GRAPH_MISTAKE(g.SetLayouts({.missing_axes = MissingAxes::kShardNothing});
+                      g.Var("w", Zeros({F32, {4, 4}}), {"bath", "model"})),
         GRAPH_MISTAKE(const NameScope scope(g, "block 3")), GRAPH_MISTAKE(const NameScope scope(g, "")),
         GRAPH_MISTAKE(const NameScope scope(g, "block"); NewVar(g, "w", {F32, {4}});
                       NewVar(g, "w", {F32, {4}})),

@@ -46,6 +46,7 @@ TEST(RemeshErrors, Sessions) {
                       loc)[0]);
     return Session::Create(g)->Remesh(six);
   };
+  Session cut = Session::Create(Affine("batch=2", {"batch", UNSHARDED})).value();
   Session other = Session::Create(Affine("x=2")).value();
   const Session moved = std::move(other);
   ExpectErrors("remesh", {
@@ -56,6 +57,7 @@ TEST(RemeshErrors, Sessions) {
                              MISTAKE(with({{"v*", {UNSHARDED, "x"}}})),
                              MISTAKE(with({{"w", {"y", UNSHARDED}}})),
                              MISTAKE(with({{"w", {"x", "x"}}})),
+                             MISTAKE(cut.Remesh(Mesh::Parse("bacth=2").value())),
                              MISTAKE(by_hand()),
                              MISTAKE(of({{"w", {F32, {6, 4}}}})),
                              MISTAKE(of({{"w", {F64, {6, 4}}}, {"b", {F32, {5}}}, {"c", {I32, {}}}})),

@@ -11,6 +11,7 @@
 namespace meshwork::models_test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -170,6 +171,40 @@ TEST(LayoutRulesTest, AxesThatTheMeshLacksMayShardNothing) {
       }
     }
   }
+}
+
+// An axis that is misspelt – in a rule, in a declaration or in the mesh – leaves an axis of nearly that name to nobody.
+TEST(LayoutRulesTest, MisspeltAxesDoNotShardNothing) {
+  const auto status = [](const std::string& mesh, std::vector<std::string> names, LayoutRules rules = {}) {
+    Graph g(Mesh::VirtualCpus(mesh).value());
+    rules.layouts.push_back({"x", {DimSpec(names[0]), UNSHARDED}});
+    rules.layouts.push_back({"in/kernel", {UNSHARDED, DimSpec(names[1])}});
+    rules.missing_axes = MissingAxes::kShardNothing;
+    g.SetLayouts(std::move(rules));
+    const Value h = Dense(g, "in", 6, 8)(g.Input("x", F32, {4, 6}));
+    g.Output("y", Dense(g, "out", 8, 6, {.kernel_layout = {DimSpec(names[2]), UNSHARDED}})(h));
+    return g.status();
+  };
+  for (const char* mesh : {"batch=2,model=2,expert=2", "batch=4", "model=2", "expert=2", "batch=2,expert=2",
+                           "", "rows=2,columns=3", "batch=2,model=4,expert=2*2"})
+    EXPECT_EQ(status(mesh, {"batch", "model", "expert"}), absl::OkStatus()) << mesh;
+  for (size_t at = 0; at < 3; ++at) {
+    const std::vector<std::string> right = {"batch", "model", "expert"};
+    std::vector<std::string> names = right;
+    std::swap(names[at][1], names[at][2]);
+    EXPECT_THAT(
+        MessageOf(status("batch=2,model=2,expert=2", names)),
+        AllOf(HasSubstr(fmt::format("has no axis \"{}\"; did you mean \"{}\"?", names[at], right[at])),
+              HasSubstr(fmt::format("No layout names the mesh's \"{}\"", right[at]))));
+    for (const std::string& mesh :
+         {names[at] + "=2", fmt::format("{}=2,{}=2", right[(at + 1) % 3], names[at])})
+      EXPECT_THAT(MessageOf(status(mesh, right)),
+                  HasSubstr(fmt::format("No layout names the mesh's \"{}\"", names[at])));
+  }
+  // Axes of rules for batches and large variables are named, too.
+  EXPECT_EQ(status("batch=2,data=2", {"batch", "model", "model"}, {.batch = {"data"}}), absl::OkStatus());
+  EXPECT_EQ(status("batch=2,data=2", {"batch", "model", "model"}, {.variables = {"data"}}), absl::OkStatus());
+  EXPECT_FALSE(status("batch=2,data=2", {"batch", "batch", "batch"}, {.variables = {"dtaa"}}).ok());
 }
 
 // ---- Sequential.
