@@ -142,8 +142,10 @@ Value SparseSoftmaxCrossEntropy(const Operand& logits, const Operand& labels,
   const Value is_label = OneHot(label, z.shape().back(), BOOL);
   Value target = ReduceSum(Select(is_label, z, 0.0), {last});
   if (smoothing > 0) target = Add(Mul(target, 1 - smoothing), Mul(ReduceMean(z, {last}), smoothing));
-  const Value is_class = IsClass(z, label);
-  const Value losses = Select(is_class, Sub(Log(sum), target), 0.0);
+  // No number for a label that is no class, so that a mistake in the data does not pass for a low loss. It is a constant:
+  // the gradient of such a row is 0.
+  const Value losses =
+      Select(IsClass(z, label), Sub(Log(sum), target), std::numeric_limits<double>::quiet_NaN());
   return Reduced(at, kName, losses, options.reduction, options.weights,
                  IsNotIgnored(label, options.ignore_label));
 }

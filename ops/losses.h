@@ -60,8 +60,8 @@ struct LabelLossOptions {
   std::optional<int64_t> ignore_label = {};
 };
 
-// logits: [..,c], labels: integers [..] in [0,c) -> -log_softmax(logits)[label]. A row whose label is out of range
-// adds 0 and counts, so that the loss is lower than it should be: see CountInvalidLabels. LoadMnist refuses such labels.
+// logits: [..,c], labels: integers [..] in [0,c) -> -log_softmax(logits)[label]. The loss of a row that counts and
+// whose label is out of range is NaN, and its gradient 0; CheckLabels, by CountInvalidLabels, makes an error of such a step.
 Value SparseSoftmaxCrossEntropy(const Operand& logits, const Operand& labels,
                                 const LabelLossOptions& options = {});
 // logits, labels: [..,c], labels are probabilities -> -sum(labels · log_softmax(logits)).

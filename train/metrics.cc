@@ -217,9 +217,9 @@ absl::Status CheckLabels(const StepResult& result) {
   MESHWORK_ASSIGN_OR_RETURN(const double count, tensor.Scalar());
   if (count == 0) return absl::OkStatus();
   return InvalidArgument(
-      "CheckLabels: {} of this step {} out of range, and {} 0 to the loss; check the data, or name the label of padding by "
+      "CheckLabels: {} of this step {} out of range, so that the loss is NaN; check the data, or name the label of padding by "
       "ignore_label.",
-      Count(static_cast<int64_t>(count), "label"), count == 1 ? "is" : "are", count == 1 ? "adds" : "add");
+      Count(static_cast<int64_t>(count), "label"), count == 1 ? "is" : "are");
 }
 
 }  // namespace meshwork

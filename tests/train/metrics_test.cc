@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -306,6 +308,69 @@ TEST(MetricsTest, AreResetByName) {
   const StepResult result = session.Run({{"x", Tensor::From<double>({2}, {4, 6})}}).value();
   EXPECT_EQ(result.scalar("train").value(), 5);
   EXPECT_EQ(result.scalar("test").value(), 3.5);
+}
+
+// By the definition, in doubles: NaN where the row counts and its label is no class; its gradient is 0.
+TEST(MetricsTest, LabelsOutOfRangeHaveNoLossAndNoGradient) {
+  constexpr int64_t kRows = 11, kClasses = 3;
+  for (int seed = 0; seed < 8; ++seed) {
+    for (const char* mesh : {"batch=1,model=1", "batch=2,model=3", "batch=4,model=2"}) {
+      const bool has_mask = seed % 2 == 1, has_ignored = seed % 4 >= 2, is_smoothed = seed >= 4;
+      std::mt19937_64 engine(static_cast<uint64_t>(seed));
+      std::vector<double> logits;
+      std::vector<int64_t> labels;
+      for (int64_t i = 0; i < kRows * kClasses; ++i)
+        logits.push_back(static_cast<double>(engine() % 100) / 25 - 2);
+      for (int64_t i = 0; i < kRows; ++i) labels.push_back(static_cast<int64_t>(engine() % 7) - 2);
+      std::vector<uint8_t> counts;
+      for (int64_t i = 0; i < kRows; ++i) counts.push_back(engine() % 2);
+      Graph g(Mesh::VirtualCpus(mesh).value());
+      const Value z = g.Input("z", F64, {kRows, kClasses}, {"batch", "model"});
+      const Value y = g.Input("y", I64, {kRows}, {"batch"}), seen = g.Input("seen", BOOL, {kRows}, {"batch"});
+      const LabelLossOptions options{.reduction = Reduction::kNone,
+                                     .weights = has_mask ? seen : Value(),
+                                     .label_smoothing = is_smoothed ? 0.1 : 0.0,
+                                     .ignore_label = has_ignored ? std::optional<int64_t>(-1) : std::nullopt};
+      const Value losses = SparseSoftmaxCrossEntropy(z, y, options);
+      g.Output("losses", losses);
+      g.Output("slopes", Gradients(ReduceSum(losses), {z})[0]);
+      g.Output("seen", seen);
+      Session session = Session::Create(g).value();
+      const StepResult step = session
+                                  .Run({{"z", Tensor::From<double>({kRows, kClasses}, logits)},
+                                        {"y", Tensor::From<int64_t>({kRows}, labels)},
+                                        {"seen", Tensor::From<uint8_t>({kRows}, counts).Cast(BOOL)}})
+                                  .value();
+      const Tensor found = step.Get("losses").value(), slopes = step.Get("slopes").value();
+      for (int64_t i = 0; i < kRows; ++i) {
+        const int64_t label = labels[static_cast<size_t>(i)];
+        const bool does_count =
+            !(has_mask && counts[static_cast<size_t>(i)] == 0) && !(has_ignored && label == -1);
+        const bool is_class = label >= 0 && label < kClasses;
+        double sum = 0, mean = 0;
+        for (int64_t c = 0; c < kClasses; ++c) {
+          sum += std::exp(logits[static_cast<size_t>(i * kClasses + c)]);
+          mean += logits[static_cast<size_t>(i * kClasses + c)] / kClasses;
+        }
+        const double loss = found.values<double>()[i];
+        SCOPED_TRACE(fmt::format("seed {}, {}, row {} of label {}", seed, mesh, i, label));
+        if (!does_count) EXPECT_EQ(loss, 0);
+        else if (!is_class) EXPECT_TRUE(std::isnan(loss)) << loss;
+        else
+          EXPECT_NEAR(loss,
+                      std::log(sum) -
+                          (is_smoothed ? 0.9 : 1) * logits[static_cast<size_t>(i * kClasses + label)] -
+                          (is_smoothed ? 0.1 : 0) * mean,
+                      1e-12);
+        for (int64_t c = 0; c < kClasses; ++c) {
+          const double share = std::exp(logits[static_cast<size_t>(i * kClasses + c)]) / sum;
+          const double hit = (c == label ? (is_smoothed ? 0.9 : 1) : 0) + (is_smoothed ? 0.1 / kClasses : 0);
+          EXPECT_NEAR(slopes.values<double>()[i * kClasses + c], does_count && is_class ? share - hit : 0,
+                      1e-12);
+        }
+      }
+    }
+  }
 }
 
 TEST(MetricsTest, LabelsOutOfRangeAreReported) {
