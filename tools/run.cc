@@ -46,9 +46,29 @@ std::string Show(const Tensor& tensor) {
   return out + (shown < tensor.num_elements() ? ", …" : "");
 }
 
-// Checks that every input is in the file. Drops tensors of other names, and may report them. Error: such a name may be
-// a misspelt name of an argument that has no tensor.
-absl::Status CheckNames(const std::string& path, NamedTensors& tensors, const Graph& global, bool reports) {
+struct Options {
+  ProgramChoice program;
+  std::string inputs, outputs, checkpoint, trace, devices = "cpu";
+  bool predicts = false;
+  std::vector<std::string> returned;  // by a prediction; empty: all outputs
+  int64_t steps = 1, workers = 0;
+  bool profile = false;
+  CompileOptions compile;
+  JoinOptions join;
+};
+
+absl::Status CheckPrediction(const Options& options) {
+  if (!options.predicts && !options.returned.empty())
+    return InvalidArgument("--return chooses the outputs of a prediction; give --predict as well.");
+  if (options.predicts && (options.steps != 1 || options.profile || !options.trace.empty()))
+    return InvalidArgument("--predict runs no step of training; leave out --steps, --profile and --trace.");
+  return absl::OkStatus();
+}
+
+// Checks that every input of a step is in the file; what a prediction needs, Session::Predict knows. Drops tensors of other
+// names, and may report them. Error: such a name may be a misspelt name of an argument that has no tensor.
+absl::Status CheckNames(const Options& options, NamedTensors& tensors, const Graph& global, bool reports) {
+  const std::string& path = options.inputs;
   std::set<std::string> given;
   for (const auto& [name, tensor] : tensors) given.insert(name);
   std::vector<std::string> missing;
@@ -70,7 +90,7 @@ absl::Status CheckNames(const std::string& path, NamedTensors& tensors, const Gr
   tensors = std::move(used);
   for (const Argument& argument : global.arguments()) {
     const ValueInfo& info = global.value(argument.value);
-    if (argument.is_variable || given.contains(info.name)) continue;
+    if (argument.is_variable || options.predicts || given.contains(info.name)) continue;
     if (path.empty())
       return InvalidArgument("--inputs is missing; the input %{}: {} needs a tensor.", info.name,
                              info.type.ToString());
@@ -93,27 +113,20 @@ absl::Status CheckOutputs(const Graph& global) {
   return absl::OkStatus();
 }
 
-absl::Status CheckTypes(const std::string& path, const NamedTensors& tensors, const Graph& global) {
+// A prediction takes any number of rows.
+absl::Status CheckTypes(const Options& options, const NamedTensors& tensors, const Graph& global) {
   for (const auto& [name, tensor] : tensors) {
     const Argument& argument = global.arguments()[static_cast<size_t>(global.FindArgument(name))];
     const Type& type = global.value(argument.value).type;
+    if (options.predicts && !argument.is_variable) continue;
     if (tensor.type() != type)
-      return InvalidArgument("--inputs: {}: tensor \"{}\" is {}; the program's is {}.", path, name,
+      return InvalidArgument("--inputs: {}: tensor \"{}\" is {}; the program's is {}.", options.inputs, name,
                              tensor.type().ToString(), type.ToString());
   }
   return absl::OkStatus();
 }
 
-struct Options {
-  ProgramChoice program;
-  std::string inputs, outputs, trace, devices = "cpu";
-  int64_t steps = 1, workers = 0;
-  bool profile = false;
-  CompileOptions compile;
-  JoinOptions join;
-};
-
-// What the steps have computed.
+// What the steps, or the prediction, have computed.
 struct Computed {
   NamedTensors outputs, variables;  // of the last step; those that it updates
   std::vector<std::string> zeros;   // variables that began as zeros
@@ -149,6 +162,14 @@ absl::StatusOr<StepResult> RunSteps(Session& session, const Feeds& feeds, int64_
   }
 }
 
+// In the order of the program.
+void AddOutputs(const Graph& global, const StepResult& result, Computed& computed) {
+  for (size_t o = 0; o < global.outputs().size(); ++o) {
+    const auto output = result.outputs().find(OutputName(global, static_cast<int>(o)));
+    if (output != result.outputs().end()) computed.outputs.emplace_back(*output);
+  }
+}
+
 absl::StatusOr<Computed> RunAll(const Graph& global, const NamedTensors& tensors, const Options& options,
                                 const Processes& processes) {
   SessionOptions session_options{.devices = options.devices,
@@ -165,18 +186,27 @@ absl::StatusOr<Computed> RunAll(const Graph& global, const NamedTensors& tensors
     return BadInput(created.status());
   MESHWORK_RETURN_IF_ERROR(created.status());
   Session session = *std::move(created);
-  Computed computed{.zeros = session.variable_names()};
+  Computed computed;
+  if (options.checkpoint.empty()) {
+    computed.zeros = session.variable_names();
+  } else if (absl::Status status = session.Restore(options.checkpoint).status(); !status.ok()) {
+    return BadInput(Annotate(status, "--checkpoint: "));
+  }
   Feeds feeds;
   for (const auto& [name, tensor] : tensors) {
-    const auto variable = std::find(computed.zeros.begin(), computed.zeros.end(), name);
-    if (variable == computed.zeros.end()) {
+    if (!global.arguments()[static_cast<size_t>(global.FindArgument(name))].is_variable) {
       feeds.emplace(name, tensor);
       continue;
     }
     MESHWORK_RETURN_IF_ERROR(session.Set(name, tensor));
-    computed.zeros.erase(variable);
+    std::erase(computed.zeros, name);
   }
   if (processes.is_chief()) PrintHead(global, computed, processes);
+  if (options.predicts) {
+    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Predict(feeds, options.returned));
+    AddOutputs(global, result, computed);
+    return computed;
+  }
   MESHWORK_ASSIGN_OR_RETURN(const StepResult result,
                             RunSteps(session, feeds, options.steps, processes.is_chief()));
   if (options.profile)
@@ -185,11 +215,7 @@ absl::StatusOr<Computed> RunAll(const Graph& global, const NamedTensors& tensors
   if (!options.trace.empty()) {
     MESHWORK_ASSIGN_OR_RETURN(computed.trace, processes.GatherTrace(session.Trace()));
   }
-  for (size_t o = 0; o < global.outputs().size(); ++o) {
-    const std::string name = OutputName(global, static_cast<int>(o));
-    MESHWORK_ASSIGN_OR_RETURN(Tensor tensor, result.Get(name));
-    computed.outputs.emplace_back(name, std::move(tensor));
-  }
+  AddOutputs(global, result, computed);
   for (const VariableUpdate& update : global.updates()) {
     const std::string& name = global.argument_name(update.argument);
     MESHWORK_ASSIGN_OR_RETURN(Tensor tensor, session.Get(name));
@@ -224,13 +250,13 @@ absl::Status RunProgram(const Options& options, const Processes& processes) {
     if (!read.ok()) return BadInput(Annotate(read.status(), "--inputs: "));
     tensors = *std::move(read);
   }
-  MESHWORK_RETURN_IF_ERROR(CheckNames(options.inputs, tensors, global, processes.is_chief()));
-  MESHWORK_RETURN_IF_ERROR(CheckTypes(options.inputs, tensors, global));
+  MESHWORK_RETURN_IF_ERROR(CheckNames(options, tensors, global, processes.is_chief()));
+  MESHWORK_RETURN_IF_ERROR(CheckTypes(options, tensors, global));
   if (processes.is_chief() && !options.trace.empty())
     MESHWORK_RETURN_IF_ERROR(BadInput(Annotate(CheckWritable(options.trace), "--trace: ")));
   const bool writes = processes.is_chief() && !options.outputs.empty();
   if (writes) {
-    MESHWORK_RETURN_IF_ERROR(CheckOutputs(global));
+    if (!options.predicts) MESHWORK_RETURN_IF_ERROR(CheckOutputs(global));
     MESHWORK_RETURN_IF_ERROR(BadInput(Annotate(CheckWritable(options.outputs), "--outputs: ")));
   }
   MESHWORK_ASSIGN_OR_RETURN(const Computed computed, RunAll(global, tensors, options, processes));
@@ -245,11 +271,20 @@ absl::Status Run(Arguments args) {
       "meshwork run",
       "Compiles a program and runs it on virtual devices. Prints the outputs of the last step and the\n"
       "updated variables: name, type, first numbers. A variable starts as the tensor of its name in\n"
-      "--inputs; where there is none it starts at zero, and that is said. Tensors that the program does not\n"
-      "have are left out.");
+      "--inputs, or else as in --checkpoint; where there is none it starts at zero, and that is said.\n"
+      "Tensors that the program does not have are left out. Every step trains; with --predict the outputs\n"
+      "are computed as outside of training, and nothing is updated.");
   AddProgram(flags, options.program);
   flags.Text("inputs", "safetensors with a tensor for each input, and for variables", &options.inputs);
   flags.Text("outputs", "writes the outputs and the updated variables as safetensors", &options.outputs);
+  flags.Text("checkpoint", "a checkpoint, or a folder of some, whose newest one is read: how variables start",
+             &options.checkpoint);
+  flags.Switch(
+      "predict",
+      "computes outputs for any number of rows: no dropout (when_training is its second operand), no update",
+      &options.predicts);
+  flags.Texts("return", "with --predict, only the output NAME; inputs that it does not need may be missing",
+              &options.returned);
   flags.Int("steps", "how many steps, all on the same inputs", &options.steps, 1, kMostSteps);
   flags.Switch("profile", "prints where the time of the steps went", &options.profile);
   flags.Text("trace", "writes when each instruction of the last 10 steps ran, for ui.perfetto.dev",
@@ -265,6 +300,7 @@ absl::Status Run(Arguments args) {
   flags.Switch("deterministic", "the same bits on however many processes, for more bytes between them",
                &options.compile.deterministic);
   if (const auto done = Parse(flags, args)) return *done;
+  MESHWORK_RETURN_IF_ERROR(CheckPrediction(options));
   MESHWORK_RETURN_IF_ERROR(Annotate(CheckDevices(options.devices), "--devices: "));
   return OnEachGpu(options.devices, options.join, [&](const Processes& domains, const std::string& device) {
     Options mine = options;

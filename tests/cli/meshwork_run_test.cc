@@ -19,6 +19,8 @@
 namespace meshwork::meshwork_run_test {
 namespace {
 
+using ::testing::HasSubstr;
+
 TEST_F(MeshworkTest, RunGivesWhatASessionGives) {
   const Tensor h = Tensor::From({8, 12}, Ramp(96)), w = Tensor::From({12, 4}, Ramp(48));
   ASSERT_TRUE(WriteSafetensors(Path("in"), {{"w", w}, {"h", h}}).ok());
@@ -120,6 +122,104 @@ TEST_F(MeshworkTest, RunsOnAnotherMeshAndWithOtherLayouts) {
   expect_refuses({"run", Path("step.mw"), "--layout", "w"}, "--layout: \"w\" is no name and layout");
   expect_refuses({"run", Path("step.mw"), "--layout", "w={bach,_}"}, "--layout: \"w\": ");
   expect_refuses({"run", Path("step.mw"), "--layout", "v={batch,_}"}, "\"v\"");
+}
+
+// A program that drops half of its inputs while it trains, and counts its steps.
+constexpr std::string_view kDropout = R"(mesh [x=2]
+func f(%x: f32[8,2] {x,_}, %t: f32[8], var %w: f32[2] {_}, var %steps: f32[]) {
+  %mask = random_bernoulli seed=7 p=0.5 shape=[8,2]
+  %zero = constant value=0 shape=[8,2]
+  %dropped = select %mask, %x, %zero
+  %seen = when_training %dropped, %x
+  %weighted = mul %seen, %w
+  %y = reduce_sum %weighted dims=[1]
+  %e = sub %y, %t
+  %loss = reduce_sum %e dims=[0]
+  %one = constant value=1 shape=[]
+  %n = add %steps, %one
+  update %steps = %n
+  return y=%y, loss=%loss, n=%n
+}
+)";
+
+TEST_F(MeshworkTest, RunPredictsAsASessionDoes) {
+  const std::string file = File("dropout.mw", kDropout);
+  Session session = Session::Create(ParseGraph(kDropout).value()).value();
+  const Tensor w = Tensor::From<float>({2}, {2, 1});
+  ASSERT_TRUE(session.Set("w", w).ok());
+  for (const int64_t rows : {8, 3, 19}) {
+    SCOPED_TRACE(rows);
+    const Tensor x = Tensor::From({rows, 2}, Ramp(2 * rows));
+    ASSERT_TRUE(WriteSafetensors(Path("in"), {{"x", x}, {"w", w}}).ok());
+    const Finished finished =
+        Run({"run", file, "--predict", "--return", "y", "--inputs", Path("in"), "--outputs", Path("out")});
+    EXPECT_EQ(finished.err, "");
+    EXPECT_EQ(finished.code, 0);
+    const auto written = ReadSafetensors(Path("out")).value();
+    ASSERT_EQ(written.size(), 1u) << "no variable is updated";
+    EXPECT_EQ(written[0].first, "y");
+    ASSERT_EQ(written[0].second.shape(), (Shape{rows}));
+    for (int64_t i = 0; i < rows; ++i)
+      EXPECT_EQ(written[0].second.values<float>()[i], static_cast<float>(2 * (2 * i % 5) + (2 * i + 1) % 5));
+    EXPECT_EQ(written[0].second.values<float>().size(),
+              session.Predict({{"x", x}}, {"y"})->Get("y")->values<float>().size());
+  }
+  // All outputs, of as many rows as the program has; a step of training drops some.
+  const Tensor x = Tensor::From({8, 2}, Ramp(16));
+  ASSERT_TRUE(WriteSafetensors(Path("all"), {{"x", x}, {"t", Tensor::Zeros({F32, {8}})}, {"w", w}}).ok());
+  EXPECT_EQ(Output({"run", file, "--predict", "--inputs", Path("all")}),
+            "f on mesh [x=2], 2 devices\n"
+            "var steps was zero, for no tensor is given\n"
+            "y: f32[8] 1, 7, 8, 4, 10, 1, 7, 8\n"
+            "loss: f32[] 46\n"
+            "n: f32[] 1\n");
+  EXPECT_THAT(Output({"run", file, "--inputs", Path("all")}), testing::Not(HasSubstr("loss: f32[] 46\n")));
+}
+
+TEST_F(MeshworkTest, RunStartsFromACheckpoint) {
+  const std::string file = File("dropout.mw", kDropout);
+  Session session = Session::Create(ParseGraph(kDropout).value()).value();
+  ASSERT_TRUE(session.Set("w", Tensor::From<float>({2}, {2, 1})).ok());
+  ASSERT_TRUE(session.Set("steps", Tensor::From<float>({}, {41})).ok());
+  ASSERT_TRUE(session.Save(Path("checkpoints"), {.step = 41}).ok());
+  const Tensor x = Tensor::From({8, 2}, Ramp(16));
+  ASSERT_TRUE(WriteSafetensors(Path("in"), {{"x", x}, {"t", Tensor::Zeros({F32, {8}})}}).ok());
+  EXPECT_THAT(Output({"run", file, "--inputs", Path("in"), "--checkpoint", Path("checkpoints")}),
+              HasSubstr("var steps: f32[] 42\n"));
+  EXPECT_EQ(Output({"run", file, "--inputs", Path("in"), "--checkpoint", Path("checkpoints"), "--predict",
+                    "--return", "n", "--return", "y"}),
+            "f on mesh [x=2], 2 devices\n"
+            "y: f32[8] 1, 7, 8, 4, 10, 1, 7, 8\n"
+            "n: f32[] 42\n");
+  // What --inputs has comes first.
+  ASSERT_TRUE(WriteSafetensors(Path("w"), {{"x", x}, {"w", Tensor::From<float>({2}, {0, 1})}}).ok());
+  EXPECT_THAT(Output({"run", file, "--inputs", Path("w"), "--checkpoint", Path("checkpoints"), "--predict",
+                      "--return", "y"}),
+              HasSubstr("y: f32[8] 1, 3, 0, 2, 4, 1, 3, 0\n"));
+}
+
+TEST_F(MeshworkTest, RunRefusesPredictionsThatAreNone) {
+  const std::string file = File("dropout.mw", kDropout);
+  ASSERT_TRUE(WriteSafetensors(Path("in"), {{"x", Tensor::From({8, 2}, Ramp(16))}}).ok());
+  const auto fails = [&](std::vector<std::string> args, std::string_view message) {
+    args.insert(args.begin(), {"run", file, "--inputs", Path("in")});
+    ExpectFails(Run(args), 2, message);
+  };
+  fails({"--return", "y"},
+        "meshwork run: --return chooses the outputs of a prediction; give --predict as well.");
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--steps", "2"}, {"--profile"}, {"--trace", Path("trace")}}) {
+    std::vector<std::string> args = {"--predict"};
+    args.insert(args.end(), flags.begin(), flags.end());
+    fails(args,
+          "meshwork run: --predict runs no step of training; leave out --steps, --profile and --trace.");
+  }
+  EXPECT_THAT(Run({"run", file, "--inputs", Path("in"), "--predict", "--return", "loss"}).err,
+              HasSubstr("\"t\""));
+  EXPECT_THAT(Run({"run", file, "--inputs", Path("in"), "--predict", "--return", "x"}).err,
+              HasSubstr("there is no output \"x\""));
+  EXPECT_THAT(Run({"run", file, "--inputs", Path("in"), "--predict", "--checkpoint", Path("none")}).err,
+              HasSubstr("meshwork run: --checkpoint: "));
 }
 
 TEST_F(MeshworkTest, RunSaysWhereTheTimeWent) {
