@@ -76,12 +76,18 @@ std::string BodyText(const Graph& graph, const std::string& indent) {
 
 }  // namespace
 
-// Given names as they are, the others numbered in order of definition.
+// Given names as they are, the others numbered in order of definition. A node that got results later, as a loop does for its
+// gradients, has them beside its first ones.
 std::vector<std::string> ValueNames(const Graph& graph) {
-  std::vector<std::string> names;
+  std::vector<std::string> names(graph.values().size());
   int next = 0;
-  for (const ValueInfo& info : graph.values())
-    names.push_back(info.name.empty() ? fmt::format("%{}", next++) : "%" + info.name);
+  const auto set = [&](ValueId id) {
+    const std::string& given = graph.value(id).name;
+    names[static_cast<size_t>(id)] = given.empty() ? fmt::format("%{}", next++) : "%" + given;
+  };
+  for (const Argument& argument : graph.arguments()) set(argument.value);
+  for (const Node& node : graph.nodes())
+    for (ValueId id : node.results) set(id);
   return names;
 }
 

@@ -36,8 +36,9 @@ std::string ReadBackError(const Graph& graph) {
   const std::string text = RealPrint(graph);
   const absl::StatusOr<Graph> read = RealParse(text, "program");
   if (!read.ok()) return fmt::format("{}\n{}", MessageOf(read.status()), text);
-  const std::string difference = FirstDifference(graph, *read);
-  return difference.empty() ? "" : fmt::format("{}\n{}", difference, text);
+  const std::string difference = FirstDifference(graph, *read), again = RealPrint(*read);
+  if (!difference.empty()) return fmt::format("{}\n{}", difference, text);
+  return again == text ? "" : fmt::format("it is printed otherwise when it is read:\n{}\n{}", again, text);
 }
 
 void ExpectReadsBack(const std::string& what, const Graph& graph) {
