@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <string_view>
@@ -73,6 +74,25 @@ void JoinLetters(const Graph& graph, const Node& node, const Rule& rule, DimClas
   for (size_t i = 0; i < node.results.size(); ++i)
     for (size_t d = 0; d < rule.results[i].size(); ++d)
       if (rule.results[i][d] != kNoLetter) visit(node.results[i], d, rule.results[i][d]);
+}
+
+// A dim that is gathered from and one that is scattered to by the same indices, as in the gradient of the gather, are one dim
+// where they are as long.
+void JoinIndexed(const Graph& graph, DimClasses& classes) {
+  const auto dim_of = [](const Node& node) { return node.attrs.Get<int64_t>("dim"); };
+  std::multimap<std::pair<ValueId, int64_t>, ValueId> gathered;  // by indices and dim
+  for (const Node& node : graph.nodes())
+    if (node.row->name == "gather")
+      gathered.emplace(std::pair(node.operands[1], dim_of(node)), node.operands[0]);
+  if (gathered.empty()) return;
+  for (const Node& node : graph.nodes()) {
+    if (node.row->name != "scatter_add") continue;
+    const auto d = static_cast<int>(dim_of(node));
+    const auto [begin, end] = gathered.equal_range({node.operands[1], d});
+    for (auto it = begin; it != end; ++it)
+      if (graph.value(it->second).type.shape == graph.value(node.results[0]).type.shape)
+        classes.Join(it->second, d, node.results[0], d);
+  }
 }
 
 // Texts may hold what no global program has: collectives, and ops of manual regions outside of one.
@@ -154,6 +174,7 @@ class Rebatcher {
         slices_.emplace_back(LoopOf(node), node.operands[0]);
       JoinLetters(graph_, node, rules_.back(), classes_);
     }
+    JoinIndexed(graph_, classes_);
     for (const VariableUpdate& update : graph_.updates()) {
       const ValueId variable = graph_.arguments()[update.argument].value;
       for (int d = 0; d < graph_.value(variable).type.rank(); ++d)
@@ -162,6 +183,7 @@ class Rebatcher {
     growth_.resize(classes_.size());
     if (parts_.has_value()) GrowParts();
     MESHWORK_RETURN_IF_ERROR(GrowArguments());
+    MESHWORK_RETURN_IF_ERROR(KeepGivenSizes());
     MESHWORK_RETURN_IF_ERROR(Settle());
     return Build();
   }
@@ -207,6 +229,27 @@ class Rebatcher {
               "variable \"{}\" is {}; its dim {} is tied to the batch of {}, so the program "
               "cannot run with {}.",
               info.name, info.type.ToString(), d, from_, to_);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Sizes that a function was given (ops/given_sizes.h) stay. Error: one is the batch, of whose size the function has made
+  // numbers, too.
+  absl::Status KeepGivenSizes() {
+    for (size_t n = 0; n < graph_.nodes().size(); ++n) {
+      const Node& node = graph_.nodes()[n];
+      if (node.location.within == nullptr || std::string_view(node.location.within) == kMicrobatches)
+        continue;
+      for (const auto& [value, d] : Given(n)) {
+        std::optional<Growth>& growth = GrowthOf(value, d);
+        if (!growth.has_value()) growth = Growth();
+        if (*growth == Growth()) continue;
+        return InvalidArgument(
+            "{}: dim {} of {} is tied to the batch of {}, and what it computes holds for this size alone, so the program "
+            "cannot run with {}.",
+            graph_.Describe(node.row->name, node.location), d, graph_.value(value).type.ToString(), from_,
+            to_);
       }
     }
     return absl::OkStatus();
@@ -339,7 +382,8 @@ class Rebatcher {
     return changed;
   }
 
-  // Dims of a reshape stay if those do that they are made of: heads of 64 numbers are no batch of 64.
+  // Dims of a reshape stay if those do that they are made of: heads of 64 numbers are no batch of 64. One dim that alone is
+  // not known grows by what the others leave.
   bool FollowSplits(size_t n) {
     const Node& node = graph_.nodes()[n];
     if (node.row->name != "reshape") return false;
@@ -350,7 +394,7 @@ class Rebatcher {
       // The fewest dims of as many elements.
       int64_t many = a[i], made = b[j];
       bool stays = GrowthOf(from, static_cast<int>(i)) == Growth();
-      const size_t first = j;
+      const size_t first = j, first_of = i;
       for (++i, ++j; many != made;) {
         if (many < made) {
           if (i == a.size()) return changed;
@@ -367,8 +411,29 @@ class Rebatcher {
         growth = Growth();
         changed = true;
       }
+      changed |= FollowLast(from, first_of, i, to, first, j);
     }
     return changed;
+  }
+
+  // Of a reshape's dims [i, i_end), which become dims [j, j_end): where all of them but one of the latter are known, that one.
+  bool FollowLast(ValueId from, size_t i, size_t i_end, ValueId to, size_t j, size_t j_end) {
+    Growth rest;
+    for (; i < i_end; ++i) {
+      const std::optional<Growth>& growth = GrowthOf(from, static_cast<int>(i));
+      if (!growth.has_value()) return false;
+      rest = Growth::Of(rest.from * growth->from, rest.to * growth->to);
+    }
+    int last = -1;
+    for (; j < j_end; ++j) {
+      const std::optional<Growth>& growth = GrowthOf(to, static_cast<int>(j));
+      if (!growth.has_value() && last >= 0) return false;
+      if (!growth.has_value()) last = static_cast<int>(j);
+      else rest = Growth::Of(rest.from * growth->to, rest.to * growth->from);
+    }
+    if (last < 0) return false;
+    GrowthOf(to, last) = rest;
+    return true;
   }
 
   bool IsKnown(ValueId id) {

@@ -21,8 +21,9 @@ inline constexpr const char* kMicrobatches = "MeanOverMicrobatches";
 // 1, to < 0; a variable has a dim that is tied to the batch; a dim tied to the batch whose new size would not
 // be a whole number (a reshape of [batch,a] to [batch*a] is scaled; one that splits the batch must divide); a
 // slice that cuts a dim whose size follows the batch; a loop whose length, or whose slices, would have to
-// follow the batch; a constant, iota or random numbers, a one-hot's or a scatter's result with a dim of the
-// batch's size that meets no input, so that nothing tells whether this dim is the batch.
+// follow the batch; a size that a function was given (ops/given_sizes.h) and that is the batch; a constant, iota or
+// random numbers, a one-hot's or a scatter's result with a dim of the batch's size that meets no input, so that
+// nothing tells whether this dim is the batch.
 absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to);
 
 }  // namespace meshwork

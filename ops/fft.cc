@@ -11,6 +11,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
+#include "meshwork/ops/given_sizes.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {
@@ -21,7 +22,8 @@ constexpr int64_t kDirect = 64;
 // exp(∓2πi jk / n) for j of [rows], k of [columns].
 Complex Roots(Graph& graph, DType dtype, int64_t rows, int64_t columns, int64_t n, bool inverse) {
   const Type type{I64, {rows, columns}};
-  const Value turns = Remainder(Mul(Iota(graph, type, 0), Iota(graph, type, 1)), static_cast<double>(n));
+  const auto places = [&](int64_t dim) { return OfGivenSizes(Iota(graph, type, dim), "fft"); };
+  const Value turns = Remainder(Mul(places(0), places(1)), static_cast<double>(n));
   const Value angle = Cast(turns, F64) * (2 * std::numbers::pi / static_cast<double>(n));
   const Value re = Cast(Cos(angle), dtype), im = Cast(Sin(angle), dtype);
   return {re, inverse ? im : Neg(im)};

@@ -4,6 +4,7 @@
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
+#include "meshwork/ops/given_sizes.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {
@@ -20,7 +21,7 @@ struct Neighbours {
 };
 
 Neighbours NeighboursOf(Graph& graph, int64_t from, int64_t to) {
-  const Value twice = Mul(Iota(graph, {I64, {to}}, 0), 2.0) + 1.0;
+  const Value twice = Mul(OfGivenSizes(Iota(graph, {I64, {to}}, 0), "resize"), 2.0) + 1.0;
   return {Add(Mul(twice, static_cast<double>(from)), static_cast<double>(to)), 2 * to};
 }
 

@@ -4,6 +4,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
+#include "meshwork/ops/given_sizes.h"
 #include "meshwork/ops/hyperparameters.h"
 #include "meshwork/ops/ops.h"
 
@@ -29,7 +30,7 @@ Choice Choose(const Value& gates, const Value& among) {
 // `before`: [g,s,e], the places of each expert that are taken -> [g,s,e,c]; all 0 for what finds no place.
 Value Places(const Choice& choice, const Value& before, int64_t capacity, DType dtype) {
   const Value place = Cast(ReduceSum(Mul(before, choice.hot), {2}), I32);
-  const Value at = OneHot(place, capacity, dtype);
+  const Value at = OfGivenSizes(OneHot(place, capacity, dtype), "route_to_experts");
   return Mul(ExpandDims(InDType(choice.hot, dtype), {3}), ExpandDims(at, {2}));
 }
 

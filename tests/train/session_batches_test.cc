@@ -189,5 +189,105 @@ TEST(SessionBatchesTest, UpsampledImagesOfTheBatchsSizeTakeAnyBatch) {
   }
 }
 
+// Layers and functions each of whose sizes is the batch's in turn: a short batch trains as in a program written for it.
+TEST(SessionBatchesTest, SizesInsideOfLayersAreNoBatch) {
+  constexpr int64_t kRows = 12;  // and the size
+  struct Case {
+    std::string_view name;
+    Shape example;  // without the batch
+    std::function<Value(Graph& g, const Value& x)> build;
+  };
+  const auto attention = [](int64_t heads, bool rotary = false) {
+    return [=](Graph& g, const Value& x) { return MultiHeadAttention(g, "a", heads, {.rotary = rotary})(x); };
+  };
+  const auto resize = [](std::vector<int64_t> sizes, ResizeForm form) {
+    return [=](Graph& g, const Value& x) { return Resize(Conv2D(g, "c", 2, {3, 3})(x), sizes, form); };
+  };
+  const auto transform = [](int64_t units) {
+    return [=](Graph& g, const Value& x) {
+      const Value h = Dense(g, "d", units)(x);
+      return Fft(h, h * 0.5, -1).re;
+    };
+  };
+  const auto experts = [](int64_t experts, int64_t capacity, int64_t choices = 1) {
+    return [=](Graph& g, const Value& x) {
+      const Routing r = RouteToExperts(Softmax(Dense(g, "gate", experts)(x), -1),
+                                       {.choices = choices, .capacity = capacity});
+      const Value by_expert = Einsum("gsec,gsm->egcm", {r.dispatch, x});
+      return Einsum("egcm,gsec->gsm", {Dense(g, "expert", x.shape()[2])(by_expert), r.combine}) * r.balance;
+    };
+  };
+  const auto norm = [](int64_t channels, int64_t groups) {
+    return
+        [=](Graph& g, const Value& x) { return GroupNormLayer(g, "n", groups)(Dense(g, "d", channels)(x)); };
+  };
+  const Case cases[] = {
+      {"heads of 12", {4, 24}, attention(2)},
+      {"12 heads", {4, 24}, attention(12)},
+      {"12 positions", {12, 8}, attention(2)},
+      {"12 units", {4, 12}, attention(3)},
+      {"12 angles", {4, 48}, attention(2, /*rotary=*/true)},
+      {"12 positions turned", {12, 8}, attention(2, /*rotary=*/true)},
+      {"resized to 12", {7, 7, 1}, resize({12, 9}, ResizeForm::kBilinear)},
+      {"resized to 12, nearest", {7, 7, 1}, resize({9, 12}, ResizeForm::kNearest)},
+      {"resized to 12 both ways", {7, 7, 1}, resize({12, 12}, ResizeForm::kBilinear)},
+      {"resized from 12", {14, 14, 1}, resize({7, 9}, ResizeForm::kBilinear)},
+      {"upsampled to 12",
+       {8, 8, 1},
+       [](Graph& g, const Value& x) {
+         return Upsample(Conv2D(g, "c", 2, {3, 3})(x), {2, 2});
+       }},
+      {"fft of 12", {4}, transform(12)},
+      {"fft of 96", {4}, transform(96)},
+      {"fft of 144", {4}, transform(144)},
+      {"capacity 12", {5, 8}, experts(3, 12)},
+      {"capacity 12, two choices", {5, 8}, experts(3, 12, 2)},
+      {"12 experts", {5, 8}, experts(12, 3)},
+      {"12 tokens", {12, 8}, experts(3, 4)},
+      {"12 groups", {4, 3}, norm(24, 12)},
+      {"groups of 12", {4, 3}, norm(24, 2)},
+      {"gru of 12", {5, 3}, [](Graph& g, const Value& x) { return Gru(g, "gru", 12)(x).sequence; }},
+      {"gru over 12", {12, 3}, [](Graph& g, const Value& x) { return Gru(g, "gru", 5)(x).state; }},
+      {"lstm of 12, both ways",
+       {5, 3},
+       [](Graph& g, const Value& x) { return Bidirectional<Lstm>(g, "lstm", 12)(x).sequence; }},
+      {"12 hidden", {4, 3}, [](Graph& g, const Value& x) { return FeedForward(g, "f", 12)(x); }},
+      {"12 windows",
+       {25, 1},
+       [](Graph& g, const Value& x) {
+         return Conv1D(g, "c", 12, {3}, {.window = {.strides = {2}, .padding = WindowPadding::Valid()}})(x);
+       }},
+  };
+  for (const Case& c : cases) {
+    for (const char* mesh : {"batch=1", "batch=2"}) {
+      SCOPED_TRACE(fmt::format("{} on {}", c.name, mesh));
+      const auto made_for = [&](int64_t rows) {
+        Graph g(Mesh::VirtualCpus(mesh).value());
+        g.SetLayouts({.batch = {"batch"}});
+        g.SetPrecision({.compute = F64, .variables = F64});
+        Shape shape = c.example;
+        shape.insert(shape.begin(), rows);
+        const Value y = c.build(g, g.Input("x", F64, shape));
+        const Value loss = ReduceMean(Square(y));
+        Sgd({.learning_rate = 0.1}).Minimize(loss);
+        g.Output("loss", loss);
+        return Session::Create(g);
+      };
+      Session session = made_for(kRows).value();
+      Shape shape = c.example;
+      shape.insert(shape.begin(), kRows);
+      const Tensor x = Rough(Type{F64, shape});
+      for (int64_t rows : {kRows, int64_t{5}, int64_t{1}}) {
+        Session exact = made_for(rows).value();
+        for (const auto& [name, value] : StateOf(session)) ASSERT_EQ(MessageOf(exact.Set(name, value)), "");
+        const absl::StatusOr<StepResult> ran = session.Run({{"x", x.Rows(0, rows)}});
+        ASSERT_TRUE(ran.ok()) << rows << " rows: " << ran.status();
+        ExpectNear(ran->outputs(), exact.Run({{"x", x.Rows(0, rows)}})->outputs());
+        ExpectNear(StateOf(session), StateOf(exact));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace meshwork::session_batches_test
