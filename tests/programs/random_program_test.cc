@@ -126,6 +126,44 @@ TEST(RandomProgramTest, GivesTheOneDeviceResultOfEmptyTensors) {
   EXPECT_LT(wild, NumEmptyPrograms() / 4) << "too many programs are left out for numbers that are none";
 }
 
+// Moves whose results have no elements: whatever op made a tensor, a checker must take it for any other of its type.
+TEST(RandomProgramTest, EmptyTensorsOfSeveralOpsAreOneTensor) {
+  constexpr std::string_view kPrograms[] = {
+      R"(mesh [x=1, y=2, z=2]
+func f(%a: f64[5,0], %b: f64[]) {
+  %m = cummax %a dim=0
+  %c = concat %m, %a, %a dim=1
+  %r = reverse %c dims=[1]
+  %flat = reshape %r shape=[0]
+  %p = pad %flat low=[0] high=[2] value=0.5
+  %s = add %p, %b
+  %again = reshape %c shape=[5,0]
+  %l = linear_recurrence %r, %m dim=1
+  %t = sin %again : f64[5,0] {y,z}
+  %u = sin %l
+  return s=%s, t=%t, u=%u
+}
+)",
+      R"(mesh [x=2, y=2]
+func f(%a: f64[1,6]) {
+  %p = pad %a low=[0,-1] high=[-1,5] interior=[2,0] value=1
+  %m = cummin %p dim=1 reverse=true : f64[0,10] {_,(y,x)}
+  %q = cummax %p dim=1 : f64[0,10] {_,(y,x)}
+  return m=%m, q=%q
+}
+)"};
+  CpuBackend backend(2);
+  for (const std::string_view text : kPrograms) {
+    const RandomProgram random = WithFeeds(ParseGraph(text).value());
+    std::vector<Topology::AxisLink> links;
+    for (const Axis& axis : random.graph.mesh().axes())
+      links.push_back({axis.name, {.bandwidth = axis.name == "y" ? 1e10 : 1.5e11, .latency = 0}});
+    const Topology topology = Topology::Create(random.graph.mesh(), links).value();
+    for (const CompileOptions& options : {CompileOptions(), CompileOptions{.topology = topology}})
+      EXPECT_EQ(TryProgram(random, ExpectedOf(random), backend, options).error(), "") << text;
+  }
+}
+
 // The smallest memory budget that a program is found for; 0 if it is what the program needs without one.
 int64_t LeastBudget(const Graph& graph) {
   const auto peak = [](const Program& program) { return LogicalPeakBytes(program.body); };

@@ -207,9 +207,10 @@ RandomProgram WithFeeds(Graph graph) {
   double next = 0;
   for (const Argument& argument : random.graph.arguments()) {
     const ValueInfo& info = random.graph.value(argument.value);
+    std::vector<double>& numbers = random.feeds[info.name];  // of an empty argument, too
     for (int64_t i = 0; i < info.type.num_elements(); ++i) {
       next = next > 0.9 ? next - 1.7 : next + 0.37;
-      random.feeds[info.name].push_back(next);
+      numbers.push_back(next);
     }
   }
   return random;
