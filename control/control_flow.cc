@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
+#include "meshwork/control/added_terms.h"
 #include "meshwork/control/body_builder.h"
 #include "meshwork/control/control_gradients.h"
 #include "meshwork/control/families.h"
@@ -135,46 +136,6 @@ namespace {
 
 std::string CountCarries(size_t n) { return n == 1 ? "1 carry" : fmt::format("{} carries", n); }
 
-// What a carry is when an iteration only adds to it: the terms, which are then added up. Nothing else may see
-// the carry, or what it is on the way to its next value.
-class AddedTerms {
- public:
-  AddedTerms(const Graph& body, std::span<const ValueId> returned)
-      : body_(body), readers_(body.values().size()) {
-    for (size_t n = 0; n < body.nodes().size(); ++n)
-      for (ValueId id : body.nodes()[n].operands) readers_[id].push_back(static_cast<int>(n));
-    for (ValueId id : returned) readers_[id].push_back(-1);
-  }
-
-  std::optional<std::vector<ValueId>> Of(ValueId carry, ValueId next) const {
-    std::vector<ValueId> terms;
-    ValueId at = carry;
-    while (at != next) {
-      if (readers_[at].size() != 1 || readers_[at][0] < 0) return std::nullopt;
-      const Node& node = body_.nodes()[readers_[at][0]];
-      const ValueId result = node.results[0];
-      if (node.row->name != "add" || body_.value(result).layout.has_value()) return std::nullopt;
-      const ValueId term = node.operands[node.operands[0] == at ? 1 : 0];
-      if (body_.value(term).type != body_.value(carry).type) return std::nullopt;
-      terms.push_back(term);
-      at = result;
-    }
-    if (terms.empty() || readers_[next].size() != 1) return std::nullopt;
-    return terms;
-  }
-
- private:
-  const Graph& body_;
-  std::vector<std::vector<int>> readers_;  // per value; -1: it is returned
-};
-
-bool IsZero(const Value& value) {
-  const int n = value.graph()->value(value.id()).node;
-  if (n < 0) return false;
-  const Node& node = value.graph()->nodes()[n];
-  return node.row->name == "constant" && node.attrs.Get<double>("value") == 0;
-}
-
 // A scan that is being built.
 class ScanBuilder {
  public:
@@ -265,10 +226,8 @@ class ScanBuilder {
         continue;
       }
       const LocationScope scope(builder_.body(), location_);
-      Value sum(&builder_.body(), (*terms[c])[0]);
-      for (size_t t = 1; t < terms[c]->size(); ++t) sum = Add(sum, Value(&builder_.body(), (*terms[c])[t]));
       sum_of_[c] = static_cast<int>(sums_.size());
-      sums_.push_back(sum.id());
+      sums_.push_back(SumOfTerms(builder_.body(), *terms[c]).id());
     }
   }
 
@@ -296,8 +255,7 @@ class ScanBuilder {
     const size_t first_sum = kept_.size() + stacked_.size();
     for (size_t c = 0, k = 0; c < initial_.size(); ++c) {
       if (sum_of_[c] < 0) result.carries[c] = all[k++];
-      else if (IsZero(initial_[c])) result.carries[c] = all[first_sum + sum_of_[c]];
-      else result.carries[c] = Add(initial_[c], all[first_sum + sum_of_[c]]);
+      else result.carries[c] = AddedTo(initial_[c], all[first_sum + sum_of_[c]]);
     }
     for (size_t i = 0; i < stacked_.size(); ++i) result.stacked[i] = all[kept_.size() + i];
     for (size_t i = 0; i < own_sums_; ++i) result.sums[i] = all[first_sum + i];

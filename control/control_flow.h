@@ -12,7 +12,7 @@
 //
 //   scan   arguments: carries (variables), then slices of `slices` operands, then captured values. Results:
 //          the carries after the last iteration; the region's outputs, stacked over the iterations; the last
-//          `sums` outputs are added up over the iterations instead.
+//          `sums` outputs are added up over the iterations instead, those of bf16 in f32, rounded once.
 //   while  arguments: carries, captured values. Returns whether the iteration is to run: if not, the carries
 //          stay as they are. Results: the carries.
 //   if     operands: the predicate, and captured values, which are the arguments of both regions. Results:
@@ -44,7 +44,7 @@ namespace meshwork {
 struct ScanStep {
   std::vector<Value> carries = {};  // for the next iteration
   std::vector<Value> stacked = {};  // every iteration gives one slice of the result
-  std::vector<Value> sums = {};     // added up over the iterations
+  std::vector<Value> sums = {};     // added up over the iterations, those of bf16 in f32
 };
 
 struct ScanResult {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "meshwork/base/status.h"
+#include "meshwork/control/added_terms.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/rewrite.h"
@@ -293,8 +295,24 @@ class ScanGradient {
       if (stack == kNoValue) stack = added[next++];
   }
 
+  // Per gradient that is carried, what an iteration adds to it, if it does only that.
+  std::vector<std::optional<std::vector<ValueId>>> FindAdded() const {
+    std::vector<ValueId> returned;
+    for (const Value& gradient : gradients_) returned.push_back(gradient.id());
+    const AddedTerms added(body_, returned);
+    std::vector<std::optional<std::vector<ValueId>>> terms;
+    for (size_t i = 0; i < carries_.size(); ++i)
+      terms.push_back(added.Of(carry_cotangents_[i], NextOfGradient(carries_[i])));
+    return terms;
+  }
+
+  ValueId NextOfGradient(int carry) const {
+    return gradients_[std::find(wrt_.begin(), wrt_.end(), carry) - wrt_.begin()].id();
+  }
+
   std::vector<Value> AddBackward() {
     Node back{.row = node_.row, .location = node_.location};
+    const auto added_terms = FindAdded();
     RegionParts parts;
     const auto add = [&](ValueId value, ValueId operand, bool is_variable) {
       parts.arguments.push_back(
@@ -304,31 +322,40 @@ class ScanGradient {
            .name = fmt::format("{}{}", is_variable ? "gradient" : "in", parts.arguments.size())});
       back.operands.push_back(operand);
     };
+    std::vector<int> kept;        // of carries_
+    std::vector<Value> starting;  // per carry
     for (size_t i = 0; i < carries_.size(); ++i) {
       const Value& grad = result_grads_[carries_[i]];
-      add(carry_cotangents_[i], (grad.valid() ? grad : Zeros(graph_, TypeOf(arguments_[carries_[i]]))).id(),
-          true);
+      starting.push_back(grad.valid() ? grad : Zeros(graph_, TypeOf(arguments_[carries_[i]])));
+      if (added_terms[i].has_value()) continue;
+      kept.push_back(static_cast<int>(i));
+      add(carry_cotangents_[i], starting.back().id(), true);
     }
     for (size_t i = 0; i < saved_.size(); ++i) add(saved_[i], stacks_[i], false);
     for (const auto& [inner, grad] : stacked_cotangents_) add(inner, grad.id(), false);
     for (int a : read_)
       if (IsSlice(a)) add(arguments_[a], node_.operands[a], false);
-    const auto slices = static_cast<int64_t>(back.operands.size() - carries_.size());
+    const auto slices = static_cast<int64_t>(back.operands.size() - kept.size());
     for (int a : read_)
       if (!IsSlice(a)) add(arguments_[a], node_.operands[a], false);
     for (const auto& [inner, grad] : sum_cotangents_) add(inner, grad.id(), false);
 
-    std::vector<int> stacked, sums;  // of wrt_
+    for (size_t k = 0; k < kept.size(); ++k)
+      parts.updates.push_back({static_cast<int>(k), NextOfGradient(carries_[kept[k]])});
+    std::vector<int> stacked, sums;  // arguments
+    std::vector<ValueId> of_stacked, of_sums;
     for (size_t w = 0; w < wrt_.size(); ++w) {
-      if (wrt_[w] < shape_.carries) {
-        const auto at = std::find(carries_.begin(), carries_.end(), wrt_[w]) - carries_.begin();
-        parts.updates.push_back({static_cast<int>(at), gradients_[w].id()});
-      } else {
-        (IsSlice(wrt_[w]) ? stacked : sums).push_back(static_cast<int>(w));
-      }
+      if (wrt_[w] < shape_.carries) continue;
+      (IsSlice(wrt_[w]) ? stacked : sums).push_back(wrt_[w]);
+      (IsSlice(wrt_[w]) ? of_stacked : of_sums).push_back(gradients_[w].id());
     }
-    for (const auto* list : {&stacked, &sums})
-      for (int w : *list) parts.outputs.push_back(gradients_[w].id());
+    for (size_t i = 0; i < carries_.size(); ++i) {
+      if (!added_terms[i].has_value()) continue;
+      sums.push_back(carries_[i]);
+      of_sums.push_back(SumOfTerms(body_, *added_terms[i]).id());
+    }
+    parts.outputs = of_stacked;
+    parts.outputs.insert(parts.outputs.end(), of_sums.begin(), of_sums.end());
     back.attrs = {{"length", node_.attrs.Get<int64_t>("length")},
                   {"slices", slices},
                   {"sums", static_cast<int64_t>(sums.size())},
@@ -338,11 +365,13 @@ class ScanGradient {
     if (wrt_.empty()) return grads;
     back.regions.push_back(std::make_shared<const Graph>(MakeRegion(body_, parts)));
     const int added = TryAddControl(graph_, std::move(back)).value();
-    const auto& results = graph_.nodes()[added].results;
-    for (size_t i = 0; i < carries_.size(); ++i) grads[carries_[i]] = {&graph_, results[i]};
-    size_t r = carries_.size();
+    const auto results = graph_.nodes()[added].results;
+    size_t r = 0;
+    for (int k : kept) grads[carries_[k]] = {&graph_, results[r++]};
     for (const auto* list : {&stacked, &sums})
-      for (int w : *list) grads[wrt_[w]] = {&graph_, results[r++]};
+      for (int a : *list) grads[a] = {&graph_, results[r++]};
+    for (size_t i = 0; i < carries_.size(); ++i)
+      if (added_terms[i].has_value()) grads[carries_[i]] = AddedTo(starting[i], grads[carries_[i]]);
     return grads;
   }
 

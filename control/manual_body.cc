@@ -16,8 +16,12 @@ namespace {
 
 class BodyWriter {
  public:
-  explicit BodyWriter(const Graph& body)
-      : body_(body), mesh_(body.mesh()), to_(mesh_), map_(body.values().size(), kNoValue) {
+  BodyWriter(const Graph& body, bool narrow_sums)
+      : body_(body),
+        mesh_(body.mesh()),
+        narrow_sums_(narrow_sums),
+        to_(mesh_),
+        map_(body.values().size(), kNoValue) {
     to_.name = body.name;
     for (int axis = 0; axis < mesh_.num_axes(); ++axis)
       if (mesh_.axis(axis).size > 1) all_.push_back(axis);
@@ -133,8 +137,27 @@ class BodyWriter {
     }
     const AxisList axes = AxesOf(node);
     if (axes.empty()) return x;
-    const ValueId moved = op == "device_shift" ? WriteShift(node, x, axes) : WriteCollective(node, x, axes);
-    return Own(moved, node.location);
+    if (op == "device_shift") return Own(WriteShift(node, x, axes), node.location);
+    const CollectiveSpec collective = CollectiveOf(node);
+    const DType summed = collective.reduces() && !narrow_sums_
+                             ? CarriedDType(type.dtype, OwedBut({}, collective.op))
+                             : type.dtype;
+    const ValueId moved = WriteCollective(node, InDType(x, summed, node), axes);
+    return InDType(Own(moved, node.location), type.dtype, node);
+  }
+
+  // The device's own value `id` in `dtype`.
+  ValueId InDType(ValueId id, DType dtype, const Node& node) {
+    Type type = to_.value(id).type;
+    if (type.dtype == dtype) return id;
+    type.dtype = dtype;
+    const OpRow& row = GetOp("cast");
+    Node cast{.row = &row,
+              .attrs = Graph::CompleteAttrs(row, {{"dtype", dtype}}).value(),
+              .location = node.location,
+              .cause = CauseOf(node)};
+    cast.operands.push_back(id);
+    return to_.nodes()[to_.AddNode(std::move(cast), {OwnInfo(type, node.location)})].results[0];
   }
 
   ValueId WriteCollective(const Node& node, ValueId x, const AxisList& axes) {
@@ -191,6 +214,7 @@ class BodyWriter {
 
   const Graph& body_;
   const Mesh& mesh_;
+  const bool narrow_sums_;
   Graph to_;
   AxisList all_;  // that have more than one device
   std::vector<ValueId> map_;
@@ -198,6 +222,6 @@ class BodyWriter {
 
 }  // namespace
 
-Graph ManualBody(const Graph& body) { return BodyWriter(body).Run(); }
+Graph ManualBody(const Graph& body, bool narrow_sums) { return BodyWriter(body, narrow_sums).Run(); }
 
 }  // namespace meshwork

@@ -9,6 +9,8 @@
 // all axes, because no other device has the same value; bools owe an `or`. Before a collective, a reshape
 // declares the value to be the block, or the term, that the collective expects; after it, another reshape
 // declares the result to be each device's own again. These reshapes change types and layouts, but no element.
+//
+// Terms of bf16 that devices add up or multiply are cast to f32 first, and the result is cast back: it is rounded once.
 #pragma once
 
 #include "meshwork/ir/graph.h"
@@ -16,7 +18,7 @@
 namespace meshwork {
 
 // `body`: the body of a manual node of a global program. The result's arguments and outputs have the layouts
-// that `body` states.
-Graph ManualBody(const Graph& body);
+// that `body` states. `narrow_sums`: terms of bf16 stay bf16 (CompileOptions::narrow_sums).
+Graph ManualBody(const Graph& body, bool narrow_sums = false);
 
 }  // namespace meshwork

@@ -1,6 +1,7 @@
 #include "meshwork/plan/memory_report.h"
 
 #include <algorithm>
+#include <span>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/regions.h"
@@ -19,9 +20,9 @@ struct Lives {
 };
 
 // What the body of a loop or a branch needs beside what it is given and what it gives, which are values of
-// the program around it: slices, and what the carries become where that is not written over them. 0 for
-// other nodes.
-int64_t BodyBytes(const Node& node);
+// the program around it: slices, what the carries become where that is not written over them, and sums of bf16 in f32. 0
+// for other nodes.
+int64_t BodyBytes(const Graph& local, const Node& node);
 
 Lives LivesOf(const Graph& local, const std::vector<ValueId>& storages) {
   const int end = static_cast<int>(local.nodes().size());
@@ -46,7 +47,7 @@ Lives LivesOf(const Graph& local, const std::vector<ValueId>& storages) {
   for (const OutputInfo& output : local.outputs()) extend(output.value, end);
   for (const VariableUpdate& update : local.updates()) extend(update.value, end);
   for (int n = 0; n < end; ++n) {
-    const int64_t bytes = BodyBytes(local.nodes()[n]);
+    const int64_t bytes = BodyBytes(local, local.nodes()[n]);
     if (bytes == 0) continue;
     lives.requests.push_back({bytes, n, n});
     lives.values.push_back(local.nodes()[n].results[0]);
@@ -61,7 +62,7 @@ Lives LivesOf(const Graph& local, const std::vector<ValueId>& storages) {
   return lives;
 }
 
-int64_t BodyBytes(const Node& node) {
+int64_t BodyBytes(const Graph& local, const Node& node) {
   if (!IsControl(node)) return 0;
   const ControlShape shape = ShapeOfControl(node);
   int64_t most = 0;
@@ -73,6 +74,10 @@ int64_t BodyBytes(const Node& node) {
       if (!is_slice) lives.requests[region->arguments()[a].value].bytes = 0;
     }
     most = std::max(most, MaxLiveBytes(lives.requests));
+  }
+  for (ValueId sum : std::span(node.results).last(static_cast<size_t>(shape.sums))) {
+    const Type& type = local.value(sum).type;
+    if (const DType wide = WideDType(type.dtype); wide != type.dtype) most += Type{wide, type.shape}.bytes();
   }
   return most;
 }

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "meshwork/base/status.h"
@@ -83,6 +84,12 @@ ValueId AddConstant(Graph& graph, double value, ValueInfo info) {
   return AddOneResult(graph, GetOp("constant"), {}, attrs, std::move(info));
 }
 
+// The value in the dtype of `info`, which says all else of it, too.
+ValueId InDTypeOf(Graph& graph, ValueId id, const ValueInfo& info) {
+  if (graph.value(id).type.dtype == info.type.dtype) return id;
+  return AddOneResult(graph, GetOp("cast"), {id}, {{"dtype", info.type.dtype}}, info);
+}
+
 // ---- Bodies.
 
 // Writes a body as a program whose variables are the results of its node.
@@ -108,6 +115,7 @@ class BodyWriter {
     return AddOneResult(to_, row, operands, attrs, std::move(info));
   }
 
+  ValueId InDTypeOf(ValueId id, const ValueInfo& info) { return meshwork::InDTypeOf(to_, id, info); }
   void Update(size_t argument, ValueId value) { to_.AddUpdate({static_cast<int>(argument), value}); }
   // What an update or an output of the old body is.
   ValueId Next(int carry) const {
@@ -149,17 +157,23 @@ class Lowerer {
   }
 
  private:
-  // Adds the node, whose first results are new; the others are those of `old`.
-  void Add(Node node, const Node& old, std::vector<ValueInfo> more, std::vector<int64_t> initial,
+  std::vector<ValueInfo> InfosOf(std::span<const ValueId> values) const {
+    std::vector<ValueInfo> infos;
+    for (ValueId id : values) infos.push_back(from_.value(id));
+    return infos;
+  }
+
+  // Adds the node, whose results are `infos`: the last are those of `old`, sums in the dtype that they are made in.
+  void Add(Node node, const Node& old, std::vector<ValueInfo> infos, std::vector<int64_t> initial,
            int64_t first) {
     node.attrs.Set("initial", std::move(initial));
     node.attrs.Set("first_read", first);
-    const size_t added = more.size();
-    for (ValueId id : old.results) more.push_back(from_.value(id));
+    const size_t added = infos.size() - old.results.size();
     Graph& to = rewriter_.to();
-    const int index = to.AddNode(std::move(node), std::move(more));
+    const int index = to.AddNode(std::move(node), std::move(infos));
     for (size_t r = 0; r < old.results.size(); ++r)
-      rewriter_.Set(old.results[r], to.nodes()[index].results[added + r]);
+      rewriter_.Set(old.results[r],
+                    InDTypeOf(to, to.nodes()[index].results[added + r], from_.value(old.results[r])));
   }
 
   ValueId AddNode(const OpRow& row, std::initializer_list<ValueId> operands, const Attrs& attrs,
@@ -209,10 +223,12 @@ class Lowerer {
       initial.push_back(c + 1);
     }
     initial.resize(initial.size() + shape.stacked, -1);
-    for (int s = 0; s < shape.sums; ++s) {
+    const size_t first_sum = node.results.size() - static_cast<size_t>(shape.sums);
+    std::vector<ValueInfo> infos = InfosOf(node.results);  // while the loop runs
+    for (size_t r = first_sum; r < infos.size(); ++r) {
+      infos[r].type.dtype = infos[r].global.dtype = WideDType(infos[r].type.dtype);
       initial.push_back(static_cast<int64_t>(lowered.operands.size()));
-      lowered.operands.push_back(
-          AddConstant(to, 0, from_.value(node.results[shape.carries + shape.stacked + s])));
+      lowered.operands.push_back(AddConstant(to, 0, infos[r]));
     }
     const auto first = static_cast<int64_t>(lowered.operands.size());
     for (size_t o = shape.carries; o < node.operands.size(); ++o)
@@ -221,7 +237,7 @@ class Lowerer {
     BodyWriter writer(body);
     const ValueId t = writer.AddArgument(counter, true);
     std::vector<ValueId> results;
-    for (ValueId id : node.results) results.push_back(writer.AddArgument(from_.value(id), true));
+    for (const ValueInfo& info : infos) results.push_back(writer.AddArgument(info, true));
     for (int c = 0; c < shape.carries; ++c) writer.Set(body.arguments()[c].value, results[c]);
     std::vector<std::pair<ValueId, ValueId>> slices;  // argument of the body, all of it
     for (size_t a = shape.carries; a < body.arguments().size(); ++a) {
@@ -237,18 +253,18 @@ class Lowerer {
       if (const ValueId next = writer.Next(c); next != kNoValue) writer.Update(1 + c, next);
     for (int o = 0; o < shape.stacked + shape.sums; ++o) {
       const int r = shape.carries + o;
-      const ValueInfo& info = from_.value(node.results[r]);
-      const ValueId next = o < shape.stacked
-                               ? writer.Add(StoreRow(), {results[r], writer.Output(o), t}, {}, info)
-                               : writer.Add(GetOp("add"), {results[r], writer.Output(o)}, {}, info);
-      writer.Update(1 + r, next);
+      const bool is_stack = o < shape.stacked;
+      const ValueId got = is_stack ? writer.Output(o) : writer.InDTypeOf(writer.Output(o), infos[r]);
+      writer.Update(1 + r, is_stack ? writer.Add(StoreRow(), {results[r], got, t}, {}, infos[r])
+                                    : writer.Add(GetOp("add"), {results[r], got}, {}, infos[r]));
     }
     const ValueId step = writer.Add(
         GetOp("constant"), {},
         {{"value", reverse ? -1.0 : 1.0}, {"dtype", I64}, {"shape", std::vector<int64_t>{}}}, counter);
     writer.Update(0, writer.Add(GetOp("add"), {t, step}, {}, counter));
     lowered.regions = {writer.Finish()};
-    Add(std::move(lowered), node, {counter}, std::move(initial), first);
+    infos.insert(infos.begin(), counter);
+    Add(std::move(lowered), node, std::move(infos), std::move(initial), first);
   }
 
   void WriteWhile(const Node& node) {
@@ -272,7 +288,9 @@ class Lowerer {
         if (const ValueId next = writer.Next(c); next != kNoValue) writer.Update(1 + c, next);
       lowered.regions.push_back(WithoutDeadCode(*writer.Finish()));
     }
-    Add(std::move(lowered), node, {go}, std::move(initial), shape.carries);
+    std::vector<ValueInfo> infos = InfosOf(node.results);
+    infos.insert(infos.begin(), go);
+    Add(std::move(lowered), node, std::move(infos), std::move(initial), shape.carries);
   }
 
   // What runs once stands among the other nodes.
@@ -299,7 +317,7 @@ class Lowerer {
       for (size_t o = 0; o < node.results.size(); ++o) writer.Update(o, writer.Output(o));
       lowered.regions.push_back(writer.Finish());
     }
-    Add(std::move(lowered), node, {}, std::vector<int64_t>(node.results.size(), -1), 1);
+    Add(std::move(lowered), node, InfosOf(node.results), std::vector<int64_t>(node.results.size(), -1), 1);
   }
 
   // What the condition needs is no work of the body, and the other way round.

@@ -337,7 +337,7 @@ class Localizer {
       sums = static_cast<size_t>(ShapeOfControl(node).sums);
     }
     for (std::shared_ptr<const Graph>& region : local.regions)
-      region = std::make_shared<const Graph>(IsManual(node) ? ManualBody(*region)
+      region = std::make_shared<const Graph>(IsManual(node) ? ManualBody(*region, options_.narrow_sums)
                                                             : Localizer(*region, options_, sums).Run());
     std::vector<ValueInfo> infos;
     const size_t carries = node.results.size() - local.regions[0]->outputs().size();

@@ -1,6 +1,7 @@
 #include "meshwork/train/averages.h"
 
 #include <map>
+#include <string_view>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/name_scope.h"
@@ -86,12 +87,18 @@ std::vector<Variable> AverageWeights(const ValueList& variables, const AverageOp
   std::vector<Variable> averages;
   for (const Value& weight : weights) {
     const ValueInfo info = graph.value(weight.id());
-    const Variable average =
-        graph.Var(fmt::format("{}/{}", options.name, info.name), Zeros(info.type.shape, info.type.dtype),
-                  SpecOf(*info.layout), state, loc);
-    const Value keep = InDType(decay, info.type.dtype);
-    const Value& now = updated.at(weight.id());
-    graph.Update(average, average * keep + now * (1.0 - keep), loc);
+    const auto declare = [&](std::string_view prefix, DType dtype) {
+      return graph.Var(fmt::format("{}/{}{}", options.name, prefix, info.name), Zeros(info.type.shape, dtype),
+                       SpecOf(*info.layout), state, loc);
+    };
+    const Variable average = declare("", info.type.dtype);
+    // In bf16 what a step adds would be lost: it is smaller than half a digit of the average.
+    const DType wide = WideDType(info.type.dtype);
+    const Variable kept = wide == info.type.dtype ? average : declare("wide/", wide);
+    const Value keep = InDType(decay, wide);
+    const Value next = kept * keep + InDType(updated.at(weight.id()), wide) * (1.0 - keep);
+    graph.Update(kept, next, loc);
+    if (kept.id() != average.id()) graph.Update(average, InDType(next, info.type.dtype), loc);
     averages.push_back(average);
   }
   return averages;

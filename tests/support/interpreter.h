@@ -204,7 +204,12 @@ inline HostTensor Sum(const HostTensor& a, const HostTensor& b) {
   return std::move(sum[0].local);
 }
 
-// Iteration by iteration, slice by slice.
+// The same numbers, rounded.
+inline HostTensor InDType(const HostTensor& x, DType dtype) {
+  return x.type().dtype == dtype ? x : HostTensor({dtype, x.type().shape}, x.Numbers());
+}
+
+// Iteration by iteration, slice by slice. Sums of bf16 are made in f32 and rounded at the end.
 inline std::vector<HostTensor> InterpretScan(const Node& node, const std::vector<HostTensor>& operands,
                                              const NodeObserver& observer) {
   const ControlShape shape = ShapeOfControl(node);
@@ -214,6 +219,7 @@ inline std::vector<HostTensor> InterpretScan(const Node& node, const std::vector
   for (int o = 0; o < shape.stacked + shape.sums; ++o) {
     Type type = body.value(body.outputs()[o].value).type;
     if (o < shape.stacked) type.shape.insert(type.shape.begin(), length);
+    else type.dtype = WideDType(type.dtype);
     results.emplace_back(type, std::vector<double>(static_cast<size_t>(type.num_elements())));
   }
   for (int64_t i = 0; i < length; ++i) {
@@ -227,9 +233,13 @@ inline std::vector<HostTensor> InterpretScan(const Node& node, const std::vector
       HostTensor& result = results[shape.carries + o];
       const HostTensor& output = step.outputs[o];
       const int64_t bytes = output.type().bytes();
-      if (o >= shape.stacked) result = Sum(result, output);
+      if (o >= shape.stacked) result = Sum(result, InDType(output, result.type().dtype));
       else std::memcpy(result.data<char>() + t * bytes, output.data<char>(), static_cast<size_t>(bytes));
     }
+  }
+  for (int o = shape.stacked; o < shape.stacked + shape.sums; ++o) {
+    HostTensor& sum = results[shape.carries + o];
+    sum = InDType(sum, body.value(body.outputs()[o].value).type.dtype);
   }
   return results;
 }

@@ -151,6 +151,42 @@ TEST(MicrobatchesTest, TakeLossesOfAnyDtype) {
   }
 }
 
+// A mean square of many parts, whose weight is cast to `compute` before the loop; its gradient is added up over them.
+Graph ManyParts(const std::string& mesh, int64_t count, DType compute) {
+  constexpr int64_t kRows = 4096;
+  const DType dtype = compute == BF16 ? F32 : F64;
+  Graph g(Mesh::Parse(mesh).value());
+  const Value x = g.Input("x", dtype, {kRows, 6}, {"batch", UNSHARDED});
+  const Variable w = g.Var("w", GlorotUniform({6, 4}, dtype), {UNSHARDED, UNSHARDED});
+  const Value narrow = Cast(w, compute);
+  const Value loss = MeanOverMicrobatches(count, {x}, [&](const std::vector<Value>& part) {
+    return ReduceMean(Square(Cast(MatMul(Cast(part[0], compute), narrow), dtype)));
+  });
+  g.Output("gradient", Gradients(loss, {w})[0]);
+  return g;
+}
+
+TEST(MicrobatchesTest, GradientsOfManyInBf16AreThoseOfF64) {
+  const Graph exact = ManyParts("batch=1", 1, F64);
+  const std::map<std::string, std::vector<double>> numbers = Numbers(exact);
+  const std::vector<double> want = Interpret(exact, numbers).outputs.at("gradient").Numbers();
+  double largest = 0;
+  for (double number : want) largest = std::max(largest, std::abs(number));
+  for (const char* mesh : {"batch=1", "batch=2", "batch=4"}) {
+    SCOPED_TRACE(mesh);
+    const Graph graph = ManyParts(mesh, 1024, BF16);
+    CpuBackend backend(2);
+    std::map<std::string, DTensor> state;
+    const auto executor = Executor::Create(Compile(graph).value(), backend, {}, &state).value();
+    ASSERT_TRUE(Pack(ToTensor(HostTensor(state.at("w").type(), numbers.at("w"))), state.at("w")).ok());
+    std::map<std::string, Tensor> outputs;
+    const Tensor x = ToTensor(HostTensor({F32, {4096, 6}}, numbers.at("x")));
+    ASSERT_TRUE(executor->Run({{"x", x}}, &outputs).ok());
+    const std::vector<double> got = NumbersOf(outputs.at("gradient"));
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 0.01 * largest) << i;
+  }
+}
+
 // As without microbatches: their loop sends nothing, whatever their number.
 TEST(MicrobatchesTest, ReduceOnceAfterTheLoop) {
   const Mesh mesh = Mesh::Parse("batch=4").value();

@@ -16,6 +16,7 @@
 #include "meshwork/train/layers.h"
 #include "meshwork/train/metrics.h"
 #include "meshwork/train/session.h"
+#include "support/tensors.h"
 
 namespace meshwork::optimizers_test {
 namespace {
@@ -459,6 +460,27 @@ TEST(AverageWeightsTest, FollowTheWeights) {
       EXPECT_NEAR(ValuesOf(session, "ema/layer/a")[1], average, 1e-15);
     }
   }
+}
+
+// Of a weight in bf16 in f32: bf16 would keep none of what a step adds.
+TEST(AverageWeightsTest, OfBf16AreKeptInF32) {
+  Graph g = OnTwo();
+  const Variable w = g.Var("w", Filled(1, {2}, BF16));
+  Sgd({.learning_rate = 0.01}).Minimize(-ReduceSum(Cast(w, F32)));
+  AverageWeights(g, {.decay = 0.999});
+  Session session = Session::Create(g).value();
+  double average = 0;
+  for (int t = 1; t <= 400; ++t) {
+    ASSERT_TRUE(session.Run({}).ok());
+    const double decay = t == 1 ? 0 : 0.999;
+    average = decay * average + (1 - decay) * NumbersOf(session.Get("w").value())[0];
+  }
+  EXPECT_GT(average, 1.3);
+  EXPECT_EQ(session.Get("ema/wide/w")->type(), (Type{F32, {2}}));
+  EXPECT_NEAR(NumbersOf(session.Get("ema/wide/w").value())[1], average, 1e-4);
+  EXPECT_NEAR(NumbersOf(session.Get("ema/w").value())[1], average, 1.0 / 128);
+  // As it is, it can take the weight's place.
+  EXPECT_TRUE(session.Set("w", session.Get("ema/w").value()).ok());
 }
 
 // What optimizers and metrics keep is updated, too, and no weight.

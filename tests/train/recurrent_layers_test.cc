@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
+#include "support/tensors.h"
 #include "train/classifier.h"
 
 namespace meshwork::recurrent_layers_test {
@@ -82,6 +83,51 @@ TEST(RecurrentLayersTest, TrainTheSameOnEveryMeshWithShortBatches) {
       for (const auto& [variable, tensor] : StateOf(session)) ExpectNear(tensor, state.at(variable), 1e-9);
     }
   }
+}
+
+// The sum of the states of all steps, and its gradient by the recurrent kernel. x: [2,steps,1], in f32 or, `is_exact`, in f64.
+template <typename Layer>
+Graph SumOfStates(const std::string& mesh, int64_t steps, bool is_exact) {
+  Graph g(Mesh::VirtualCpus(mesh).value());
+  if (!is_exact) g.SetPrecision({.compute = BF16});
+  const DType dtype = is_exact ? F64 : F32;
+  const Layer layer(g, "l", 1, 4, {.dtype = dtype});
+  const Value x = g.Input("x", dtype, {2, steps, 1}, {AxisOrWhole(g.mesh(), "batch"), UNSHARDED, UNSHARDED});
+  const Value sum = ReduceSum(Cast(layer(x).sequence, dtype));
+  g.Output("gradient", Gradients(sum, {layer.recurrent()})[0]);
+  return g;
+}
+
+// In bf16 the sum of the gradients of many steps would stop to grow.
+template <typename Layer>
+void ExpectGradientInBf16(const char* name) {
+  for (const int64_t steps : {500, 2000}) {
+    std::vector<float> x;
+    for (int64_t i = 0; i < 2 * steps; ++i) x.push_back(0.5f + 0.25f * static_cast<float>(i % 3));
+    const Tensor sequences = Tensor::From<float>({2, steps, 1}, x);
+    Session exact = Session::Create(SumOfStates<Layer>("", steps, true)).value();
+    const std::vector<double> want =
+        NumbersOf(exact.Run({{"x", sequences.Cast(F64)}})->Get("gradient").value());
+    for (const char* mesh : {"", "batch=2"}) {
+      SCOPED_TRACE(fmt::format("{} of {} steps on \"{}\"", name, steps, mesh));
+      Session session = Session::Create(SumOfStates<Layer>(mesh, steps, false)).value();
+      for (const std::string& variable : session.variable_names())
+        ASSERT_TRUE(session.Set(variable, exact.Get(variable)->Cast(F32)).ok());
+      const std::vector<double> got = NumbersOf(session.Run({{"x", sequences}})->Get("gradient").value());
+      double error = 0, size = 0;
+      for (size_t i = 0; i < want.size(); ++i) {
+        error += (got[i] - want[i]) * (got[i] - want[i]);
+        size += want[i] * want[i];
+      }
+      EXPECT_LT(std::sqrt(error / size), 0.03);
+    }
+  }
+}
+
+TEST(RecurrentLayersTest, GradientsOfManyStepsInBf16AreThoseOfF64) {
+  ExpectGradientInBf16<SimpleRnn>("rnn");
+  ExpectGradientInBf16<Lstm>("lstm");
+  ExpectGradientInBf16<Gru>("gru");
 }
 
 TEST(RecurrentLayersTest, VariablesStartAsInKeras) {
