@@ -183,4 +183,11 @@ Movement Composed(const Movement& outer, const std::function<const Movement*(int
   return Normalized(std::move(composed));
 }
 
+bool OnlyMoves(const Rule& rule) {
+  return std::all_of(std::begin(kAllReduceOps), std::end(kAllReduceOps), [&](ReduceOp op) {
+    return std::any_of(rule.passes.begin(), rule.passes.end(),
+                       [&](const PartialPass& pass) { return pass.in == op && pass.out == op; });
+  });
+}
+
 }  // namespace meshwork

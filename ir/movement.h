@@ -20,6 +20,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "meshwork/ir/exchange.h"
+#include "meshwork/ir/rule.h"
 #include "meshwork/ir/type.h"
 
 namespace meshwork {
@@ -57,5 +58,10 @@ Movement MovementOf(const Exchange& exchange, std::span<const Type> operands,
 // or nullptr. `outer` itself if the two fill with different values, or if more than kMostParts parts are
 // needed.
 Movement Composed(const Movement& outer, const std::function<const Movement*(int32_t source)>& inner);
+
+// Whether the op moves elements without looking at them, so that every reduction may wait. If it reduces a
+// letter nevertheless, as a gather from a sharded dim does, it picks: one device has the element, the others
+// have values that add nothing to it, and the sum is exact in any dtype.
+bool OnlyMoves(const Rule& rule);
 
 }  // namespace meshwork

@@ -7,12 +7,12 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/control/loops.h"
+#include "meshwork/ir/movement.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/layout/reshape.h"
 #include "meshwork/planner/delay_scatters.h"
 #include "meshwork/planner/fold_repeats.h"
-#include "meshwork/planner/may_wait.h"
 #include "meshwork/planner/move_seconds.h"
 #include "meshwork/planner/strided.h"
 

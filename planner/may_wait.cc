@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -65,13 +64,6 @@ double PrecisionOf(DType dtype) {
 }
 
 }  // namespace
-
-bool OnlyMoves(const Rule& rule) {
-  return std::all_of(std::begin(kAllReduceOps), std::end(kAllReduceOps), [&](ReduceOp op) {
-    return std::any_of(rule.passes.begin(), rule.passes.end(),
-                       [&](const PartialPass& pass) { return pass.in == op && pass.out == op; });
-  });
-}
 
 bool MayWait(const Graph& graph, const Node& node, const Rule& rule, std::span<const PartialSet> owed) {
   const auto owes_sum = [](const PartialSet& set) {

@@ -17,11 +17,6 @@
 
 namespace meshwork {
 
-// Whether the op moves elements without looking at them, so that every reduction may wait. If it reduces a
-// letter nevertheless, as a gather from a sharded dim does, it picks: one device has the element, the others
-// have values that add nothing to it, and the sum is exact in any dtype.
-bool OnlyMoves(const Rule& rule);
-
 // `owed`: what each operand of `node` owes, which `rule` passes on. Takes the time to look at the operands,
 // and at the values behind ops that only move elements.
 bool MayWait(const Graph& graph, const Node& node, const Rule& rule, std::span<const PartialSet> owed);

@@ -218,7 +218,7 @@ std::string ReportJson(const Graph& global, const Program& program, const Report
     all.search =
         CheaperLayouts(global, program, options.compile, {.most = static_cast<int>(options.alternatives)});
   const Graph asked = WithShardedState(global, program);
-  const absl::StatusOr<Proof> proven = Verify(asked, local);
+  const absl::StatusOr<Proof> proven = Verify(asked, local, {.narrow_sums = options.compile.narrow_sums});
   const Drawings drawings =
       DrawProgram(asked, local, proven.ok() ? std::optional<Proof>(*proven) : std::nullopt);
 

@@ -38,12 +38,12 @@ absl::Status CheckOptions(const Graph& global, const CompileOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status Verified(const Graph& global, Program& program) {
+absl::Status Verified(const Graph& global, const CompileOptions& options, Program& program) {
   const Graph* asked = &global;
   std::optional<Graph> with_state;
   if (!program.sharded_state.empty()) asked = &with_state.emplace(WithShardedState(global, program));
   const auto start = std::chrono::steady_clock::now();
-  absl::Status status = Verify(*asked, program.body).status();
+  absl::Status status = Verify(*asked, program.body, {.narrow_sums = options.narrow_sums}).status();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   program.verify_seconds = seconds.count();
   return status;
@@ -64,7 +64,7 @@ Attempt Try(const Graph& global, const CompileOptions& options, const PassContro
   try {
     attempt.passed = RunPasses(global, options, control);
     if (!attempt.ok() || !options.verify) return attempt;
-    attempt.passed.status = Verified(global, attempt.passed.program);
+    attempt.passed.status = Verified(global, options, attempt.passed.program);
     attempt.is_wrong = !attempt.ok();
   } catch (const CheckFailure& failure) {
     attempt.passed.status = absl::InternalError(failure.what());

@@ -14,12 +14,12 @@
 #include "meshwork/ir/collective_spec.h"
 #include "meshwork/ir/exchange.h"
 #include "meshwork/ir/local.h"
+#include "meshwork/ir/movement.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/layout/relayout.h"
 #include "meshwork/layout/relayout_cost.h"
-#include "meshwork/planner/may_wait.h"
 
 namespace meshwork {
 namespace {

@@ -100,7 +100,8 @@ absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global, C
   if (emit == "explain-json") return PrintJson(ToJson(ExplainAll(global, program, options)));
   if (emit == "certificate") {
     const Graph asked = WithShardedState(global, program);
-    MESHWORK_ASSIGN_OR_RETURN(const Proof proof, meshwork::Verify(asked, program.body));
+    MESHWORK_ASSIGN_OR_RETURN(const Proof proof,
+                              meshwork::Verify(asked, program.body, {.narrow_sums = options.narrow_sums}));
     return CertificateToJson(MakeCertificate(asked, program.body, proof));
   }
   return PrintGraph(program.body);

@@ -17,6 +17,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::string_view kNarrowSums = "bf16";  // the one thing that "sums" may say
+
 absl::StatusOr<Lemma> ReadLemma(const JsonReader& json) {
   MESHWORK_ASSIGN_OR_RETURN(const std::string name, json.String());
   std::vector<std::string> names;
@@ -88,6 +90,7 @@ Certificate MakeCertificate(const Graph& global, const Graph& local, const Proof
   const std::vector<std::string> names = ValueNames(local), global_names = ValueNames(global);
   Certificate certificate{Fingerprint(local), Fingerprint(global), local.mesh().ToString(),
                           PrintGraph(local)};
+  certificate.options = proof.options;
   for (size_t v = 0; v < proof.claims.size(); ++v) {
     const Claim& claim = proof.claims[v];
     certificate.claims.push_back({names[v], local.value(static_cast<ValueId>(v)).layout->ToString(),
@@ -103,9 +106,10 @@ std::string CertificateToJson(const Certificate& certificate) {
                                  Json(claim.value).dump(), Json(claim.layout).dump(), Json(claim.of).dump(),
                                  LemmaName(claim.lemma)));
   return fmt::format(
-      "{{\n  \"program\": {},\n  \"global\": {},\n  \"mesh\": {},\n  \"local\": {},\n  \"claims\": [\n{}\n  "
+      "{{\n  \"program\": {},\n  \"global\": {},\n  \"mesh\": {},\n{}  \"local\": {},\n  \"claims\": [\n{}\n  "
       "]\n}}\n",
       Json(certificate.program).dump(), Json(certificate.global).dump(), Json(certificate.mesh).dump(),
+      certificate.options.narrow_sums ? fmt::format("  \"sums\": \"{}\",\n", kNarrowSums) : "",
       Json(certificate.local).dump(), fmt::join(claims, ",\n"));
 }
 
@@ -113,11 +117,17 @@ absl::StatusOr<Certificate> CertificateFromJson(std::string_view text, std::stri
   MESHWORK_ASSIGN_OR_RETURN(const Json document, ParseJson(text, file_name));
   const JsonReader json(document, std::string(file_name));
   Certificate certificate;
-  MESHWORK_RETURN_IF_ERROR(json.ExpectKeys({"program", "global", "mesh", "local", "claims"}));
+  MESHWORK_RETURN_IF_ERROR(json.ExpectKeys({"program", "global", "mesh", "sums", "local", "claims"}));
   MESHWORK_RETURN_IF_ERROR(ReadString(json, "program", &certificate.program));
   MESHWORK_RETURN_IF_ERROR(ReadString(json, "global", &certificate.global));
   MESHWORK_RETURN_IF_ERROR(ReadString(json, "mesh", &certificate.mesh));
   MESHWORK_RETURN_IF_ERROR(ReadString(json, "local", &certificate.local));
+  if (json.Has("sums")) {
+    MESHWORK_ASSIGN_OR_RETURN(const JsonReader sums, json.Get("sums"));
+    MESHWORK_ASSIGN_OR_RETURN(const std::string dtype, sums.String());
+    if (dtype != kNarrowSums) return sums.Expected(fmt::format("\"{}\", or left out", kNarrowSums));
+    certificate.options.narrow_sums = true;
+  }
   MESHWORK_ASSIGN_OR_RETURN(const JsonReader claims, json.Get("claims"));
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonReader> items, claims.Items());
   for (const JsonReader& item : items) {
@@ -136,7 +146,7 @@ absl::Status CheckCertificate(const Graph& global, const Certificate& certificat
     return InvalidArgument("the certificate is for the program {}; this one is {}.", certificate.global,
                            fingerprint);
   MESHWORK_ASSIGN_OR_RETURN(const Graph local, ParseGraph(certificate.local, "local"));
-  const absl::StatusOr<Proof> proof = Verify(global, local);
+  const absl::StatusOr<Proof> proof = Verify(global, local, certificate.options);
   if (!proof.ok()) return DoesNotHold("{}", MessageOf(proof.status()));
   return Compare(certificate, MakeCertificate(global, local, *proof));
 }

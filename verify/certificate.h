@@ -9,6 +9,7 @@
 //
 // There is one claim per value of the local program, in its order: `value` is a block, as `layout` cuts it,
 // of the value `of` of the global program, up to its shape. The claim follows by `lemma` (verify/verify.h).
+// If sums of bf16 have terms of bf16 (VerifyOptions::narrow_sums), the certificate says so: "sums": "bf16".
 // For a sum that is no value of the global program, `of` lists the terms: "%p + %q", "-%p - %q". Values are
 // named as PrintGraph names them. The fingerprints say which programs are meant; they can be forged, so they
 // prove nothing.
@@ -35,6 +36,7 @@ struct WrittenClaim {
 struct Certificate {
   std::string program, global, mesh, local;
   std::vector<WrittenClaim> claims;
+  VerifyOptions options = {};
 
   bool operator==(const Certificate&) const = default;
 };

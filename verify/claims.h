@@ -34,12 +34,13 @@ inline constexpr int8_t kUnknownPadding = -1;
 class Claims {
  public:
   // REQUIRES: both outlive this; they are on one mesh.
-  Claims(const Graph& global, const Graph& local);
+  Claims(const Graph& global, const Graph& local, const VerifyOptions& options);
   Claims(const Claims&) = delete;
   Claims& operator=(const Claims&) = delete;
 
   const Graph& global() const { return global_; }  // with the blockwise forms of ops, if there are any
   const Graph& local() const { return local_; }
+  const VerifyOptions& options() const { return options_; }
   const Layout& LayoutOf(ValueId id) const { return *local_.value(id).layout; }
   const Shape& GlobalShape(ValueId id) const { return local_.value(id).global.shape; }
 
@@ -64,6 +65,8 @@ class Claims {
   bool IsWide(ValueId id) const { return local_.value(id).type.dtype != TermDType(id); }
   // The type of a local value, whole, that stands for one of `type`.
   static Type Carried(const Type& type, bool is_wide);
+  // Whether the value is a term that was rounded and will be added to others, or multiplied. Exact if the term is picked.
+  bool IsRoundedTerm(ValueId id) const;
 
   // What has been set. Nothing is left here.
   Proof Finish() && { return std::move(proof_); }
@@ -72,6 +75,7 @@ class Claims {
   const std::optional<WithBlockwise> with_;
   const Graph& global_;
   const Graph& local_;
+  const VerifyOptions options_;
   const size_t user_values_;  // of the global program that was given
   GlobalTerms terms_;
   std::vector<TermId> term_of_;                   // per local value

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "meshwork/base/status.h"
+#include "meshwork/ir/movement.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/rule.h"
 #include "meshwork/verify/windows.h"
@@ -146,6 +147,16 @@ absl::StatusOr<bool> RunsWide(const Claims& claims, const Node& node) {
   return true;
 }
 
+// Devices round no terms before these are added up: the whole is rounded once. A term that is picked is exact, as one device
+// has it; so is what moves such terms.
+absl::Status FitsTerms(const Claims& claims, bool only_moves, const Node& node) {
+  for (ValueId id : node.results)
+    if (!only_moves && claims.IsRoundedTerm(id))
+      return InvalidArgument("{} {} is rounded before it is reduced; terms of bf16 are carried in f32.",
+                             claims.local().value(id).type.ToString(), claims.LayoutOf(id).ToString());
+  return absl::OkStatus();
+}
+
 std::optional<TermId> SumOf(Claims& claims, const Node& node, const TermList& operands) {
   const auto summands = SummandsOf(*node.row, operands);
   if (!summands.has_value()) return std::nullopt;
@@ -165,6 +176,7 @@ absl::Status FitsSum(const Claims& claims, const Node& node) {
   if (results != whole)
     return InvalidArgument("the result is part of a {}, not of a {}.", results[0].ToString(),
                            whole[0].ToString());
+  MESHWORK_RETURN_IF_ERROR(FitsTerms(claims, /*only_moves=*/false, node));
   return FitsRule(claims, node.row->rule({operands, results, node.attrs}), node);
 }
 
@@ -188,7 +200,8 @@ absl::Status FitsBlocks(const Claims& claims, const Node& global, const Node& lo
         HoldsWindows(claims.local(), local, rule, o, claims.windows(local.operands[o]), windows));
   if (!windows.empty()) attrs = local.row->on_windows(attrs, windows);
   if (attrs != local.attrs) return InvalidArgument("its attributes are not those of the op on blocks.");
-  return FitsRule(claims, rule, local);
+  MESHWORK_RETURN_IF_ERROR(FitsRule(claims, rule, local));
+  return FitsTerms(claims, OnlyMoves(rule), local);
 }
 
 }  // namespace

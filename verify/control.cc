@@ -60,10 +60,16 @@ absl::Status FitsResults(const Claims& claims, const Node& node, const Graph& bo
 }
 
 absl::Status FitsTypes(const Claims& claims, const Node& global, const Node& local) {
+  const size_t first_sum = local.results.size() - static_cast<size_t>(ShapeOfControl(local).sums);
   for (size_t r = 0; r < local.results.size(); ++r) {
     const Type &have = claims.local().value(local.results[r]).global,
                &want = claims.global().value(global.results[r]).type;
     const bool may_be_wide = claims.LayoutOf(local.results[r]).is_partial();
+    // Iterations add up even what is picked in each of them.
+    if (r >= first_sum && claims.IsRoundedTerm(local.results[r]))
+      return InvalidArgument(
+          "result {}, {} {}, is rounded before it is reduced; sums of bf16 are owed in f32.", r,
+          have.ToString(), claims.LayoutOf(local.results[r]).ToString());
     if (have != want && !(may_be_wide && have == Claims::Carried(want, /*is_wide=*/true)))
       return InvalidArgument("result {} is part of a {}, not of a {}.", r, have.ToString(), want.ToString());
   }
@@ -76,7 +82,8 @@ absl::Status FitsManual(const Claims& claims, const Node& global, const Node& lo
   MESHWORK_RETURN_IF_ERROR(CheckManualIsGlobal(global));
   MESHWORK_RETURN_IF_ERROR(FitsArguments(claims, local, body, 0));
   MESHWORK_RETURN_IF_ERROR(FitsResults(claims, local, body, /*stacked=*/0));
-  const std::string difference = FirstDifference(ManualBody(*global.regions[0]), body);
+  const std::string difference =
+      FirstDifference(ManualBody(*global.regions[0], claims.options().narrow_sums), body);
   if (!difference.empty()) return InvalidArgument("its body is not what was written: {}", difference);
   return absl::OkStatus();
 }
@@ -101,7 +108,7 @@ absl::Status FitsControl(const Claims& claims, const Node& global, const Node& l
       if (output == kAnyCarry) return CarryMayOwe(local, owed);
       return owed.empty() || (is_scan && (output < stacked || owed[0].op == ReduceOp::kSum));
     };
-    if (absl::Status status = verify_body(*global.regions[r], body, may_owe); !status.ok())
+    if (absl::Status status = verify_body(*global.regions[r], body, claims.options(), may_owe); !status.ok())
       return Annotate(status, "its body: ");
     MESHWORK_RETURN_IF_ERROR(FitsArguments(claims, local, body, is_if ? 1 : 0));
     MESHWORK_RETURN_IF_ERROR(FitsResults(claims, local, body, stacked));

@@ -23,8 +23,8 @@ using BodyMayOwe = std::function<bool(size_t output, const PartialSet& owed)>;
 inline constexpr size_t kAnyCarry = static_cast<size_t>(-1);
 
 // Proves that body `local` computes what body `global` does.
-using VerifyBody =
-    std::function<absl::Status(const Graph& global, const Graph& local, const BodyMayOwe& may_owe)>;
+using VerifyBody = std::function<absl::Status(const Graph& global, const Graph& local,
+                                              const VerifyOptions& options, const BodyMayOwe& may_owe)>;
 
 // Proves that the results of `node` are those of a loop, a branch or a manual region of the global program,
 // on the same values, whose bodies compute the same: by induction over the iterations, for a carry lies alike

@@ -33,8 +33,12 @@ std::optional<Graph> CutTo(Graph graph, const Mesh& mesh) {
 class Verifier {
  public:
   // `may_owe`: of the body of a loop. Where the arguments of a body lie is not pinned.
-  Verifier(const Graph& global, const Graph& local, BodyMayOwe may_owe = nullptr)
-      : claims_(global, local), global_(claims_.global()), local_(local), may_owe_(std::move(may_owe)) {}
+  Verifier(const Graph& global, const Graph& local, const VerifyOptions& options,
+           BodyMayOwe may_owe = nullptr)
+      : claims_(global, local, options),
+        global_(claims_.global()),
+        local_(local),
+        may_owe_(std::move(may_owe)) {}
 
   absl::StatusOr<Proof> Run() {
     for (size_t v = 0; v < local_.values().size(); ++v)
@@ -206,8 +210,9 @@ class Verifier {
     return true;
   }
 
-  static absl::Status VerifyAsBody(const Graph& global, const Graph& local, const BodyMayOwe& may_owe) {
-    return Verifier(global, local, may_owe).Run().status();
+  static absl::Status VerifyAsBody(const Graph& global, const Graph& local, const VerifyOptions& options,
+                                   const BodyMayOwe& may_owe) {
+    return Verifier(global, local, options, may_owe).Run().status();
   }
 
   Claims claims_;
@@ -220,13 +225,13 @@ class Verifier {
 
 std::string_view LemmaName(Lemma lemma) { return kLemmaNames[static_cast<int>(lemma)]; }
 
-absl::StatusOr<Proof> Verify(const Graph& global, const Graph& local) {
-  if (global.mesh() == local.mesh()) return Verifier(global, local).Run();
+absl::StatusOr<Proof> Verify(const Graph& global, const Graph& local, const VerifyOptions& options) {
+  if (global.mesh() == local.mesh()) return Verifier(global, local, options).Run();
   const std::optional<Graph> cut = CutTo(global, local.mesh());
   if (!cut.has_value())
     return InvalidArgument("Verify: the global program is on mesh {}, the local one on {}.",
                            global.mesh().ToString(), local.mesh().ToString());
-  return Verifier(*cut, local).Run();
+  return Verifier(*cut, local, options).Run();
 }
 
 }  // namespace meshwork

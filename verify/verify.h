@@ -19,7 +19,7 @@
 //   mask        padding becomes the identity
 //   rounding    a value that is bf16 in the global program may be carried in f32 while it is partial: an op
 //               on such terms is the op on bf16 without the rounding. It is rounded when nothing is owed any
-//               more
+//               more, and not before (VerifyOptions::narrow_sums)
 //   reshape     each device holds the elements of the result, in the same order
 //   empty       a tensor without elements is a block of any other of its type
 //   exchange    a value of the global program has the same movement (ir/movement.h), whichever ops move it
@@ -89,14 +89,22 @@ struct Claim {
   Lemma lemma = Lemma::kArgument;
 };
 
+struct VerifyOptions {
+  // Terms of bf16 sums may be bf16 themselves (CompileOptions::narrow_sums). Otherwise such a term is f32, unless it is picked.
+  bool narrow_sums = false;
+
+  bool operator==(const VerifyOptions&) const = default;
+};
+
 struct Proof {
-  std::vector<Claim> claims;  // per value of the local program
+  std::vector<Claim> claims;   // per value of the local program
+  VerifyOptions options = {};  // by which they hold
 };
 
 // Errors: the local program does not compute the global one, or not in a way that the lemmas show; the
 // message names the node, what is there and what would have to be there. If the mesh of `local` is that of
 // `global`, cut further, `global` is read on it. REQUIRES: both programs are well-formed, `global` without
 // recorded mistakes.
-absl::StatusOr<Proof> Verify(const Graph& global, const Graph& local);
+absl::StatusOr<Proof> Verify(const Graph& global, const Graph& local, const VerifyOptions& options = {});
 
 }  // namespace meshwork

@@ -69,6 +69,7 @@ TEST(CertificateErrors, WhatIsNone) {
            R"({"program": "1", "program": "2"})", R"({"program": 1e999})", head + "{}}", head + "[7]}",
            head + R"([{"value": "%0", "layout": "{}"}]})",
            head + R"([{"value": "%0", "layout": "{}", "of": "%0", "lemma": "rules"}]})",
+           R"({"program": "", "global": "", "mesh": "", "sums": "f16", "local": "", "claims": []})",
            head + R"([{"by": "rule"}]})"})
     mistakes.push_back({text, [=] { return CertificateFromJson(text, "step.json"); }});
   mistakes.push_back({"a deep list", [] {

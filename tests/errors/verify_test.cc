@@ -254,6 +254,53 @@ TEST(VerifyErrors, Rounding) {
       });
 }
 
+// Terms that devices, or iterations, add up in bf16.
+TEST(VerifyErrors, RoundedTerms) {
+  const std::string_view product =
+      "mesh [x=2] func f(%a: bf16[2,4], %b: bf16[4,2]) { %c = matmul %a, %b return c=%c }";
+  const std::string_view on_blocks =
+      "mesh [x=2] func f(%a: bf16[2,2] of bf16[2,4] {_,x}, %b: bf16[2,2] of bf16[4,2] {x,_}) {"
+      " %c = matmul %a, %b : bf16[2,2] of bf16[2,2] {_,_ | sum:x}"
+      " %r = all_reduce %c axes=(x) op=sum : bf16[2,2] of bf16[2,2] {_,_} return c=%r }";
+  const std::string_view picked =
+      "mesh [x=2] func f(%t: bf16[2,4] of bf16[4,4] {x,_}, %i: i32[3] of i32[3] {_}) {"
+      " %g = gather %t, %i dim=0 : bf16[3,4] of bf16[3,4] {_,_ | sum:x}";
+  const std::string lookups = "mesh [x=2] func f(%t: bf16[4,4], %i: i32[3]) { %g = gather %t, %i dim=0 ";
+  const std::string scan =
+      "mesh [x=2] func f(%j: i32[5,3], %t: bf16[4,4]) { %s = scan %j, %t length=5 slices=1 sums=1 (%k: i32[3], %w: "
+      "bf16[4,4]) { %g = gather %w, %k dim=0 return %g } return s=%s }";
+  const std::string_view local_scan =
+      "mesh [x=2] func f(%j: i32[5,3] of i32[5,3] {_,_}, %t: bf16[2,4] of bf16[4,4] {x,_}) {"
+      " %s = scan %j, %t length=5 slices=1 sums=1 (%k: i32[3] of i32[3] {_}, %w: bf16[2,4] of bf16[4,4] {x,_}) {"
+      " %g = gather %w, %k dim=0 : bf16[3,4] of bf16[3,4] {_,_ | sum:x} return %g }"
+      " : bf16[3,4] of bf16[3,4] {_,_ | sum:x}"
+      " %r = all_reduce %s axes=(x) op=sum : bf16[3,4] of bf16[3,4] {_,_} return s=%r }";
+  const auto narrow = [](std::string_view global, std::string_view local) {
+    return Verify(Parse(global), Parse(local), {.narrow_sums = true}).status();
+  };
+  EXPECT_EQ(MessageOf(narrow(product, on_blocks)), "");
+  EXPECT_EQ(MessageOf(narrow(scan, local_scan)), "");
+  // What is picked is exact.
+  EXPECT_EQ(
+      MessageOf(Of(lookups + "return r=%g }",
+                   std::string(picked) + " %r = all_reduce %g axes=(x) op=sum : bf16[3,4] of bf16[3,4] {_,_}"
+                                         " return r=%r }")),
+      "");
+  ExpectErrors("verify_rounded_terms",
+               {
+                   MISTAKE(Of(product, on_blocks)),
+                   MISTAKE(Of(lookups + "%s = add %g, %g return r=%s }",
+                              std::string(picked) +
+                                  " %s = add %g, %g : bf16[3,4] of bf16[3,4] {_,_ | sum:x}"
+                                  " %r = all_reduce %s axes=(x) op=sum : bf16[3,4] of bf16[3,4] {_,_}"
+                                  " return r=%r }")),
+                   MISTAKE(Of(lookups + "%n = neg %g %u = sub %n, %g return r=%u }",
+                              std::string(picked) + " %s = add %g, %g : bf16[3,4] of bf16[3,4] {_,_ | sum:x}"
+                                                    " return r=%s }")),
+                   MISTAKE(Of(scan, local_scan)),
+               });
+}
+
 TEST(VerifyErrors, CollectivesAndLocalOps) {
   ExpectErrors(
       "verify_moves",

@@ -10,11 +10,13 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
+#include "meshwork/base/status.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
+#include "meshwork/verify/certificate.h"
 #include "meshwork/verify/verify.h"
 #include "support/interpreter.h"
 #include "support/tensors.h"
@@ -189,6 +191,15 @@ TEST(Bf16SumsTest, AreSentInBf16OnRequest) {
     const Program wide = Compile(graph).value();
     const absl::StatusOr<Program> narrow = Compile(graph, {.narrow_sums = true});
     ASSERT_TRUE(narrow.ok()) << narrow.status();
+    // To round terms is another program.
+    EXPECT_FALSE(Verify(graph, narrow->body).ok()) << PrintGraph(narrow->body);
+    const absl::StatusOr<Proof> proof = Verify(graph, narrow->body, {.narrow_sums = true});
+    ASSERT_TRUE(proof.ok()) << proof.status();
+    const Certificate certificate = MakeCertificate(graph, narrow->body, *proof);
+    const absl::StatusOr<Certificate> read = CertificateFromJson(CertificateToJson(certificate));
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read, certificate);
+    EXPECT_EQ(MessageOf(CheckCertificate(graph, *read)), "");
     if (graph.value(graph.outputs()[0].value).type.dtype == BF16) {
       EXPECT_EQ(2 * ReducedBytes(narrow->body)[BF16], ReducedBytes(wide.body)[F32]);
     }
