@@ -1,9 +1,11 @@
 #include "meshwork/control/body_builder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/regions.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 
@@ -25,6 +27,37 @@ Value BodyBuilder::Argument(std::string name, const Type& type, bool is_variable
       {.name = std::move(name), .type = type, .global = type, .location = location_}, is_variable);
   parts_.arguments.push_back({.value = id, .type = type, .is_variable = is_variable});
   return {&body_, id};
+}
+
+void BodyBuilder::CountIterations() {
+  body_.SetRandomPlace([this] {
+    RandomPlace place = graph_.random_place();
+    place.iterations.push_back(Iteration());
+    return place;
+  });
+}
+
+Value BodyBuilder::Iteration() {
+  if (iteration_.valid()) return iteration_;
+  std::string name = "iteration";
+  for (int i = 1; body_.FindArgument(name) >= 0; ++i) name = fmt::format("iteration{}", i);
+  iteration_ = Argument(std::move(name), {I64, {}}, true);
+  const LocationScope scope(body_, location_);
+  next_iteration_ = Add(iteration_, 1.0);
+  return iteration_;
+}
+
+void BodyBuilder::TakeCount(size_t carries, Node& node) {
+  if (!counts()) return;
+  std::vector<RegionParts::Part>& arguments = parts_.arguments;
+  const auto count = std::find_if(arguments.begin(), arguments.end(), [&](const RegionParts::Part& part) {
+    return part.value == iteration_.id();
+  });
+  std::rotate(arguments.begin() + static_cast<int64_t>(carries), count, count + 1);
+  parts_.updates.push_back({static_cast<int>(carries), next_iteration_.id()});
+  const LocationScope scope(graph_, location_);
+  const Value start = Constant(graph_, 0.0, {I64, {}});
+  node.operands.insert(node.operands.begin() + static_cast<int64_t>(carries), start.id());
 }
 
 ValueId BodyBuilder::Returned(const Value& value, std::string_view what, size_t index) {

@@ -22,6 +22,13 @@ class BodyBuilder {
 
   // A new argument, which does not stand for a value around the body.
   Value Argument(std::string name, const Type& type, bool is_variable);
+  // Of a loop's body: its random numbers are those of the iteration.
+  void CountIterations();
+  // The number of the iteration, i64[]; the first call adds a carry that counts.
+  Value Iteration();
+  // Makes the count, if there is one, the last carry of `node`, whose body has `carries` others.
+  void TakeCount(size_t carries, Node& node);
+  bool counts() const { return iteration_.valid(); }
   // What the function returned, as the body sees it.
   ValueId Returned(const Value& value, std::string_view what, size_t index);
 
@@ -46,6 +53,7 @@ class BodyBuilder {
   SourceLocation location_;
   RegionParts parts_;
   bool is_valid_ = true;
+  Value iteration_, next_iteration_;  // once asked for
 };
 
 // Adds the node and returns its results. If the node is wrong, records the mistake and returns none.

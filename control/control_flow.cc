@@ -7,6 +7,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/control/added_terms.h"
+#include "meshwork/control/batch_parts.h"
 #include "meshwork/control/body_builder.h"
 #include "meshwork/control/control_gradients.h"
 #include "meshwork/control/families.h"
@@ -165,6 +166,7 @@ class ScanBuilder {
       if (has_slices) type.shape.erase(type.shape.begin());
       slices.push_back(has_slices ? builder_.Argument(fmt::format("slice{}", s), type, false) : Value());
     }
+    TellPlace(is_known);
     // After a mistake, too: it says how many results there are, and its own mistakes are reported.
     const ScanStep step = body(builder_.body(), inner, slices);
     result.stacked.resize(step.stacked.size());
@@ -175,6 +177,14 @@ class ScanBuilder {
   }
 
  private:
+  // To the body, for its random numbers, and means that leave rows out.
+  void TellPlace(bool is_known) {
+    if (!options_.is_batch_in_parts || xs_.empty()) return builder_.CountIterations();
+    if (!is_known) return;
+    builder_.body().SetRandomPlace([this] { return batch_parts_.Place(); });
+    builder_.body().SetMeanWeight([this](const Value& weight) { return batch_parts_.MeanWeight(weight); });
+  }
+
   bool FindLength() {
     length_ = options_.length;
     if (xs_.empty() && length_ < 0) {
@@ -214,6 +224,8 @@ class ScanBuilder {
     for (size_t i = 0; i < step.sums.size(); ++i) sums_.push_back(builder_.Returned(step.sums[i], "sum", i));
     for (const auto* list : {&next, &stacked_, &sums_}) all.insert(all.end(), list->begin(), list->end());
     if (std::find(all.begin(), all.end(), kNoValue) != all.end()) return;
+    if (options_.is_batch_in_parts && !xs_.empty())
+      for (ValueId loss : sums_) batch_parts_.CheckLoss(loss);
     const AddedTerms added(builder_.body(), all);
     own_sums_ = sums_.size();
     sum_of_.assign(initial_.size(), -1);
@@ -241,6 +253,7 @@ class ScanBuilder {
     for (const Value& x : xs_) node.operands.push_back(x.id());
     for (const auto& [outer, inner] : builder_.body().captured()) node.operands.push_back(outer);
     for (size_t k = 0; k < kept_.size(); ++k) parts.updates.push_back({static_cast<int>(k), kept_[k]});
+    builder_.TakeCount(kept_.size(), node);
     parts.outputs = stacked_;
     parts.outputs.insert(parts.outputs.end(), sums_.begin(), sums_.end());
     node.attrs = {{"length", length_},
@@ -252,12 +265,13 @@ class ScanBuilder {
     const std::vector<Value> all = AddNodeOf(graph_, std::move(node));
     if (all.empty()) return;
     const LocationScope scope(graph_, location_);
-    const size_t first_sum = kept_.size() + stacked_.size();
+    const size_t first_stacked = kept_.size() + (builder_.counts() ? 1 : 0),
+                 first_sum = first_stacked + stacked_.size();
     for (size_t c = 0, k = 0; c < initial_.size(); ++c) {
       if (sum_of_[c] < 0) result.carries[c] = all[k++];
       else result.carries[c] = AddedTo(initial_[c], all[first_sum + sum_of_[c]]);
     }
-    for (size_t i = 0; i < stacked_.size(); ++i) result.stacked[i] = all[kept_.size() + i];
+    for (size_t i = 0; i < stacked_.size(); ++i) result.stacked[i] = all[first_stacked + i];
     for (size_t i = 0; i < own_sums_; ++i) result.sums[i] = all[first_sum + i];
   }
 
@@ -266,6 +280,7 @@ class ScanBuilder {
   const SourceLocation location_;
   BodyBuilder builder_;
   std::vector<Value> initial_, xs_;
+  BatchParts batch_parts_{graph_, builder_, initial_, xs_, location_};
   int64_t length_ = -1;
   std::vector<ValueId> kept_, stacked_, sums_;  // of the body
   std::vector<int> sum_of_;                     // per carry: the sum that it is; -1: it stays a carry
@@ -290,6 +305,7 @@ std::vector<Value> While(Graph& graph, const std::vector<Value>& carries, const 
   for (size_t c = 0; c < initial.size(); ++c)
     inner.push_back(initial[c].valid() ? builder.Argument(fmt::format("carry{}", c), initial[c].type(), true)
                                        : Value());
+  builder.CountIterations();
   const Value go = condition(builder.body(), inner);
   const std::vector<Value> next = body(builder.body(), inner);
   if (!is_known) {
@@ -310,9 +326,12 @@ std::vector<Value> While(Graph& graph, const std::vector<Value>& carries, const 
   Node node{.row = &GetOp("while"), .location = location};
   for (const Value& value : initial) node.operands.push_back(value.id());
   for (const auto& [outer, inside] : builder.body().captured()) node.operands.push_back(outer);
+  builder.TakeCount(initial.size(), node);
   node.regions.push_back(std::make_shared<const Graph>(builder.Region()));
   std::vector<Value> results = AddNodeOf(graph, std::move(node));
-  return results.size() == initial.size() ? results : invalid;
+  if (results.empty()) return invalid;
+  results.resize(initial.size());  // without the count
+  return results;
 }
 
 namespace {

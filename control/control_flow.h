@@ -58,6 +58,10 @@ struct ScanOptions {
   bool reverse = false;  // the last slice first
   // The gradient keeps only the carries and slices of each iteration, and computes all other values again.
   bool recompute = false;
+  // The slices are parts of a batch: iteration i has the rows i, i + length, … of it. Random numbers in the body are then
+  // those that the whole batch has at these rows, and means that leave rows out (MeanOver, ops/losses.h) have their weight in
+  // the batch. Otherwise each iteration has random numbers of its own, and means are its own.
+  bool is_batch_in_parts = false;
 };
 
 // Runs `body` for each slice of `xs` along their dim 0. xs: [length, ..] each; the body sees [..].

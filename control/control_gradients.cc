@@ -73,15 +73,28 @@ class ScanGradient {
   ValueId NextOf(int carry) const { return outputs_[num_outputs() + carry]; }
   const Type& TypeOf(ValueId id) const { return body_.value(id).type; }
 
-  // The output that is the only one with a gradient, a scalar that is added up, if nothing is carried.
+  // The loop's own arguments and updates.
+  RegionParts Parts() const {
+    RegionParts parts;
+    for (size_t a = 0; a < arguments_.size(); ++a)
+      parts.arguments.push_back({.value = arguments_[a],
+                                 .type = TypeOf(arguments_[a]),
+                                 .is_variable = static_cast<int>(a) < shape_.carries});
+    for (int c = 0; c < shape_.carries; ++c) parts.updates.push_back({c, NextOf(c)});
+    return parts;
+  }
+
+  // The output that is the only one with a gradient, a scalar that is added up, if nothing is carried but counts.
   int OnlySum() const {
     int only = -1;
+    for (int c = 0; c < shape_.carries; ++c)
+      if (IsFloat(TypeOf(arguments_[c]).dtype)) return -1;
     for (int o = 0; o < num_outputs(); ++o) {
       if (!result_grads_[shape_.carries + o].valid()) continue;
       if (only >= 0 || o < shape_.stacked || TypeOf(outputs_[o]).rank() != 0) return -1;
       only = o;
     }
-    return shape_.carries == 0 && only >= 0 && IsFloat(TypeOf(outputs_[only]).dtype) ? only : -1;
+    return only >= 0 && IsFloat(TypeOf(outputs_[only]).dtype) ? only : -1;
   }
 
   // A gradient of the sum, whose dtype may be another, times the sum's own gradient: rounded once.
@@ -94,9 +107,8 @@ class ScanGradient {
   absl::StatusOr<std::vector<Value>> AddToForward(int sum) {
     std::vector<Value> by;
     std::vector<int> by_arguments;
-    RegionParts parts;
+    RegionParts parts = Parts();
     for (size_t a = 0; a < arguments_.size(); ++a) {
-      parts.arguments.push_back({.value = arguments_[a], .type = TypeOf(arguments_[a])});
       if (!needed_[a] || !IsFloat(TypeOf(arguments_[a]).dtype)) continue;
       by.emplace_back(&body_, arguments_[a]);
       by_arguments.push_back(static_cast<int>(a));
@@ -116,7 +128,8 @@ class ScanGradient {
     if (slices.empty() && captured.empty()) return grads;
     parts.outputs.assign(outputs_.begin(), outputs_.begin() + shape_.stacked);
     parts.outputs.insert(parts.outputs.end(), of_slices.begin(), of_slices.end());
-    parts.outputs.insert(parts.outputs.end(), outputs_.begin() + shape_.stacked, outputs_.end());
+    parts.outputs.insert(parts.outputs.end(), outputs_.begin() + shape_.stacked,
+                         outputs_.begin() + num_outputs());
     parts.outputs.insert(parts.outputs.end(), of_captured.begin(), of_captured.end());
     Node& node = graph_.mutable_node(n_);
     node.regions[0] = std::make_shared<const Graph>(MakeRegion(body_, parts));
@@ -131,11 +144,12 @@ class ScanGradient {
     }
     std::vector<ValueId> added = graph_.InsertResults(n_, graph_.nodes()[n_].results.size(), std::move(sums));
     const std::vector<ValueId> first =
-        graph_.InsertResults(n_, static_cast<size_t>(shape_.stacked), std::move(stacks));
+        graph_.InsertResults(n_, static_cast<size_t>(shape_.carries + shape_.stacked), std::move(stacks));
     added.insert(added.begin(), first.begin(), first.end());
     size_t r = 0;
     for (const auto* list : {&slices, &captured})
-      for (int a : *list) grads[a] = TimesSum(Value(&graph_, added[r++]), result_grads_[sum]);
+      for (int a : *list)
+        grads[a] = TimesSum(Value(&graph_, added[r++]), result_grads_[shape_.carries + sum]);
     return grads;
   }
 
@@ -235,6 +249,13 @@ class ScanGradient {
     return changing;
   }
 
+  // A larger value that is made of scalars alone, such as random numbers: these take less room than it.
+  bool IsOfScalars(const Node& node) const {
+    return !IsControl(node) && TypeOf(node.results[0]).rank() > 0 &&
+           std::all_of(node.operands.begin(), node.operands.end(),
+                       [&](ValueId id) { return TypeOf(id).rank() == 0; });
+  }
+
   // What the backward loop reads of the iterations before it.
   void FindSaved() {
     const std::vector<bool> changing = Changing();
@@ -246,7 +267,7 @@ class ScanGradient {
           std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) { return reads[id]; });
       if (!is_read) continue;
       const bool is_forward = n < num_forward_;
-      if (is_forward && changing[node.results[0]] && !recompute_) {
+      if (is_forward && changing[node.results[0]] && !recompute_ && !IsOfScalars(node)) {
         for (ValueId id : node.results)
           if (reads[id]) saved_.push_back(id);
         continue;
@@ -264,12 +285,7 @@ class ScanGradient {
   // Makes what is saved a result of the forward loop.
   void Save() {
     const int64_t length = node_.attrs.Get<int64_t>("length");
-    RegionParts parts;
-    for (size_t a = 0; a < arguments_.size(); ++a)
-      parts.arguments.push_back({.value = arguments_[a],
-                                 .type = TypeOf(arguments_[a]),
-                                 .is_variable = static_cast<int>(a) < shape_.carries});
-    for (int c = 0; c < shape_.carries; ++c) parts.updates.push_back({c, NextOf(c)});
+    RegionParts parts = Parts();
     parts.outputs.assign(outputs_.begin(), outputs_.begin() + shape_.stacked);
     std::vector<ValueInfo> infos;
     for (ValueId id : saved_) {

@@ -71,7 +71,8 @@ std::vector<Value> Region(
 // devices, counted in row-major order of the axes. Errors: an axis that the mesh does not have or that is
 // named twice; a dim that does not exist; the errors of each function.
 
-// The number of a device among those of `axes`: i64[], in [0, n).
+// The number of a device among those of `axes`: i64[], in [0, n). Random numbers of a body are the same on all
+// devices; with this number as the step, each device has its own.
 Value AxisIndex(Graph& body, const Axes& axes, CallSite loc = CallSite::Current());
 // x: any shape -> the same shape, combined over the devices; all devices have the result. bf16 is added up in f32 and rounded
 // once. Has a gradient if `op` is a sum, a maximum or a minimum. Error: x does not vary over one of the axes, so that a sum

@@ -204,6 +204,29 @@ Value Graph::Capture(const Value& value) {
   return {this, inner};
 }
 
+RandomPlace Graph::random_place() {
+  if (make_random_place_ == nullptr) return outer_ == nullptr ? RandomPlace() : outer_->random_place();
+  if (!random_place_.has_value()) random_place_ = make_random_place_();
+  return *random_place_;
+}
+
+Value Graph::MeanWeight(const Value& weight, const SourceLocation& location) {
+  Graph* const graph = weight.graph();
+  if (!weight.valid() || graph->is_closed_) return weight;
+  if (graph->mean_weight_ != nullptr) return graph->mean_weight_(weight);
+  for (const Graph* around = graph->outer_; around != nullptr; around = around->outer_) {
+    if (around->mean_weight_ == nullptr) continue;
+    graph->RecordError(fmt::format(
+        "{}: a mean that leaves rows out stands in the body of {}, within a part of the batch; how much weight it has in "
+        "the whole batch is not known there: return the sums of losses and weights from the body, and take MeanOver of them.",
+        graph->Describe("mean_over",
+                        graph->location_override_ == nullptr ? location : *graph->location_override_),
+        graph->owner_));
+    return {};
+  }
+  return weight;
+}
+
 std::vector<Value> Graph::Add(std::string_view op, std::span<const Value> operands, const Attrs& attrs,
                               SourceLocation location) {
   if (location_override_ != nullptr) location = *location_override_;

@@ -171,6 +171,15 @@ struct Argument {
   bool is_trainable = true;  // VarOptions::trainable, while the program is built
 };
 
+// Where the random numbers of a body lie, beside their place in the tensor that the body draws: such a tensor is one
+// part of a whole. Values are i64[] each, of the body or of a graph around it.
+struct RandomPlace {
+  // The numbers of the iterations of the loops around, the outer ones first: each has a seed of its own.
+  std::vector<Value> iterations = {};
+  // Row k of dim 0, of d rows, is row (block d + k) parts + part of the whole. An invalid value: block 0, or part 0 of 1.
+  Value block, part, parts;
+};
+
 struct VarOptions {
   Gathering gather = Gathering::kWithinBudget;
   bool trainable =
@@ -299,12 +308,29 @@ class Graph : private internal::GraphParts {
   // arguments of the body. Nothing may be added to a closed body. `owner`: what it is the body of, for
   // messages.
   Graph& AddBody(std::string owner);
-  void CloseBody() { is_closed_ = true; }
+  void CloseBody() {
+    is_closed_ = true;
+    make_random_place_ = nullptr;
+    random_place_.reset();
+    mean_weight_ = nullptr;
+  }
   // A body whose nodes and mistakes do not matter: every node added to it silently gives invalid values.
   static Graph Nowhere();
   // Whether this is the body of a manual region (control/manual.h).
   void SetManual() { is_manual_ = true; }
   bool is_manual() const { return is_manual_; }
+  // Where this body's random numbers lie. `make` is called when a random op first asks, and may add to the body.
+  void SetRandomPlace(std::function<RandomPlace()> make) { make_random_place_ = std::move(make); }
+  // That, or else the place of the enclosing graph; of no graph around, nowhere.
+  RandomPlace random_place();
+  // How the weights of the parts of a batch are averaged, for a body that runs on each part.
+  void SetMeanWeight(std::function<Value(const Value& weight)> average) { mean_weight_ = std::move(average); }
+  // The mean over all parts of `weight`, such as the number of rows that count: sums of the parts, each divided by it, have
+  // as their mean that over the whole batch. `weight` itself where its graph is no body of a part. Error, recorded: its
+  // graph is another body within a part.
+  static Value MeanWeight(const Value& weight, const SourceLocation& location);
+  // The graph that encloses this body; null if there is none.
+  const Graph* enclosing() const { return outer_; }
   // How many graphs enclose this one.
   int depth() const { return is_nowhere_ ? INT32_MAX / 2 : outer_ == nullptr ? 0 : outer_->depth() + 1; }
   // `value` as this graph sees it: itself, or the argument that stands for it; adds the argument if it is not
@@ -386,10 +412,13 @@ class Graph : private internal::GraphParts {
   const std::shared_ptr<internal::GraphAnchor>& anchor();
   friend class Value;
 
-  std::shared_ptr<internal::GraphAnchor> anchor_;  // made for the first handle
-  Graph* outer_ = nullptr;                         // of a body that is being built
-  std::string owner_;                              // of a body: what it is the body of
-  std::vector<std::shared_ptr<Graph>> bodies_;     // handles may still point into them
+  std::shared_ptr<internal::GraphAnchor> anchor_;   // made for the first handle
+  Graph* outer_ = nullptr;                          // of a body that is being built
+  std::string owner_;                               // of a body: what it is the body of
+  std::vector<std::shared_ptr<Graph>> bodies_;      // handles may still point into them
+  std::function<RandomPlace()> make_random_place_;  // of a body that is being built
+  std::optional<RandomPlace> random_place_;         // made by it
+  std::function<Value(const Value&)> mean_weight_;  // of a body of parts that is being built
   friend class LocationScope;
   const SourceLocation* location_override_ = nullptr;
   friend class NameScope;

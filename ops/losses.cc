@@ -77,8 +77,8 @@ Value Reduced(const ResolvedOperands& at, std::string_view op, const Value& loss
   if (reduction == Reduction::kNone) return weighted;
   if (reduction == Reduction::kSum) return SumOfAll(weighted);
   if (is_weighted_mean && fitted->factor.valid())
-    return DivNoNan(SumOfAll(weighted), SumOfWeights(losses, *fitted));
-  if (fitted->counts.valid()) return DivNoNan(SumOfAll(weighted), CountOfRows(losses, *fitted));
+    return MeanOver(SumOfAll(weighted), SumOfWeights(losses, *fitted));
+  if (fitted->counts.valid()) return MeanOver(SumOfAll(weighted), CountOfRows(losses, *fitted));
   return MeanOfAll(weighted);
 }
 
@@ -101,6 +101,19 @@ Value Elementwise(const char* op, const char* first, const char* second, const O
 }
 
 }  // namespace
+
+Value MeanOver(const Operand& sum, const Value& weight) {
+  const ResolvedOperands at = Resolve({sum, weight});
+  if (at.graph == nullptr) return {};
+  const Value &s = at.values[0], &w = at.values[1];
+  if (!IsFloat(s.dtype()) || !IsFloat(w.dtype()) || s.rank() != 0 || w.rank() != 0) {
+    RecordMistake(at, "mean_over", "the sum is {}, the weight {}; they must be floats [].",
+                  s.type().ToString(), w.type().ToString());
+    return {};
+  }
+  const LocationScope scope(*at.graph, at.location);
+  return DivNoNan(s, InDType(Graph::MeanWeight(weight, at.location), s.dtype()));
+}
 
 Value Softmax(const Operand& x, int64_t dim) {
   const ResolvedOperands at = Resolve({x});

@@ -60,6 +60,12 @@ struct LabelLossOptions {
   std::optional<int64_t> ignore_label = {};
 };
 
+// sum, weight: floats [] -> sum / weight, 0 if the weight is 0: the mean of losses that were added up, and of which so many
+// count. In a microbatch (train/microbatches.h), and in the view of a replica (strategy/replica.h), the sum is divided by the
+// mean of the parts' weights, so that the mean over the parts is that over the rows of the whole batch. Losses that leave rows
+// out call it themselves. Errors: a body within a part, such as a loop's, has made the weight.
+Value MeanOver(const Operand& sum, const Value& weight);
+
 // logits: [..,c], labels: integers [..] in [0,c) -> -log_softmax(logits)[label]. The loss of a row that counts and
 // whose label is out of range is NaN, and its gradient 0; CheckLabels, by CountInvalidLabels, makes an error of such a step.
 Value SparseSoftmaxCrossEntropy(const Operand& logits, const Operand& labels,

@@ -1,8 +1,9 @@
 // Random values: uniform, normal, truncated normal, bernoulli, whole numbers. Every device draws its own
 // block, keyed by the global element index, so any layout is free and bitwise the same.
 //
-// The operand, if there is one, is the step: an i64[] that changes from step to step. It gives every step a
-// seed of its own, from which the streams and indices go on as they do without.
+// Operands are numbers of steps and iterations, i64[] each, as many as there are. Each gives every value of it a seed of
+// its own, from which the streams and indices go on as they do without. Where `placed` is set, the last three operands
+// say of which part of a whole tensor the result is (RandomPlace, ir/graph.h): the block, the part, the number of parts.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,6 +12,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
+#include "meshwork/ir/regions.h"
 #include "meshwork/kernels/block_rows.h"
 #include "meshwork/kernels/elementwise.h"
 #include "meshwork/kernels/philox.h"
@@ -21,10 +23,17 @@
 namespace meshwork {
 namespace {
 
+constexpr size_t kPlaceOperands = 3;
+
 absl::StatusOr<std::vector<Type>> InferAny(const OpView& view) {
-  if (!view.operands.empty() && view.operands[0] != Type{I64, {}})
-    return InvalidArgument("the step must be i64[], got {}; give a variable that counts steps.",
-                           view.operands[0].ToString());
+  for (const Type& operand : view.operands)
+    if (operand != Type{I64, {}})
+      return InvalidArgument("the step must be i64[], got {}; give a variable that counts steps.",
+                             operand.ToString());
+  if (view.attrs.Get<bool>("placed") && view.operands.size() < kPlaceOperands)
+    return InvalidArgument(
+        "placed=true takes at least {}, the last ones the block, the part and the number of parts; got {}.",
+        Count(kPlaceOperands, "operand"), view.operands.size());
   return std::vector<Type>{
       {view.attrs.Get<DType>("dtype"), ToShape(view.attrs.Get<std::vector<int64_t>>("shape"))}};
 }
@@ -75,38 +84,91 @@ absl::StatusOr<std::vector<Type>> InferInt(const OpView& view) {
 }
 
 Rule RandomRule(const OpView& view) {
-  std::string term;
-  for (int d = 0; d < view.results[0].rank(); ++d) term += static_cast<char>('a' + d);
-  return MakeRule("->" + term, view.operands, view.results);
+  std::string text(view.operands.empty() ? 0 : view.operands.size() - 1, ',');
+  text += "->";
+  for (int d = 0; d < view.results[0].rank(); ++d) text += static_cast<char>('a' + d);
+  return MakeRule(text, view.operands, view.results);
 }
 
 // ---- Kernels.
 
-// draw(seed, first global index, span of Drawn) draws a run; store makes elements of T of them.
+// From where to draw: the seed, and the index in the whole tensor of each element of the one that is drawn.
+class DrawnPlace {
+ public:
+  // Lacks what operands say.
+  explicit DrawnPlace(const KernelSpec& spec)
+      : seed_(static_cast<uint64_t>(spec.attrs.Get<int64_t>("seed"))),
+        is_placed_(spec.attrs.Get<bool>("placed")),
+        keys_(spec.operands.size() - (is_placed_ ? kPlaceOperands : 0)) {
+    const Shape& global = spec.results[0].global.shape;
+    rows_ = global.empty() ? 1 : static_cast<uint64_t>(global[0]);
+    row_size_ = 1;
+    for (size_t d = 1; d < global.size(); ++d)
+      row_size_ *= std::max<uint64_t>(static_cast<uint64_t>(global[d]), 1);
+    has_long_rows_ = global.size() > 1;
+  }
+
+  // With it.
+  DrawnPlace At(const KernelArgs& args) const {
+    const auto number = [&](size_t o) { return static_cast<uint64_t>(*args.In<int64_t>(o)); };
+    DrawnPlace place = *this;
+    for (size_t o = 0; o < keys_; ++o) place.seed_ = SeedOfStep(place.seed_, number(o));
+    if (!is_placed_) return place;
+    place.first_row_ = number(keys_) * rows_;
+    place.part_ = number(keys_ + 1);
+    place.parts_ = number(keys_ + 2);
+    return place;
+  }
+  uint64_t seed() const { return seed_; }
+
+  // f(first index, elements before, number) for runs of `n` elements from `index` on, which lie in one row.
+  template <typename F>
+  void ForEachRun(uint64_t index, size_t n, F&& f) const {
+    if (!is_placed_) return f(index, size_t{0}, n);
+    if (has_long_rows_ || parts_ == 1) return f(Whole(index), size_t{0}, n);
+    for (size_t i = 0; i < n; ++i) f(Whole(index + i), i, size_t{1});
+  }
+
+ private:
+  uint64_t Whole(uint64_t index) const {
+    return ((first_row_ + index / row_size_) * parts_ + part_) * row_size_ + index % row_size_;
+  }
+
+  uint64_t seed_;
+  bool is_placed_;
+  size_t keys_;  // operands that give a seed
+  uint64_t rows_, row_size_;
+  bool has_long_rows_;
+  uint64_t first_row_ = 0, part_ = 0, parts_ = 1;
+};
+
+// draw(seed, first index in the whole, span of Drawn) draws a run; store makes elements of T of them.
 template <typename T, typename Drawn, typename Draw, typename Store>
 Kernel RandomKernel(const KernelSpec& spec, Draw draw, Store store) {
   const Shape local = spec.results[0].local.shape, global = spec.results[0].global.shape;
-  const auto attribute = static_cast<uint64_t>(spec.attrs.Get<int64_t>("seed"));
+  const DrawnPlace of_spec(spec);
   return {.run =
               [=](const KernelArgs& args) {
-                const uint64_t seed =
-                    args.in.empty() ? attribute
-                                    : SeedOfStep(attribute, static_cast<uint64_t>(*args.In<int64_t>(0)));
+                const DrawnPlace place = of_spec.At(args);
+                const auto draw_run = [&](Stored<T>* out, uint64_t index, size_t n) {
+                  if constexpr (std::is_same_v<Stored<T>, Drawn>) {
+                    draw(place.seed(), index, std::span<Drawn>(out, n));
+                  } else {
+                    std::array<Drawn, 256> tile;
+                    for (size_t done = 0; done < n; done += tile.size()) {
+                      const size_t count = std::min(n - done, tile.size());
+                      draw(place.seed(), index + done, std::span<Drawn>(tile.data(), count));
+                      for (size_t i = 0; i < count; ++i) out[done + i] = store(tile[i]);
+                    }
+                  }
+                };
                 ForEachRow(local, global, args.out_blocks[0], args.begin, args.end,
                            [&](int64_t at, int64_t index, int64_t n) {
                              auto* out = args.Out<Stored<T>>(0) + at;
-                             if constexpr (std::is_same_v<Stored<T>, Drawn>) {
-                               draw(seed, static_cast<uint64_t>(index),
-                                    std::span<Drawn>(out, static_cast<size_t>(n)));
-                             } else {
-                               std::array<Drawn, 256> tile;
-                               for (int64_t done = 0; done < n; done += std::ssize(tile)) {
-                                 const int64_t count = std::min<int64_t>(n - done, std::ssize(tile));
-                                 draw(seed, static_cast<uint64_t>(index + done),
-                                      std::span<Drawn>(tile.data(), static_cast<size_t>(count)));
-                                 for (int64_t i = 0; i < count; ++i) out[done + i] = store(tile[i]);
-                               }
-                             }
+                             place.ForEachRun(static_cast<uint64_t>(index), static_cast<size_t>(n),
+                                              [&](uint64_t first, size_t before, size_t count) {
+                                                draw_run(out + before, first, count);
+                                              });
                            });
               },
           .units = NumRows(local),
@@ -202,8 +264,10 @@ OpRow RandomRow(std::string_view name, std::string_view doc, std::vector<AttrSpe
   OpRow row{.name = name,
             .doc = doc,
             .num_operands = 0,
-            .optional_operands = 1,
-            .attrs = {{"seed", AttrKind::kInt}, {"stream", AttrKind::kInt, int64_t{0}}},
+            .optional_operands = 1 + kMaxNesting + static_cast<int>(kPlaceOperands),
+            .attrs = {{"seed", AttrKind::kInt},
+                      {"stream", AttrKind::kInt, int64_t{0}},
+                      {"placed", AttrKind::kBool, false}},
             .infer = infer,
             .rule = RandomRule,
             .cpu = cpu,
@@ -224,23 +288,27 @@ std::span<const OpRow> RandomOps() {
                 {{"low", AttrKind::kFloat, 0.0}, {"high", AttrKind::kFloat, 1.0}}, F32, InferUniform,
                 UniformCpu,
                 {"; seed=7 shape=[4,6]", "; seed=7 stream=2 low=-1 high=3 dtype=f64 shape=[5]",
-                 "i64[]; seed=7 shape=[4,6]", "; seed=7 dtype=bf16 shape=[4,6]"}),
+                 "i64[]; seed=7 shape=[4,6]", "; seed=7 dtype=bf16 shape=[4,6]",
+                 "i64[], i64[], i64[], i64[], i64[]; seed=7 placed=true shape=[4,6]"}),
       RandomRow("random_normal", "normal, Philox4x32-10 by (seed, stream, global index), Box-Muller",
                 {mean, stddev}, F32, InferNormal, NormalCpu<false>,
                 {"; seed=7 shape=[4,6]", "; seed=7 stream=2 mean=1 stddev=3 dtype=f64 shape=[5]",
-                 "i64[]; seed=7 dtype=f64 shape=[5]", "; seed=7 dtype=bf16 shape=[4,6]"}),
+                 "i64[]; seed=7 dtype=f64 shape=[5]", "; seed=7 dtype=bf16 shape=[4,6]",
+                 "i64[], i64[]; seed=7 shape=[4,6]"}),
       RandomRow("random_truncated_normal",
                 "normal within 2 stddev of the mean, Philox4x32-10 by (seed, stream, global index), by the "
                 "inverse of the distribution function",
                 {mean, stddev}, F32, InferNormal, NormalCpu<true>,
                 {"; seed=7 shape=[4,6]", "; seed=7 stream=2 mean=1 stddev=3 dtype=f64 shape=[5]",
-                 "i64[]; seed=7 shape=[]", "; seed=7 dtype=bf16 shape=[4,6]"}),
+                 "i64[]; seed=7 shape=[]", "; seed=7 dtype=bf16 shape=[4,6]",
+                 "i64[], i64[], i64[]; seed=7 placed=true shape=[]"}),
       RandomRow("random_bernoulli",
                 "1 with probability p, else 0, Philox4x32-10 by (seed, stream, global index)",
                 {{"p", AttrKind::kFloat}}, BOOL, InferBernoulli, BernoulliCpu,
                 {"; seed=7 p=0.5 shape=[4,6]", "; seed=7 stream=1 p=0.25 dtype=f32 shape=[5]",
                  "i64[]; seed=7 p=0.75 shape=[4,6]", "; seed=7 p=0.5 dtype=bf16 shape=[4,6]",
-                 "; seed=7 p=0.5 dtype=i32 shape=[5]"}),
+                 "; seed=7 p=0.5 dtype=i32 shape=[5]",
+                 "i64[], i64[], i64[], i64[]; seed=7 p=0.5 placed=true shape=[5]"}),
       RandomRow("random_int", "whole numbers of [low, high), Philox4x32-10 by (seed, stream, global index)",
                 {{"low", AttrKind::kInt, int64_t{0}}, {"high", AttrKind::kInt}}, I32, InferInt, IntCpu,
                 {"; seed=7 high=10 shape=[4,6]", "; seed=7 stream=1 low=-5 high=5 dtype=i64 shape=[5]",
@@ -249,13 +317,29 @@ std::span<const OpRow> RandomOps() {
   return *rows;
 }
 
+// With the operands that say where the numbers lie.
+Value AddPlaced(Graph& graph, std::string_view op, Attrs attrs, const Value& step, CallSite loc) {
+  std::vector<Value> operands(step.valid() ? 1 : 0, step);
+  const RandomPlace place = graph.random_place();
+  operands.insert(operands.end(), place.iterations.begin(), place.iterations.end());
+  if (place.block.valid() || place.parts.valid()) {
+    attrs.Set("placed", true);
+    const auto add = [&](const Value& value, double otherwise) {
+      operands.push_back(value.valid() ? value : Constant(graph, otherwise, {I64, {}}));
+    };
+    add(place.block, 0);
+    add(place.part, 0);
+    add(place.parts, 1);
+  }
+  return graph.Add(op, operands, attrs, loc)[0];
+}
+
 Value AddRandom(Graph& graph, std::string_view op, const Type& type, int64_t seed, int64_t stream,
                 std::initializer_list<std::pair<std::string_view, double>> parameters, const Value& step,
                 CallSite loc) {
   Attrs attrs = {{"seed", seed}, {"stream", stream}, {"dtype", type.dtype}, {"shape", ToInts(type.shape)}};
   for (const auto& [name, value] : parameters) attrs.Set(name, value);
-  const std::vector<Value> operands(step.valid() ? 1 : 0, step);
-  return graph.Add(op, operands, attrs, loc)[0];
+  return AddPlaced(graph, op, std::move(attrs), step, loc);
 }
 
 Value RandomUniform(Graph& graph, const Type& type, int64_t seed, int64_t stream, double low, double high,
@@ -279,15 +363,14 @@ Value RandomBernoulli(Graph& graph, const Type& type, int64_t seed, int64_t stre
 
 Value RandomInt(Graph& graph, const Type& type, int64_t seed, int64_t stream, int64_t low, int64_t high,
                 const Value& step, CallSite loc) {
-  const std::vector<Value> operands(step.valid() ? 1 : 0, step);
-  return graph.Add("random_int", operands,
+  return AddPlaced(graph, "random_int",
                    {{"seed", seed},
                     {"stream", stream},
                     {"low", low},
                     {"high", high},
                     {"dtype", type.dtype},
                     {"shape", ToInts(type.shape)}},
-                   loc)[0];
+                   step, loc);
 }
 
 }  // namespace meshwork

@@ -7,6 +7,7 @@
 #include "meshwork/control/manual.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/strategy/padded_rows.h"
 
 namespace meshwork {
 namespace {
@@ -161,7 +162,8 @@ class ReplicaRegion {
     if (!Check(inputs)) return {};
     const int64_t replicas = strategy_.num_replicas_in_sync();
     part_ = (batch_ + replicas - 1) / replicas;
-    if (!rows_.valid()) rows_ = Whole(graph_, batch_);
+    are_rows_given_ = rows_.valid();
+    if (!are_rows_given_) rows_ = Whole(graph_, batch_);
     std::vector<Value> operands = {rows_};
     std::vector<LayoutSpec> layouts = {{}};
     for (const Value& input : inputs) {
@@ -172,11 +174,21 @@ class ReplicaRegion {
     size_t results = 0;
     const auto body = [&](Graph& inner, const std::vector<Value>& blocks) {
       context_.reset(new ReplicaContext(strategy_, graph_, inner, batch_, part_, blocks[0]));
+      if (replicas > 1) {
+        inner.SetRandomPlace([this] {
+          RandomPlace place = graph_.random_place();
+          place.block = context_->replica_id();
+          return place;
+        });
+        inner.SetMeanWeight(
+            [this](const Value& weight) { return context_->AllReduce(ReplicaReduce::kMean, weight); });
+      }
       std::vector<Value> returned = function(*context_, std::vector<Value>(blocks.begin() + 1, blocks.end()));
       results = returned.size();
       for (const auto& applied : context_->applied_)
         for (const VariableGradient& gradient : applied.gradients) returned.push_back(gradient.gradient);
       for (const auto& assigned : context_->assigned_) returned.push_back(assigned.value);
+      CheckPadding(inner, blocks);
       return Stacked(returned);
     };
     const std::vector<Value> all = manual::Region(graph_, operands, layouts, body, loc_);
@@ -224,6 +236,22 @@ class ReplicaRegion {
     return true;
   }
 
+  // Whoever reads rows that fill a part up must know it. `blocks`: the number of real rows, then the parts.
+  void CheckPadding(const Graph& inner, const std::vector<Value>& blocks) {
+    const int64_t replicas = strategy_.num_replicas_in_sync();
+    const bool is_divided = part_ * replicas == batch_;
+    if (is_divided && !are_rows_given_) return;
+    const std::optional<int> use = FindUseOfPadding(inner, {blocks.begin() + 1, blocks.end()}, blocks[0]);
+    if (!use.has_value()) return;
+    graph_.RecordError(fmt::format(
+        "Run ({}): {} goes over the rows of a part, of which some may be zeros that fill it up: {}. Leave them out by "
+        "ReplicaContext::row_mask (Select, or weights of a loss), num_rows or AverageLoss{}.",
+        SourceLocation(loc_).ToString(), inner.Describe(*use),
+        is_divided ? "the batch may be short, as its rows are given"
+                   : fmt::format("{} do not divide {}", Count(replicas, "replica"), Count(batch_, "row")),
+        is_divided ? "" : fmt::format(", or give a batch that {} divides", replicas)));
+  }
+
   static Value Padded(const Value& input, int64_t rows) {
     if (input.type().rank() == 0 || input.shape()[0] == rows) return input;
     std::vector<int64_t> low(static_cast<size_t>(input.type().rank())), high = low;
@@ -252,6 +280,7 @@ class ReplicaRegion {
   Value rows_;
   const CallSite loc_;
   int64_t batch_ = 0, part_ = 0;
+  bool are_rows_given_ = false;
   std::unique_ptr<ReplicaContext> context_;
 };
 

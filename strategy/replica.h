@@ -14,7 +14,11 @@
 // part. A batch that the replicas do not divide is padded: every part has ⌈batch / replicas⌉ rows, of which the last replicas
 // have fewer that are real, or none. ReplicaContext::num_rows says how many; AverageLoss, and the functions here that go over
 // rows, leave the others out. Their numbers are those of the view of the whole batch, which is the default and needs none of
-// this.
+// this. Where parts may be filled up, a function that puts rows together (a mean, a maximum over gathered rows) without asking how
+// many are real is a mistake; a sum of what is zero for a row of zeros is none.
+//
+// Random numbers of a replica are those of its rows in the whole batch, where dim 0 of what is drawn has a part's rows; else its
+// own. Means that leave rows out (MeanOver, ops/losses.h) are divided by the mean of the replicas' weights.
 //
 // What it reads of the program around it is the same, and whole, on each replica. Variables are made outside of it.
 //

@@ -41,7 +41,7 @@ Value MeanOverMicrobatches(int64_t count, const std::vector<Value>& batch,
         is_scalar = !mean.valid() || (mean.rank() == 0 && IsFloat(mean.dtype()));
         return {{}, {}, {mean}};
       },
-      {}, loc);
+      {.is_batch_in_parts = true}, loc);
   if (!is_scalar) return fail("the loss of a part must be a scalar f32[], f64[] or bf16[].");
   if (sum.sums.empty() || !sum.sums[0].valid()) return {};
   // A short batch may have another number of parts.

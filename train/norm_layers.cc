@@ -131,13 +131,24 @@ Variable DropoutStep(Graph& graph, CallSite loc) {
   return {};
 }
 
-// The first stream from `stream` on that no random op of the graph draws from with this seed.
+// Whether a random op of the graph or of a body in it draws from this stream.
+bool Draws(const Graph& graph, int64_t seed, int64_t stream) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
+    if (node.row->name == "random_bernoulli")
+      return node.attrs.Get<int64_t>("seed") == seed && node.attrs.Get<int64_t>("stream") == stream;
+    return std::any_of(node.regions.begin(), node.regions.end(),
+                       [&](const auto& region) { return Draws(*region, seed, stream); });
+  });
+}
+
+// The first stream from `stream` on that no random op of the graph, or of those around it, draws from with this seed.
 int64_t FreeStream(const Graph& graph, int64_t seed, int64_t stream) {
-  const auto is_taken = [&](const Node& node) {
-    return node.row->name == "random_bernoulli" && node.attrs.Get<int64_t>("seed") == seed &&
-           node.attrs.Get<int64_t>("stream") == stream;
+  const auto is_taken = [&] {
+    for (const Graph* at = &graph; at != nullptr; at = at->enclosing())
+      if (Draws(*at, seed, stream)) return true;
+    return false;
   };
-  while (std::any_of(graph.nodes().begin(), graph.nodes().end(), is_taken)) ++stream;
+  while (is_taken()) ++stream;
   return stream;
 }
 

@@ -1,5 +1,5 @@
-// Random values, with the bits of kernels/philox.cc: an element is a function of the seed, the stream and its global
-// index.
+// Random values, with the bits of kernels/philox.cc: an element is a function of the seed, the stream and its index
+// in the whole tensor (ops/random.cc).
 #include <cmath>
 
 #include "meshwork/base/status.h"
@@ -16,15 +16,24 @@ CudaKernel Drawn(const OpRow& row, const KernelSpec& spec, std::string_view line
   const Type& result = spec.results[0].local;
   KernelText text = TextOf(row, spec);
   TakeBlock(text, spec, /*is_result=*/true, 0);
-  const std::string seed = Unsigned(spec.attrs.Get<int64_t>("seed"));
+  const bool is_placed = spec.attrs.Get<bool>("placed");
+  const size_t keys = spec.operands.size() - (is_placed ? 3 : 0);
+  std::string seed = Unsigned(spec.attrs.Get<int64_t>("seed"));
+  for (size_t o = 0; o < keys; ++o) seed = fmt::format("SeedOfStep({}, (unsigned long long)a{}[0])", seed, o);
   std::string body = PlacesAlong(result.shape, "i", "p");
-  body += fmt::format(
-      "const unsigned long long seed = {};\n",
-      spec.operands.empty() ? seed : fmt::format("SeedOfStep({}, (unsigned long long)a0[0])", seed));
-  body += "unsigned long long index = 0;\n";
-  for (size_t d = 0; d < result.shape.size(); ++d)
+  body += fmt::format("const unsigned long long seed = {};\nunsigned long long index = 0;\n", seed);
+  const auto add_dim = [&](size_t d) {
     body += fmt::format("index = index * {1} + (unsigned long long)(r0_start{0} + p{0});\n", d,
                         Unsigned(spec.results[0].global.shape[d]));
+  };
+  if (!result.shape.empty()) add_dim(0);
+  // The row of the whole tensor.
+  if (is_placed)
+    body += fmt::format(
+        "index = ((unsigned long long)a{}[0] * {} + index) * (unsigned long long)a{}[0] + (unsigned long "
+        "long)a{}[0];\n",
+        keys, Unsigned(result.shape.empty() ? 1 : spec.results[0].global.shape[0]), keys + 2, keys + 1);
+  for (size_t d = 1; d < result.shape.size(); ++d) add_dim(d);
   body += fmt::format("const Philox block = PhiloxAt(seed, {}, index);\n{}r0[i] = {};\n",
                       Unsigned(spec.attrs.Get<int64_t>("stream")), lines, element);
   return ForEach(std::move(text), result.num_elements(), body);

@@ -118,6 +118,50 @@ TEST(ControlFlowErrors, Scans) {
       });
 }
 
+TEST(ControlFlowErrors, MeansOfPartsOfABatch) {
+  const auto in_parts = [](Graph& g, const std::function<Value(const Values& part)>& loss) {
+    MeanOverMicrobatches(2, {In(g, F32, {8, 4}), In(g, I32, {8})}, loss, {"model.cc", 7});
+  };
+  const auto ignoring = [](const Values& part) {
+    return SparseSoftmaxCrossEntropy(Operand(part[0], CallSite("model.cc", 4)), part[1],
+                                     {.ignore_label = -1});
+  };
+  ExpectErrors(
+      "control_parts",
+      {
+          GRAPH_MISTAKE(in_parts(
+              g, [&](const Values& part) { return Sqrt(Operand(ignoring(part), CallSite("model.cc", 5))); })),
+          GRAPH_MISTAKE(in_parts(g,
+                                 [&](const Values& part) {
+                                   const Value loss = ignoring(part);
+                                   return Mul(Operand(loss, CallSite("model.cc", 5)), loss);
+                                 })),
+          GRAPH_MISTAKE(in_parts(g,
+                                 [&](const Values& part) {
+                                   const Value mask = Cast(Greater(part[1], 0.0), F32);
+                                   const Value losses = ReduceMean(Square(part[0]), {1});
+                                   return Add(Div(Operand(ReduceSum(losses * mask), CallSite("model.cc", 5)),
+                                                  ReduceSum(mask)),
+                                              1.0);
+                                 })),
+          GRAPH_MISTAKE(in_parts(
+              g,
+              [&](const Values& part) {
+                const Value noise = RandomUniform(*part[0].graph(), {F32, {4}}, 1, 2, 0, 1);
+                return MeanSquaredError(ReduceMean(part[0], {1}), noise, {.weights = Greater(noise, 0.5)});
+              })),
+          GRAPH_MISTAKE(in_parts(g,
+                                 [&](const Values& part) {
+                                   return Scan(*part[0].graph(), {}, {part[0], part[1]},
+                                               [&](Graph&, const Values&, const Values& row) -> ScanStep {
+                                                 return {{}, {}, {ignoring(row)}};
+                                               },
+                                               {}, {"model.cc", 6})
+                                       .sums[0];
+                                 })),
+      });
+}
+
 TEST(ControlFlowErrors, WhilesAndIfs) {
   ExpectErrors(
       "control_while_if",

@@ -53,6 +53,8 @@ TEST(OpErrors, LossesWithOptions) {
   ExpectErrors(
       "ops_losses",
       {
+          GRAPH_MISTAKE(MeanOver(Operand(In(g, F32, {4}), CallSite("model.cc", 4)), In(g, F32, {}))),
+          GRAPH_MISTAKE(MeanOver(Operand(In(g, F32, {}), CallSite("model.cc", 4)), In(g, I64, {}))),
           GRAPH_MISTAKE(weighted(g, {4, 6}, In(g, I32, {4}))),
           GRAPH_MISTAKE(weighted(g, {4, 6}, In(g, F32, {6}))),
           GRAPH_MISTAKE(weighted(g, {4, 6}, In(g, F32, {5, 6}))),

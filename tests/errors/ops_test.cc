@@ -285,6 +285,11 @@ Value Elements(Graph& g, const std::vector<int64_t>& bits, const std::vector<int
   return g.Add("elements", {}, {{"bits", bits}, {"of", of}, {"shape", shape}}, CallSite::Current())[0];
 }
 
+Value Placed(Graph& g, const Value& part) {
+  const Attrs attrs = {{"seed", int64_t{1}}, {"placed", true}, {"shape", std::vector<int64_t>{4}}};
+  return g.Add("random_uniform", std::vector<Value>{part}, attrs, {"model.cc", 7})[0];
+}
+
 TEST(OpErrors, Generators) {
   ExpectErrors("ops_generators",
                {
@@ -321,6 +326,7 @@ TEST(OpErrors, Generators) {
                    GRAPH_MISTAKE(RandomBernoulli(g, {BOOL, {4}}, 1, 0, std::nan(""))),
                    GRAPH_MISTAKE(RandomBernoulli(g, {BOOL, {4}}, 1, 0, 0.5, In(g, I32, {}))),
                    GRAPH_MISTAKE(RandomUniform(g, {F32, {4}}, 1, 0, 0, 1, In(g, I64, {1}))),
+                   GRAPH_MISTAKE(Placed(g, In(g, I64, {}))),
                    GRAPH_MISTAKE(Linspace(g, 0, 1, {I32, {4}})),
                    GRAPH_MISTAKE(Linspace(g, 0, 1, {F32, {4, 1}})),
                    GRAPH_MISTAKE(Linspace(g, 0, HUGE_VAL, {F32, {4}})),
@@ -328,7 +334,7 @@ TEST(OpErrors, Generators) {
                    GRAPH_MISTAKE(Eye(g, {F32, {4, 4}}, (int64_t{1} << 40) + 1)),
                    GRAPH_MISTAKE(Constant(g, 1, {F32, {4, -1}})),
                    GRAPH_MISTAKE(Iota(g, {F32, {-1}}, 0)),
-                   GRAPH_MISTAKE(g.Add("random_uniform", {{In(g, I64, {}), In(g, I64, {})}},
+                   GRAPH_MISTAKE(g.Add("random_uniform", std::vector<Value>(200, In(g, I64, {})),
                                        {{"seed", int64_t{7}}, {"shape", std::vector<int64_t>{4}}}, {})),
                });
 }

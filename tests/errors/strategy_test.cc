@@ -8,6 +8,7 @@
 #include "meshwork/strategy/distribute.h"
 #include "meshwork/strategy/replica.h"
 #include "meshwork/strategy/strategies.h"
+#include "meshwork/train/initializers.h"
 #include "support/temp_dir.h"
 
 namespace meshwork::strategy_test {
@@ -94,6 +95,64 @@ TEST_F(StrategyErrors, Replicas) {
                    REPLICA_MISTAKE(ComputeAverageLoss(ReduceMean(x), 8)),
                    REPLICA_MISTAKE(ComputeAverageLoss(x, 0)),
                });
+}
+
+// Rows that fill parts up: 10 rows on 4 replicas, or a batch whose rows are given.
+TEST_F(StrategyErrors, FilledUpParts) {
+  const auto run = [](int64_t batch, bool gives_rows,
+                      const std::function<Value(ReplicaContext&, const Value&)>& of) {
+    const Strategy strategy = MirroredStrategy({.devices = 4}).value();
+    const StrategyScope scope = strategy.Scope();
+    Graph g = NewGraph();
+    const Value x = g.Input("x", F32, {batch, 3}), rows = gives_rows ? g.Input("rows", I64, {}) : Value();
+    const Variable w = g.Var("w", Zeros({3, 3}));
+    strategy.Run(g, {x},
+                 [&](ReplicaContext& replica, const Values& part) -> Values {
+                   return {of(replica, MatMul(part[0], w))};
+                 },
+                 rows, {"model.cc", 7});
+    return g.status();
+  };
+  const auto mean = [](ReplicaContext&, const Value& x) {
+    return ReduceMean(Operand(x, CallSite("model.cc", 4)));
+  };
+  const auto gathered = [](ReplicaContext& replica, const Value& x) {
+    const Value scores = MatMul(x, replica.AllGather(x), false, true);
+    return replica.AverageLoss(ReduceMax(Operand(scores, CallSite("model.cc", 4)), {1}));
+  };
+  ExpectErrors("strategy_padding",
+               {
+                   MISTAKE(run(10, false, mean)),
+                   MISTAKE(run(12, true, mean)),
+                   MISTAKE(run(10, false, gathered)),
+                   MISTAKE(run(10, false,
+                               [](ReplicaContext&, const Value& x) {
+                                 return MeanSquaredError(Operand(x, CallSite("model.cc", 4)), x * 0.5);
+                               })),
+                   MISTAKE(run(10, false,
+                               [](ReplicaContext& replica, const Value& x) {
+                                 return replica.AllReduce(ReplicaReduce::kSum,
+                                                          Exp(Operand(x, CallSite("model.cc", 4))));
+                               })),
+                   MISTAKE(run(10, false,
+                               [](ReplicaContext&, const Value& x) {
+                                 return x[{0, {"model.cc", 4}}];
+                               })),
+               });
+  // What is divided, knows the rows, or adds zeros is no mistake.
+  const auto of_zeros = [](ReplicaContext& replica, const Value& x) {
+    return replica.AllReduce(ReplicaReduce::kSum, ReduceSum(x * 2.0 * x));
+  };
+  const auto masked = [](ReplicaContext& replica, const Value& x) {
+    return MeanSquaredError(x, x + 1.0, {.weights = ExpandDims(replica.row_mask(), {1})});
+  };
+  const auto of_rows = [](ReplicaContext&, const Value& x) { return Exp(x + ReduceMax(x, {1}, true)); };
+  EXPECT_TRUE(run(12, false, mean).ok());
+  for (bool gives_rows : {false, true}) {
+    EXPECT_TRUE(run(10, gives_rows, of_zeros).ok()) << run(10, gives_rows, of_zeros);
+    EXPECT_TRUE(run(10, gives_rows, masked).ok()) << run(10, gives_rows, masked);
+    EXPECT_TRUE(run(10, gives_rows, of_rows).ok()) << run(10, gives_rows, of_rows);
+  }
 }
 
 TEST_F(StrategyErrors, Data) {

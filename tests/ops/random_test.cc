@@ -46,9 +46,10 @@ uint64_t PlainBits(uint64_t seed, uint64_t stream, uint64_t index) {
   return uint64_t{block[0]} << 32 | block[1];
 }
 
-uint64_t PlainSeed(int64_t seed, const Numbers& step) {
-  const auto whole = static_cast<uint64_t>(seed);
-  return step.empty() ? whole : PlainBits(whole, ~0ull, static_cast<uint64_t>(static_cast<int64_t>(step[0])));
+uint64_t PlainSeed(int64_t seed, const Numbers& steps) {
+  auto own = static_cast<uint64_t>(seed);
+  for (double step : steps) own = PlainBits(own, ~0ull, static_cast<uint64_t>(static_cast<int64_t>(step)));
+  return own;
 }
 
 double PlainUniform(uint64_t seed, uint64_t stream, uint64_t index) {
@@ -76,13 +77,13 @@ const std::vector<Drawn>& AllDrawn() {
   return *all;
 }
 
-// The whole tensor; `step` is empty or the step.
+// The whole tensor; `step` are the steps, in each other.
 HostTensor DrawBy(const Drawn& drawn, const Type& type, const Numbers& step = {}, const Ints& cuts = {}) {
   Attrs attrs = drawn.attrs;
   attrs.Set("dtype", type.dtype);
   attrs.Set("shape", Ints(type.shape.begin(), type.shape.end()));
   std::vector<TensorPart> in, out = {HostTensor(type)};
-  if (!step.empty()) in.emplace_back(HostTensor({I64, {}}, step));
+  for (double number : step) in.emplace_back(HostTensor({I64, {}}, {number}));
   RunKernel(GetOp(drawn.op), Graph::CompleteAttrs(GetOp(drawn.op), attrs).value(), in, out, cuts);
   return out[0].local;
 }
@@ -90,7 +91,8 @@ HostTensor DrawBy(const Drawn& drawn, const Type& type, const Numbers& step = {}
 // ---- Values.
 
 TEST(RandomRowTest, BernoulliIsAUniformNumberBelowP) {
-  for (const Numbers& step : {Numbers{}, Numbers{0}, Numbers{7}, Numbers{-1}}) {
+  for (const Numbers& step :
+       {Numbers{}, Numbers{0}, Numbers{7}, Numbers{-1}, Numbers{3, 0}, Numbers{1, 2, 5}}) {
     const uint64_t seed = PlainSeed(kSeed, step);
     for (DType dtype : kComputeDTypes) {
       const Type type{dtype, {7, 300}};
@@ -262,6 +264,44 @@ TEST(RandomRowTest, EveryLayoutDrawsTheSameBits) {
                   ASSERT_EQ(got[(i * local.shape[1] + j) * local.shape[2] + k],
                             want[((block[0].start + i) * 5 + block[1].start + j) * 4 + block[2].start + k])
                       << drawn.op << " " << text;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Block `block` of parts `part`, of so many: the rows of the whole tensor that RandomPlace (ir/graph.h) says.
+TEST(RandomRowTest, PartsOfATensorHaveItsNumbers) {
+  struct Place {
+    int64_t block, part, parts;
+  };
+  for (const Drawn& drawn : AllDrawn()) {
+    for (DType dtype : kComputeDTypes) {
+      if (IsInteger(dtype) != (drawn.op == "random_int") || (dtype == BOOL && drawn.op != "random_bernoulli"))
+        continue;
+      for (const Shape& shape :
+           {Shape{}, Shape{1}, Shape{6}, Shape{4, 5}, Shape{3, 2, 300}, Shape{0, 4}, Shape{2, 0}}) {
+        const int64_t rows = shape.empty() ? 1 : shape[0],
+                      row_size = rows == 0 ? 0 : NumElements(shape) / rows;
+        for (const Place& place : {Place{0, 0, 1}, {2, 0, 1}, {0, 1, 3}, {0, 2, 3}, {3, 1, 2}}) {
+          for (const Numbers& steps : {Numbers{}, Numbers{4}, Numbers{4, 1}}) {
+            Shape whole = shape;
+            if (whole.empty()) whole = {1};
+            whole[0] = (place.block + 1) * rows * place.parts;
+            const Numbers all = DrawBy(drawn, {dtype, whole}, steps).Numbers();
+            Drawn placed = drawn;
+            placed.attrs.Set("placed", true);
+            Numbers operands = steps;
+            for (int64_t number : {place.block, place.part, place.parts})
+              operands.push_back(static_cast<double>(number));
+            const Numbers got = DrawBy(placed, {dtype, shape}, operands, {1}).Numbers();
+            for (int64_t k = 0; k < rows; ++k) {
+              const int64_t row = (place.block * rows + k) * place.parts + place.part;
+              for (int64_t i = 0; i < row_size; ++i)
+                ASSERT_EQ(got[k * row_size + i], all[row * row_size + i])
+                    << drawn.op << " " << ShapeToString(shape) << " " << place.block << " " << place.part;
+            }
           }
         }
       }

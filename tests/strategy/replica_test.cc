@@ -7,7 +7,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
+#include "meshwork/ir/gradients.h"
 #include "meshwork/strategy/strategies.h"
+#include "meshwork/train/norm_layers.h"
 #include "strategy/losses.h"
 
 namespace meshwork::replica_test {
@@ -140,6 +142,125 @@ TEST_F(ReplicaTest, AverageOfTheWholeBatchIsThatOfItsParts) {
   EXPECT_NEAR(Output("parts", strategy_.Reduce(ReplicaReduce::kSum, all[0]), feeds)[0], mean, 1e-15);
   EXPECT_NEAR(Output("whole", ComputeAverageLoss(x, 5), feeds)[0], mean, 1e-15);
   EXPECT_NEAR(Output("regularized", ScaleRegularizationLoss(ReduceSum(x)), feeds)[0], mean * 10 / 3, 1e-14);
+}
+
+// ---- Both views: the same rows drop the same elements, and means that leave rows out are those of the whole batch.
+
+// One step under any number of replicas, 0: the view of the whole batch. What is left of ones, and the gradient that is
+// summed over the replicas.
+std::vector<double> Kept(int64_t replicas, int64_t rows) {
+  const Strategy strategy = MirroredStrategy({.devices = std::max<int64_t>(replicas, 1)}).value();
+  const StrategyScope scope = strategy.Scope();
+  Graph g = NewGraph();
+  const Value x = g.Input("x", F64, {rows, 20});
+  const Variable w = g.Var("w", Filled(1, {20}, F64));
+  const DropoutLayer drop(g, "drop", 0.5);
+  const auto noisy = [&](const Value& part) {
+    Graph& body = *part.graph();
+    const Value of_row = RandomUniform(body, {F64, {part.shape()[0]}}, 3, 1, 0, 1);
+    return drop(part * w) * ExpandDims(of_row, {1}) + RandomNormal(body, {F64, part.shape()}, 3, 2, 0, 1);
+  };
+  if (replicas == 0) {
+    const Value all = noisy(x);
+    g.Output("noisy", all);
+    g.Output("gradient", Gradients(ReduceMean(all), {w})[0]);
+  } else {
+    const auto parts = strategy.Run(g, {x}, [&](ReplicaContext& replica, const Values& part) -> Values {
+      const Value own = noisy(part[0]);
+      return {own, replica.Gradients(replica.AverageLoss(own), {w})[0]};
+    });
+    g.Output("noisy", strategy.Gather(parts[0]));
+    g.Output("gradient", strategy.Reduce(ReplicaReduce::kSum, parts[1]));
+  }
+  Session session = NewSession(g).value();
+  std::vector<double> numbers;
+  for (int step = 0; step < 2; ++step) {
+    const StepResult result = session.Run({{"x", Tensor::Full({F64, {rows, 20}}, 1)}}).value();
+    for (const char* name : {"noisy", "gradient"}) {
+      const Tensor tensor = result.Get(name).value();
+      numbers.insert(numbers.end(), tensor.values<double>().begin(), tensor.values<double>().end());
+    }
+  }
+  return numbers;
+}
+
+TEST(ReplicaPlacesTest, ReplicasHaveTheRandomNumbersOfTheirRows) {
+  for (int64_t rows : {8, 10, 3}) {
+    const std::vector<double> want = Kept(0, rows);
+    for (int64_t replicas : {1, 2, 3, 4, 8}) {
+      const std::vector<double> got = Kept(replicas, rows);
+      ASSERT_EQ(got.size(), want.size());
+      for (size_t i = 0; i < want.size(); ++i)
+        ASSERT_NEAR(got[i], want[i], 1e-13) << replicas << " replicas, " << rows << " rows, " << i;
+    }
+  }
+}
+
+// What has no rows has numbers of each replica's own.
+TEST_F(ReplicaTest, ReplicasDrawNumbersOfTheirOwn) {
+  const Value x = graph_.Input("x", F64, {3});
+  const auto all = strategy_.Run(graph_, {x}, [](ReplicaContext&, const Values& part) -> Values {
+    return {RandomUniform(*part[0].graph(), {F64, {}}, 1, 2, 0, 1)};
+  });
+  const std::vector<double> drawn = Output("drawn", all[0].stacked(), {{"x", Tensor::Full({F64, {3}}, 1)}});
+  ASSERT_EQ(drawn.size(), 3u);
+  EXPECT_NE(drawn[0], drawn[1]);
+  EXPECT_NE(drawn[0], drawn[2]);
+  EXPECT_NE(drawn[1], drawn[2]);
+}
+
+// The loss and the gradient of ignored labels, and of weights, in the view of so many replicas; 0: of the whole batch.
+std::vector<double> MeanThatLeavesOut(int64_t replicas, int64_t rows, bool is_weighted) {
+  const Strategy strategy = MirroredStrategy({.devices = std::max<int64_t>(replicas, 1)}).value();
+  const StrategyScope scope = strategy.Scope();
+  Graph g = NewGraph();
+  const Value x = g.Input("x", F64, {rows, 6}), y = g.Input("y", I32, {rows}),
+              weights = g.Input("weights", F64, {rows});
+  const Variable w = g.Var("w", GlorotUniform({6, kClasses}, F64));
+  const auto loss_of = [&](const Value& features, const Value& labels, const Value& counts) {
+    return SparseSoftmaxCrossEntropy(MatMul(features, w), labels,
+                                     {.reduction = is_weighted ? Reduction::kWeightedMean : Reduction::kMean,
+                                      .weights = counts,
+                                      .ignore_label = -1});
+  };
+  if (replicas == 0) {
+    const Value loss = loss_of(x, y, is_weighted ? weights : Value());
+    g.Output("loss", loss);
+    g.Output("gradient", Gradients(loss, {w})[0]);
+  } else {
+    const auto parts =
+        strategy.Run(g, {x, y, weights}, [&](ReplicaContext& replica, const Values& part) -> Values {
+          const Value mask = replica.row_mask();
+          const Value loss = loss_of(part[0], part[1], is_weighted ? Select(mask, part[2], 0.0) : mask);
+          return {loss, replica.Gradients(replica.ScaleRegularization(loss), {w})[0]};
+        });
+    g.Output("loss", strategy.Reduce(ReplicaReduce::kMean, parts[0]));
+    g.Output("gradient", strategy.Reduce(ReplicaReduce::kSum, parts[1]));
+  }
+  Feeds feeds = DrawBatch(1, rows);
+  const std::vector<int32_t> labels = {-1, 2, -1, -1, 0, 1, -1, 1, -1, 2};
+  const std::vector<double> numbers = {3, 1, 2, 2, 0, 5, 1, 0.5, 1, 7};
+  feeds.at("y") = Tensor::From<int32_t>({rows}, {labels.begin(), labels.begin() + rows});
+  feeds.insert({"weights", Tensor::From<double>({rows}, {numbers.begin(), numbers.begin() + rows})});
+  Session session = NewSession(g).value();
+  const StepResult result = session.Run(feeds).value();
+  const Tensor gradient = result.Get("gradient").value();
+  std::vector<double> all(gradient.values<double>().begin(), gradient.values<double>().end());
+  all.push_back(result.scalar("loss").value());
+  return all;
+}
+
+TEST(ReplicaPlacesTest, MeansThatLeaveRowsOutAreThoseOfTheBatch) {
+  for (bool is_weighted : {false, true}) {
+    for (int64_t rows : {8, 10, 3}) {
+      const std::vector<double> want = MeanThatLeavesOut(0, rows, is_weighted);
+      for (int64_t replicas : {1, 2, 3, 4, 8}) {
+        const std::vector<double> got = MeanThatLeavesOut(replicas, rows, is_weighted);
+        for (size_t i = 0; i < want.size(); ++i)
+          EXPECT_NEAR(got[i], want[i], 1e-12) << replicas << " replicas, " << rows << " rows, " << i;
+      }
+    }
+  }
 }
 
 }  // namespace
