@@ -260,8 +260,8 @@ absl::Status CheckOptions(const CsvOptions& options) {
   std::unordered_set<std::string_view> asked;
   for (const CsvColumn& column : options.columns) {
     if (!asked.insert(column.name).second)
-      return InvalidArgument("Csv: column \"{}\" is asked for twice; a Map can give it another name.",
-                             column.name);
+      return InvalidArgument("Csv: column {} is asked for twice; a Map can give it another name.",
+                             Quoted(column.name));
     if (column.is_text) continue;
     if (column.dtype == BF16 || column.dtype == BOOL || IsStorage(column.dtype))
       return InvalidArgument("Csv: column \"{}\" is asked for as {}; it can be f32, f64, i32, i64 or text.",
