@@ -99,7 +99,11 @@ TEST(LayersTest, AnActivationIsTheOpBehindTheLayer) {
     return SeparableConv2D(g, "conv", 3, {3, 3}, {.activation = activation})(images(g));
   };
   for (const std::function<Value(Graph&, const Activation&)>& layer :
-       {std::function<Value(Graph&, const Activation&)>(dense), {conv}, {transposed}, {depthwise}, {separable}}) {
+       {std::function<Value(Graph&, const Activation&)>(dense),
+        {conv},
+        {transposed},
+        {depthwise},
+        {separable}}) {
     for (const Activation& activation :
          {Activation(Relu), Activation([](const Operand& x) { return LeakyRelu(x, 0.2); })}) {
       Graph within{Mesh()}, behind{Mesh()};
