@@ -280,8 +280,9 @@ stands for a dim that is cut or stretched. The other columns list the letters by
 A reshape can do more than its rule says: wherever the layout has an equal in the other shape, strided layouts included,
 nothing is sent ([layouts](layouts.md)).
 
-Sums of bf16 are made in float and rounded once, over devices too: terms that are owed are kept and sent as f32. What may
-differ between meshes where numbers are infinite or NaN is said in
+Sums of bf16 are made in float and rounded once: over devices, where terms that are owed are kept and sent as f32, over the
+iterations of a scan, and by the collectives of a manual region. What may differ between meshes where numbers are infinite or
+NaN is said in
 [limitations.md](limitations.md#numbers-that-depend-on-the-mesh).
 
 )";

@@ -87,18 +87,18 @@ std::optional<std::vector<Value>> Among(const std::vector<Value>& candidates, co
 std::optional<std::vector<VariableGradient>> FindGradients(const Value& loss, const ValueList* only,
                                                            CallSite loc, const Mistakes& mistakes) {
   Graph& graph = *loss.graph();
-  std::vector<Value> candidates = TrainableOf(loss);
-  if (only != nullptr) {
-    std::optional<std::vector<Value>> among = Among(candidates, graph, *only, mistakes);
-    if (!among.has_value()) return std::nullopt;
-    candidates = *std::move(among);
-  }
-  if (candidates.empty() && !graph.body_of().empty()) {
+  if (!graph.body_of().empty()) {
     mistakes.Record(fmt::format(
         "the loss was made in the body of {}, where no variable can be updated; return it from there and minimize it "
         "outside, or, in a replica's function, by ReplicaContext::Minimize.",
         graph.body_of()));
     return std::nullopt;
+  }
+  std::vector<Value> candidates = TrainableOf(loss);
+  if (only != nullptr) {
+    std::optional<std::vector<Value>> among = Among(candidates, graph, *only, mistakes);
+    if (!among.has_value()) return std::nullopt;
+    candidates = *std::move(among);
   }
   if (candidates.empty()) {
     mistakes.Record(

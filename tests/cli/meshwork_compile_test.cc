@@ -325,10 +325,10 @@ TEST_F(MeshworkTest, VerifyChecksCertificates) {
       tampered(R"("lemma": "rule")", R"("lemma": "rul")"), 2,
       head +
           "claims[2].lemma is \"rul\"; it must be one of argument, rule, sum, collective, slice, mask, "
-          "reshape, exchange, body, rounding.");
+          "reshape, exchange, body, rounding, empty.");
   ExpectFails(tampered(R"("mesh")", R"("mehs")"), 2,
               head +
-                  "it has the key \"mehs\"; the keys are program, global, mesh, local, claims; did you "
+                  "it has the key \"mehs\"; the keys are program, global, mesh, sums, local, claims; did you "
                   "mean \"mesh\"?");
 
   std::string other(kStep);

@@ -248,7 +248,7 @@ TEST_F(ResumeTest, AFolderThatGoesAwayIsReported) {
                std::filesystem::rename(Path("runs"), Path("aside"));
                File("runs", "in the way");
              });
-  EXPECT_EQ(finished.code, 2);
+  EXPECT_EQ(finished.code, 1);
   EXPECT_THAT(finished.err, HasSubstr("; the training goes on, and tries the next one. See that " +
                                       Path("runs") + " can be written and has room.\n"));
   EXPECT_THAT(finished.err, HasSubstr("mlp_mnist: Checkpoint of step 400: "));

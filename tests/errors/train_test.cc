@@ -378,8 +378,9 @@ TEST(TrainErrors, InBodies) {
         {.length = 2}, loc);
   };
   ExpectErrors("in_bodies", {
-    GRAPH_MISTAKE(BatchNormLayer norm(g, "block/norm", 3); in_scan(g, norm)),
-        GRAPH_MISTAKE(BatchNormLayer norm(g, "norm"); in_scan(g, norm)),
+    GRAPH_MISTAKE(BatchNormLayer norm(g, "block/norm", 3);
+                  in_scan(g, [&](const Value& x) { return norm(x); })),
+        GRAPH_MISTAKE(BatchNormLayer norm(g, "norm"); in_scan(g, [&](const Value& x) { return norm(x); })),
         GRAPH_MISTAKE(MeanMetric mean(g, "mean"); in_scan(g, [&](const Value& x) { return mean.Update(x); })),
         GRAPH_MISTAKE(Dense dense(g, "dense", 3, 1); in_scan(g,
                                                              [&](const Value& x) {

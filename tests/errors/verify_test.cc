@@ -1,11 +1,17 @@
 // What Verify says of local programs that do not compute the global one.
 #include "meshwork/verify/verify.h"
 
+#include <filesystem>
+#include <regex>
+#include <string>
+
 #include "errors/errors.h"
 #include "gtest/gtest.h"
+#include "meshwork/base/status.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/spmd/compile.h"
+#include "meshwork/storage/file.h"
 
 namespace meshwork::verify_test {
 namespace {
@@ -401,7 +407,23 @@ TEST(VerifyErrors, ACompilerThatErrs) {
   const CompileOptions errs = {.dump = [](std::string_view pass, const Graph& graph) {
     if (pass == "bucket_reductions") const_cast<Graph&>(graph).ClearUpdates();
   }};
-  ExpectErrors("verify_compile", {MISTAKE(Compile(global, errs))});
+  // And for one with a bug that shows itself.
+  const CompileOptions breaks = {
+      .wrong_pass = WrongPass::kRefuse,
+      .dump = [](std::string_view pass, const Graph&) { MESHWORK_CHECK(pass != "bucket_reductions"); }};
+  // The error without what differs from run to run: the names of the saved program and the line of the CHECK.
+  const auto compile = [&](const CompileOptions& options) {
+    const absl::Status status = Compile(global, options).status();
+    static const std::regex saved("The program is in (.*)\\.$"), line("verify_test.cc:\\d+");
+    std::string message(MessageOf(status));
+    if (std::smatch match; std::regex_search(message, match, saved)) {
+      EXPECT_EQ(PrintGraph(ParseGraph(ReadFile(match[1].str()).value()).value()), PrintGraph(global));
+      std::filesystem::remove(match[1].str());
+      message.replace(match.position(1), match.length(1), "TMP/meshwork-bug-XXXXXX.mw");
+    }
+    return absl::Status(status.code(), std::regex_replace(message, line, "verify_test.cc:LINE"));
+  };
+  ExpectErrors("verify_compile", {MISTAKE(compile(errs)), MISTAKE(compile(breaks))});
 }
 
 TEST(VerifyErrors, OpsOnBlocks) {

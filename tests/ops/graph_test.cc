@@ -191,8 +191,13 @@ TEST(GraphTest, FillsDefaultsInTheOrderOfTheRow) {
   g.Add("random_uniform", {},
         {{"shape", std::vector<int64_t>{4}}, {"high", int64_t{2}}, {"seed", int64_t{7}}}, {});
   ASSERT_TRUE(g.status().ok()) << g.status();
-  const Attrs expected = {{"seed", int64_t{7}}, {"stream", int64_t{0}}, {"low", 0.0},
-                          {"high", 2.0},        {"dtype", F32},         {"shape", std::vector<int64_t>{4}}};
+  const Attrs expected = {{"seed", int64_t{7}},
+                          {"stream", int64_t{0}},
+                          {"placed", false},
+                          {"low", 0.0},
+                          {"high", 2.0},
+                          {"dtype", F32},
+                          {"shape", std::vector<int64_t>{4}}};
   EXPECT_EQ(g.nodes()[0].attrs, expected);  // the whole number became a real one
 }
 

@@ -66,6 +66,11 @@ class ComputedDrawer : protected ProgramDrawer {
       body.Resize();
       for (const auto& [outer, inner] : body.graph->captured())
         if (!body.is_set[inner]) SetArgument(body, inner, around.tensors[outer]);
+      // Where a body draws random numbers, it counts its iterations, from 0 on.
+      for (ValueId id = 0; id < static_cast<ValueId>(body.graph->values().size()); ++id) {
+        const ValueInfo& info = body.graph->value(id);
+        if (info.node < 0 && !body.is_set[id]) body.Set(id, HostTensor(info.type, {0}));
+      }
     }
     EvaluateNodes(frames_.back());
   }

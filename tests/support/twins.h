@@ -128,6 +128,7 @@ class TwinMaker {
     const Type type = to.value(place).type;
     if (IsFloat(type.dtype)) place = Add(to, "erf", {place});
     else if (type.dtype == BOOL) place = Add(to, "not", {place});
+    else if (IsStorage(type.dtype)) place = Cast(to, Add(to, "not", {Cast(to, place, BOOL)}), type.dtype);
     else place = Add(to, "add", {place, Number(to, 1, type.dtype)});
   }
 
@@ -138,6 +139,7 @@ class TwinMaker {
     const int node = to.TryAdd(GetOp(op), std::vector<ValueId>(operands), attrs, {"twin", 1}).value();
     return to.nodes()[node].results[0];
   }
+  ValueId Cast(Graph& to, ValueId value, DType dtype) { return Add(to, "cast", {value}, {{"dtype", dtype}}); }
   ValueId Number(Graph& to, double number, DType dtype) {
     return Add(to, "constant", {}, {{"value", number}, {"dtype", dtype}, {"shape", std::vector<int64_t>{}}});
   }
