@@ -144,11 +144,11 @@ absl::StatusOr<Program> TryCompile(const Graph& global, const CompileOptions& op
   std::vector<std::string> left_out;
   if (!Refuses(options.wrong_pass)) left_out = ToLeaveOut(global, options, control, attempt);
   if (left_out.empty())
-    return absl::InternalError(fmt::format("{} {}{}",
-                                           attempt.is_broken_off
-                                               ? "Compile: meshwork bug, please report it:"
-                                               : "Compile made a wrong program; please report it.",
-                                           error, SaveProgram(global)));
+    return absl::InternalError(
+        attempt.is_broken_off
+            ? fmt::format("Compile: meshwork bug, please report it: {}.{}", error, SaveProgram(global))
+            : fmt::format("Compile made a wrong program; please report it. {}{}", error,
+                          SaveProgram(global)));
   PassControl without = control;
   without.left_out.insert(without.left_out.end(), left_out.begin(), left_out.end());
   attempt = Try(global, options, without);

@@ -8,6 +8,7 @@
 #include "meshwork/control/rebatch.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
 #include "meshwork/runtime/binding.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/cpu/cpu_memory.h"
@@ -47,9 +48,17 @@ TEST(ProgramErrors, Rebatch) {
   auto rebatch = [](std::string_view text, int64_t from = 8, int64_t to = 4) {
     return Rebatch(ParseGraph(text, "p.mw").value(), from, to);
   };
+  // The Fourier transform along the batch: its roots of unity are those of this size.
+  const auto along_batch = [] {
+    Graph g{Mesh()};
+    const Value x = g.Input("x", F32, {8, 3}, {UNSHARDED, UNSHARDED});
+    g.Output("y", Fft(x, x, 0).re);
+    return Rebatch(g, 8, 4).status();
+  };
   ExpectErrors(
       "rebatch",
       {
+          MISTAKE(along_batch()),
           MISTAKE(rebatch("mesh [] func f(%a: f32[0,3]) {}", 0, 4)),
           MISTAKE(rebatch("mesh [] func f(%a: f32[0,3]) {}", 4, -1)),
           MISTAKE(rebatch("mesh [] func f(%a: f32[8], var %last: f32[8]) { update %last = %a }")),
