@@ -173,7 +173,7 @@ class ReplicaRegion {
     }
     size_t results = 0;
     const auto body = [&](Graph& inner, const std::vector<Value>& blocks) {
-      context_.reset(new ReplicaContext(strategy_, graph_, inner, batch_, part_, blocks[0]));
+      context_.reset(new ReplicaContext(strategy_, graph_, inner, part_, blocks[0]));
       if (replicas > 1) {
         inner.SetRandomPlace([this] {
           RandomPlace place = graph_.random_place();

@@ -105,8 +105,8 @@ class ReplicaContext {
 
  private:
   friend class ReplicaRegion;
-  ReplicaContext(const Strategy& strategy, Graph& outer, Graph& body, int64_t batch, int64_t part, Value rows)
-      : strategy_(strategy), outer_(outer), body_(body), batch_(batch), part_(part), rows_(std::move(rows)) {}
+  ReplicaContext(const Strategy& strategy, Graph& outer, Graph& body, int64_t part, Value rows)
+      : strategy_(strategy), outer_(outer), body_(body), part_(part), rows_(std::move(rows)) {}
 
   struct Applied {
     Optimizer optimizer;
@@ -121,7 +121,7 @@ class ReplicaContext {
   const Strategy strategy_;
   Graph& outer_;
   Graph& body_;
-  const int64_t batch_, part_;
+  const int64_t part_;
   const Value rows_;  // of the body
   std::vector<Applied> applied_;
   std::vector<Assigned> assigned_;
