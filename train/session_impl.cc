@@ -243,15 +243,12 @@ absl::Status Session::Impl::CheckRowsAgree(const Graph& global, const Feeds& fee
   return absl::OkStatus();
 }
 
-int64_t Session::Impl::FedBatch(const Graph& global, const Feeds& feeds) const {
-  const int64_t full = BatchSize(), fed = FedRows(global, feeds);
-  return fed < 1 || fed > full ? full : fed;
-}
-
 // ---- Steps.
 
 absl::StatusOr<BoundStep> Session::Impl::Bind(StepMemory memory, Kind kind) {
-  kind.rows = FedBatch(GraphOf(kind.mode, kind.outputs), memory.feeds);
+  const Graph& global = GraphOf(kind.mode, kind.outputs);
+  const int64_t fed = FedRows(global, memory.feeds), full = BatchSize();
+  kind.rows = fed < 1 || fed > full ? full : fed;  // if it is none, the executor says what does not fit
   auto found = ready.find(kind);
   if (found == ready.end()) {
     MESHWORK_RETURN_IF_ERROR(AllTakeStep(absl::OkStatus(), kind));
@@ -260,7 +257,7 @@ absl::StatusOr<BoundStep> Session::Impl::Bind(StepMemory memory, Kind kind) {
   }
   Executor& executor = *found->second.executor;
   memory.outputs.merge(executor.NewOutputs());
-  const absl::Status as_many = CheckRowsAgree(GraphOf(kind.mode, kind.outputs), memory.feeds);
+  const absl::Status as_many = CheckRowsAgree(global, memory.feeds);
   absl::StatusOr<BoundStep> bound =
       as_many.ok() ? executor.Bind(std::move(memory)) : absl::StatusOr<BoundStep>(as_many);
   MESHWORK_RETURN_IF_ERROR(AllTakeStep(bound.status(), kind));

@@ -102,8 +102,6 @@ struct Session::Impl {
   int64_t FedRows(const Graph& global, const Feeds& feeds) const;
   // Errors: two feeds that are right otherwise have different numbers of rows.
   absl::Status CheckRowsAgree(const Graph& global, const Feeds& feeds) const;
-  // FedRows, if it is that of a full or shorter batch; else the full size, and the executor says what does not fit.
-  int64_t FedBatch(const Graph& global, const Feeds& feeds) const;
 
   // ---- Steps.
 
