@@ -28,7 +28,7 @@ Choice Choose(const Value& gates, const Value& among) {
 }
 
 // `before`: [g,s,e], the places of each expert that are taken -> [g,s,e,c]; all 0 for what finds no place.
-Value Places(const Choice& choice, const Value& before, int64_t capacity, DType dtype) {
+Value PlacesOf(const Choice& choice, const Value& before, int64_t capacity, DType dtype) {
   const Value place = Cast(ReduceSum(Mul(before, choice.hot), {2}), I32);
   const Value at = OfGivenSizes(OneHot(place, capacity, dtype), "route_to_experts");
   return Mul(ExpandDims(InDType(choice.hot, dtype), {3}), ExpandDims(at, {2}));
@@ -88,7 +88,7 @@ Routing RouteToExperts(const Operand& gates, const RoutingOptions& options) {
   const DType dtype = shares.dtype();
   const auto experts = static_cast<double>(shares.shape()[2]);
   const Choice first = Choose(shares, shares);
-  const Value places = Places(first, CountBefore(first.hot), options.capacity, dtype);
+  const Value places = PlacesOf(first, CountBefore(first.hot), options.capacity, dtype);
   const Value share_of_tokens = InDType(ReduceMean(first.hot, {1}), dtype);
   const Value together = ReduceSum(Mul(share_of_tokens, ReduceMean(shares, {1})), {1});
   Routing routing{.balance = Mul(ReduceMean(together, {0}), experts)};
@@ -100,7 +100,7 @@ Routing RouteToExperts(const Operand& gates, const RoutingOptions& options) {
   const Value others = Select(Cast(first.hot, BOOL), -1.0, shares);
   const Choice second = Choose(shares, others);
   const Value before = Add(CountBefore(second.hot), ReduceSum(first.hot, {1}, /*keep_dims=*/true));
-  const Value more = Places(second, before, options.capacity, dtype);
+  const Value more = PlacesOf(second, before, options.capacity, dtype);
   const Value both = Add(first.gate, second.gate);
   routing.dispatch = Add(places, more);
   routing.combine = Add(Weighted(places, Div(first.gate, both)), Weighted(more, Div(second.gate, both)));

@@ -35,7 +35,7 @@ AxisSet LockedAxes(const ValueInfo& info) {
 }
 
 // What the ops would have to give for weights of more than `budget` bytes to stay as they lie.
-std::vector<Wish> Wishes(const Graph& pinned, const Graph& propagated, int64_t budget) {
+std::vector<Wish> WishesOf(const Graph& pinned, const Graph& propagated, int64_t budget) {
   const Replication replication(pinned, budget);
   std::vector<Wish> wishes;
   for (const Node& node : pinned.nodes()) {
@@ -88,7 +88,7 @@ bool Pin(Graph& graph, const Wish& wish) {
 
 std::vector<std::string> KeepWeights(Graph& pinned, PropagateResult& result, const Topology& topology,
                                      int64_t budget) {
-  std::vector<Wish> wishes = Wishes(pinned, result.graph, budget);
+  std::vector<Wish> wishes = WishesOf(pinned, result.graph, budget);
   if (wishes.empty()) return {};
   Graph kept = pinned;
   PropagateResult tried = result;
@@ -102,7 +102,7 @@ std::vector<std::string> KeepWeights(Graph& pinned, PropagateResult& result, con
                                         kept.mesh().AxesToString(wish.axes), NameOf(kept, wish.weight)));
     if (decisions.size() == before) break;
     tried = Propagate(kept);
-    wishes = Wishes(kept, tried.graph, budget);
+    wishes = WishesOf(kept, tried.graph, budget);
   }
   if (decisions.empty() ||
       PlanCost(kept, tried.graph, topology, budget) >= PlanCost(pinned, result.graph, topology, budget))

@@ -32,36 +32,36 @@ std::string OnOneLine(std::string text) {
   return text;
 }
 
-// A table of what the processes say: row p has the lines of process p.
-using Table = std::vector<std::vector<std::string>>;
+// What the processes say: answer p has the lines of process p.
+using Answers = std::vector<std::vector<std::string>>;
 
-Table LinesOf(const std::vector<std::string>& values) {
-  Table table;
+Answers LinesOf(const std::vector<std::string>& values) {
+  Answers answers;
   for (const std::string& value : values) {
-    std::vector<std::string>& lines = table.emplace_back(1);
+    std::vector<std::string>& lines = answers.emplace_back(1);
     for (const char c : value) {
       if (c == '\n') lines.emplace_back();
       else lines.back().push_back(c);
     }
   }
-  return table;
+  return answers;
 }
 
 // Whether all say something of this kind: their first lines begin so, and they have as many lines.
-bool AreOfKind(const Table& table, std::string_view beginning, size_t lines) {
-  return std::all_of(table.begin(), table.end(), [&](const std::vector<std::string>& row) {
+bool AreOfKind(const Answers& answers, std::string_view beginning, size_t lines) {
+  return std::all_of(answers.begin(), answers.end(), [&](const std::vector<std::string>& row) {
     return row.size() == lines && row[0].starts_with(beginning);
   });
 }
 
 // "processes 0, 2: 4; process 1: 3": who says what in line `l`; "" if all say the same.
-std::string DifferenceIn(const Table& table, size_t l) {
+std::string DifferenceIn(const Answers& answers, size_t l) {
   std::vector<std::pair<std::string, std::vector<size_t>>> who;
-  for (size_t p = 0; p < table.size(); ++p) {
+  for (size_t p = 0; p < answers.size(); ++p) {
     const auto same =
-        std::find_if(who.begin(), who.end(), [&](const auto& said) { return said.first == table[p][l]; });
+        std::find_if(who.begin(), who.end(), [&](const auto& said) { return said.first == answers[p][l]; });
     if (same != who.end()) same->second.push_back(p);
-    else who.push_back({table[p][l], {p}});
+    else who.push_back({answers[p][l], {p}});
   }
   if (who.size() == 1) return "";
   std::vector<std::string> texts;
@@ -71,10 +71,10 @@ std::string DifferenceIn(const Table& table, size_t l) {
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
-absl::Status OtherCalls(std::string_view where, const Table& table, size_t line) {
+absl::Status OtherCalls(std::string_view where, const Answers& answers, size_t line) {
   return InvalidArgument(
       "{}: the processes do not do the same. {}. All make the same calls, in the same order.", where,
-      DifferenceIn(table, line));
+      DifferenceIn(answers, line));
 }
 
 }  // namespace
@@ -112,11 +112,11 @@ absl::Status DataAgreement::Begin(const absl::Status& mine,
   if (!mine.ok()) said = mine;
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> values,
                             GatherValues(*transport(), "the data of", said));
-  const Table table = LinesOf(values);
-  if (!AreOfKind(table, fmt::format("the data of {}", where_), facts.size() + 1))
-    return OtherCalls(where_, table, 0);
+  const Answers answers = LinesOf(values);
+  if (!AreOfKind(answers, fmt::format("the data of {}", where_), facts.size() + 1))
+    return OtherCalls(where_, answers, 0);
   for (size_t f = 0; f < facts.size(); ++f)
-    if (const std::string difference = DifferenceIn(table, f + 1); !difference.empty())
+    if (const std::string difference = DifferenceIn(answers, f + 1); !difference.empty())
       return InvalidArgument("{}: the processes differ in their {}. {}. {}", where_, facts[f].name,
                              difference, facts[f].advice);
   return absl::OkStatus();
@@ -152,17 +152,17 @@ absl::Status DataAgreement::Agree(const absl::Status& mine, const std::string& s
 }
 
 absl::Status DataAgreement::Compare(const std::vector<std::string>& values) {
-  Table table = LinesOf(values);
-  if (!AreOfKind(table, kStepSaid, 3)) return OtherCalls(where_, table, 0);
-  for (std::vector<std::string>& lines : table) lines[0].erase(0, kStepSaid.size());
-  if (const std::string difference = DifferenceIn(table, 0); !difference.empty())
+  Answers answers = LinesOf(values);
+  if (!AreOfKind(answers, kStepSaid, 3)) return OtherCalls(where_, answers, 0);
+  for (std::vector<std::string>& lines : answers) lines[0].erase(0, kStepSaid.size());
+  if (const std::string difference = DifferenceIn(answers, 0); !difference.empty())
     return InvalidArgument("{}: the processes are not at the same place of their data. {}. {}", where_,
                            difference, kAsMany);
-  if (!DifferenceIn(table, 2).empty()) return OtherCalls(where_, table, 2);
-  const bool all_stop = DifferenceIn(table, 1).empty();
-  for (size_t p = 0; p < table.size() && stopped_.empty(); ++p)
-    if (!table[p][1].empty())
-      stopped_ = all_stop ? table[p][1] : fmt::format("process {}: {}", p, table[p][1]);
+  if (!DifferenceIn(answers, 2).empty()) return OtherCalls(where_, answers, 2);
+  const bool all_stop = DifferenceIn(answers, 1).empty();
+  for (size_t p = 0; p < answers.size() && stopped_.empty(); ++p)
+    if (!answers[p][1].empty())
+      stopped_ = all_stop ? answers[p][1] : fmt::format("process {}: {}", p, answers[p][1]);
   return absl::OkStatus();
 }
 

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <map>
 #include <regex>
+#include <set>
+#include <utility>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -42,36 +44,107 @@ std::string Code(std::string_view text) {
   return code;
 }
 
-}  // namespace
-
-std::vector<TypeDefinition> TypesOf(const SourceFile& file) {
-  // What stands before a brace: "namespace a::b", "template <class T> struct alignas(64) Name final : Base".
+// Calls `visit(open, head, end)` for what stands before each brace or semicolon that is in namespaces alone: `open` are
+// their names, "" for one without a name.
+template <typename Visit>
+void VisitNamespaces(std::string_view text, const Visit& visit) {
+  // What stands before a brace: "namespace a::b".
   static const auto* const space = new std::regex(R"(^\s*(?:inline\s+)?namespace\s*([A-Za-z0-9_:]*)\s*$)");
-  static const auto* const type = new std::regex(
-      R"((?:^|[\s>])(?:struct|class|union|enum(?:\s+class|\s+struct)?)\s+(?:alignas\([^)]*\)\s*)?([A-Za-z0-9_:]*[A-Za-z0-9_](?:<[^;{]*>)?)\s*(?:final\s*)?(?::(?!:)[^;(]*)?$)");
-  std::vector<TypeDefinition> types;
-  std::vector<std::string> open;  // of each open brace the namespace's name; "" in anything else
+  std::vector<std::string> open;
+  size_t within = 0;  // how many braces are open in what is no namespace
   std::string head;
-  for (const char c : Code(file.text)) {
-    const bool in_namespaces = std::find(open.begin(), open.end(), "") == open.end();
-    if (c == '{') {
-      std::smatch match;
-      std::string name;
-      if (in_namespaces && std::regex_search(head, match, *space)) {
-        name = match[1].str();
-      } else if (in_namespaces && !open.empty() && std::regex_search(head, match, *type)) {
-        types.push_back({fmt::format("{}::{}", fmt::join(open, "::"), match[1].str()), file.path});
-      }
-      open.push_back(name);
+  for (const char c : Code(text)) {
+    if (c != '{' && c != '}' && c != ';') {
+      head += c;
+      continue;
+    }
+    if (within == 0 && c != '}') visit(open, head, c);
+    std::smatch match;
+    if (c == '{' && within == 0 && std::regex_search(head, match, *space)) {
+      open.push_back(match[1].str());
+    } else if (c == '{') {
+      ++within;
+    } else if (c == '}' && within > 0) {
+      --within;
     } else if (c == '}' && !open.empty()) {
       open.pop_back();
     }
-    if (c == '{' || c == '}' || c == ';') {
-      head.clear();
+    head.clear();
+  }
+}
+
+// The type that begins with a brace after `head`; "" if none does: "template <class T> struct alignas(64) Name final : Base".
+std::string TypeIn(const std::string& head) {
+  static const auto* const type = new std::regex(
+      R"((?:^|[\s>])(?:struct|class|union|enum(?:\s+class|\s+struct)?)\s+(?:alignas\([^)]*\)\s*)?([A-Za-z0-9_:]*[A-Za-z0-9_](?:<[^;{]*>)?)\s*(?:final\s*)?(?::(?!:)[^;(]*)?$)");
+  std::smatch match;
+  return std::regex_search(head, match, *type) ? match[1].str() : "";
+}
+
+bool HasNoName(const std::string& space) { return space.empty(); }
+
+// "const Graph& graph" -> "const Graph&".
+std::string TypeOfParameter(const std::string& parameter) {
+  static const auto* const space = new std::regex(R"(\s+)");
+  static const auto* const named = new std::regex(R"(^(.*[\s&*>])([A-Za-z_]\w*)?(?:\s*=.*)?$)");
+  std::string one_line = std::regex_replace(parameter, *space, " ");
+  one_line.erase(0, one_line.find_first_not_of(' '));
+  std::smatch match;
+  std::string type = std::regex_match(one_line, match, *named) ? match[1].str() : one_line;
+  type.erase(type.find_last_not_of(' ') + 1);
+  return type;
+}
+
+// What `head` names by its beginning, as a function, an alias or a value: "absl::Status Run(const Graph& graph, size_t n)"
+// is "Run", "(const Graph&, size_t)". The name is "" for what only declares.
+LocalName FunctionIn(const std::string& head) {
+  static const auto* const function =
+      new std::regex(R"([\s&*>]([A-Za-z_]\w*)\(([^]*)\)\s*(?:noexcept\s*)?(?:->[^()]*)?$)");
+  std::smatch match;
+  if (!std::regex_search(head, match, *function)) return {};
+  std::vector<std::string> types;
+  std::string parameter;
+  int depth = 0;
+  for (const char c : match[2].str() + ",") {
+    if (c == '(' || c == '<' || c == '[') ++depth;
+    if (c == ')' || c == '>' || c == ']') --depth;
+    if (c == ',' && depth == 0) {
+      types.push_back(TypeOfParameter(std::exchange(parameter, "")));
     } else {
-      head += c;
+      parameter += c;
     }
   }
+  return {match[1].str(), fmt::format("({})", fmt::join(types, ", ")), ""};
+}
+
+LocalName AliasIn(const std::string& head) {
+  static const auto* const alias = new std::regex(R"(^\s*(?:using|namespace)\s+([A-Za-z_]\w*)\s*(=[^]*)$)");
+  std::smatch match;
+  return std::regex_search(head, match, *alias) ? LocalName{match[1].str(), match[2].str(), ""} : LocalName();
+}
+
+// "constexpr size_t kMost = 3" -> "kMost".
+LocalName ValueIn(const std::string& head) {
+  static const auto* const value =
+      new std::regex(R"(^[^=()]*[\s&*>]([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*=(?:[^=]|$))");
+  std::smatch match;
+  return std::regex_search(head, match, *value) ? LocalName{match[1].str(), "", ""} : LocalName();
+}
+
+bool CanStandInOneFile(const LocalName& a, const LocalName& b) {
+  if (a.what.starts_with("(") && b.what.starts_with("(")) return a.what != b.what;
+  return a.what.starts_with("=") && a.what == b.what;
+}
+
+}  // namespace
+
+std::vector<TypeDefinition> TypesOf(const SourceFile& file) {
+  std::vector<TypeDefinition> types;
+  VisitNamespaces(file.text, [&](const std::vector<std::string>& open, const std::string& head, char end) {
+    if (end != '{' || open.empty() || std::any_of(open.begin(), open.end(), HasNoName)) return;
+    const std::string type = TypeIn(head);
+    if (!type.empty()) types.push_back({fmt::format("{}::{}", fmt::join(open, "::"), type), file.path});
+  });
   return types;
 }
 
@@ -82,6 +155,36 @@ std::vector<std::string> DefinedTwice(const std::vector<SourceFile>& files) {
   std::vector<std::string> findings;
   for (const auto& [name, where] : paths)
     if (where.size() > 1) findings.push_back(fmt::format("{}: {}", name, fmt::join(where, ", ")));
+  return findings;
+}
+
+std::vector<LocalName> LocalNamesOf(const SourceFile& file) {
+  std::vector<LocalName> names;
+  VisitNamespaces(file.text, [&](const std::vector<std::string>& open, const std::string& head, char end) {
+    if (std::none_of(open.begin(), open.end(), HasNoName)) return;
+    LocalName name = {end == '{' ? TypeIn(head) : "", "", ""};
+    if (name.name.empty() && end == ';') name = AliasIn(head);
+    if (name.name.empty()) name = ValueIn(head);
+    if (name.name.empty() && end == '{') name = FunctionIn(head);
+    if (name.name.empty()) return;
+    names.push_back({fmt::format("{}::{}", fmt::join(open, "::"), name.name), name.what, file.path});
+  });
+  return names;
+}
+
+std::vector<std::string> LocalNamesThatCollide(const std::vector<SourceFile>& files) {
+  std::map<std::pair<std::string, std::string>, std::vector<LocalName>> names;  // by folder and name
+  for (const SourceFile& file : files)
+    for (LocalName& name : LocalNamesOf(file))
+      names[{file.path.substr(0, file.path.rfind('/')), name.name}].push_back(std::move(name));
+  std::vector<std::string> findings;
+  for (const auto& [key, all] : names) {
+    std::set<std::string> paths;
+    for (const LocalName& a : all)
+      for (const LocalName& b : all)
+        if (a.path != b.path && !CanStandInOneFile(a, b)) paths.insert(a.path);
+    if (!paths.empty()) findings.push_back(fmt::format("{}: {}", key.second, fmt::join(paths, ", ")));
+  }
   return findings;
 }
 

@@ -1,4 +1,4 @@
-// Two files that define a type of one name.
+// Two files that define something of one name.
 #include "house/definitions.h"
 
 #include <gmock/gmock.h>
@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <filesystem>
+
+#include "fmt/format.h"
 
 namespace meshwork::definitions_test {
 namespace {
@@ -21,10 +23,9 @@ std::vector<std::string> NamesIn(std::string text) {
 }
 
 // The whole house, and what its tests share: they are linked into one program.
-TEST(DefinitionsTest, EveryTypeIsDefinedOnce) {
+std::vector<SourceFile> AllSources() {
   const std::filesystem::path root = std::filesystem::path(MESHWORK_TEST_DIR).parent_path();
   std::vector<SourceFile> files;
-  size_t num_types = 0;
   const std::vector<std::string> left_out = {"build", "docs", "examples", "benchmarks", "tools"};
   for (auto it = std::filesystem::recursive_directory_iterator(root);
        it != std::filesystem::recursive_directory_iterator(); ++it) {
@@ -37,16 +38,70 @@ TEST(DefinitionsTest, EveryTypeIsDefinedOnce) {
     }
     for (SourceFile& file : SourcesOf(root, path)) files.push_back(std::move(file));
   }
+  return files;
+}
+
+TEST(DefinitionsTest, EveryTypeIsDefinedOnce) {
+  const std::vector<SourceFile> files = AllSources();
+  size_t num_types = 0;
   for (const SourceFile& file : files) num_types += TypesOf(file).size();
   EXPECT_GT(num_types, 500u);
   EXPECT_THAT(DefinedTwice(files), IsEmpty());
 }
 
-// The test above is of no use if these do not hold.
+// Of a room: which of its files are compiled together differs between builds. Tests are in namespaces of their own.
+TEST(DefinitionsTest, FilesOfARoomCanBeCompiledAsOne) {
+  std::vector<SourceFile> files = AllSources();
+  std::erase_if(files, [](const SourceFile& file) { return file.path.starts_with("tests/"); });
+  size_t num_names = 0;
+  for (const SourceFile& file : files) num_names += LocalNamesOf(file).size();
+  EXPECT_GT(num_names, 2000u);
+  EXPECT_THAT(LocalNamesThatCollide(files), IsEmpty());
+}
+
+// The tests above are of no use if these do not hold.
 TEST(DefinitionsTest, ATypeOfTheSameNameIsFound) {
   const SourceFile first{"a/a.h", "namespace meshwork {\nstruct Piece {\n  int a;\n};\n}\n"};
   const SourceFile second{"b/b.cc", "namespace meshwork {\nclass Piece final : public Base {};\n}\n"};
   EXPECT_THAT(DefinedTwice({first, second}), ElementsAre("meshwork::Piece: a/a.h, b/b.cc"));
+}
+
+std::string InNoNamespace(std::string_view text) {
+  return fmt::format("namespace a {{\nnamespace {{\n{}\n}}\n}}\n", text);
+}
+
+TEST(DefinitionsTest, LocalNamesThatCollideAreFound) {
+  const std::vector<std::string> tables = {
+      "struct Table {};",
+      "using Table = std::vector<int>;",
+      "constexpr int Table[] = {1};",
+      "const int Table = 3;",
+      "enum class Table { kA };",
+      "std::string Table(const Row& row) { return {}; }",
+      "template <typename T>\nint Table(const Row& r, const T* = nullptr, int (*f)(int) = F) {}"};
+  for (size_t i = 0; i < tables.size(); ++i) {
+    for (size_t j = 0; j < tables.size(); ++j) {
+      const SourceFile first{"a/a.cc", InNoNamespace(tables[i])};
+      const auto collide = [&](std::string path, const std::string& text) {
+        return !LocalNamesThatCollide({first, {std::move(path), InNoNamespace(text)}}).empty();
+      };
+      const bool overloads = i != j && i >= 5 && j >= 5;
+      EXPECT_EQ(collide("a/b.cc", tables[j]), !(overloads || (i == j && i == 1))) << tables[i] << tables[j];
+      EXPECT_FALSE(collide("b/b.cc", tables[j])) << tables[i] << tables[j];
+      EXPECT_FALSE(collide("a/a.cc", tables[j])) << tables[i] << tables[j];
+    }
+  }
+  const SourceFile other{
+      "a/b.cc", "namespace a {\nclass Table {\n  int Row() { return Table(); }\n};\nint Table();\n}\n"};
+  EXPECT_THAT(LocalNamesOf(other), IsEmpty());
+  EXPECT_THAT(
+      LocalNamesThatCollide({{"a/a.cc", InNoNamespace(tables[0])}, {"a/b.cc", InNoNamespace(tables[5])}}),
+      ElementsAre("a::::Table: a/a.cc, a/b.cc"));
+  // The names of parameters, and how their list is broken, make no other function.
+  EXPECT_THAT(LocalNamesThatCollide(
+                  {{"a/a.cc", InNoNamespace("int F(const A<B, C>& a, int n) { return 0; }")},
+                   {"a/b.cc", InNoNamespace("int F(const A<B, C>& b,\n      int) noexcept { return 1; }")}}),
+              ElementsAre("a::::F: a/a.cc, a/b.cc"));
 }
 
 TEST(DefinitionsTest, KnowsWhatIsADefinition) {
