@@ -140,9 +140,10 @@ struct TensorBoardLogOptions {
   std::vector<std::string> variables =
       {};  // of which histograms are made; all trained ones if there are none
 };
-// The outputs of each epoch, as "epoch/loss" and "epoch/val_loss", by the number of steps (train/summary_writer.h). What
-// cannot be written is reported once, when the training ends, and is no error. Errors: the folder cannot be made; there is
-// no such variable.
+// The outputs of each epoch, as "epoch/loss", by the number of steps (train/summary_writer.h): those of the training as the
+// run `dir`/train, those of the validation as `dir`/validation, so that TensorBoard draws both in one picture. A training
+// that goes on writes each step anew from there (SummaryOptions::purge_step). What cannot be written is reported once, when
+// the training ends, and is no error. Errors: a folder cannot be made; there is no such variable.
 CallbackPtr TensorBoardLog(std::string dir, const TensorBoardLogOptions& options = {});
 
 // ---- What ends a training, or changes it. A callback that monitors an output reads it at the end of each epoch: "loss" is the

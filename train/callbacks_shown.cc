@@ -14,11 +14,13 @@
 namespace meshwork {
 namespace {
 
+constexpr std::string_view kValidation = "val_";
+
 // "loss 0.4731  accuracy 0.8725": the loss first.
 std::string Measures(const Metrics& values, bool of_validation) {
   std::string text, loss;
   for (const auto& [name, value] : values) {
-    if (name.starts_with("val_") != of_validation) continue;
+    if (name.starts_with(kValidation) != of_validation) continue;
     std::string& place = name == "loss" || name == "val_loss" ? loss : text;
     place += fmt::format("  {} {}", name, FormatMeasure(value));
   }
@@ -89,40 +91,58 @@ class LogToTensorBoard : public Callback {
           "TensorBoardLog: every_steps is {} and histograms_every {}; they must be positive, or 0 for none.",
           options_.every_steps, options_.histograms_every);
     MESHWORK_RETURN_IF_ERROR(ChooseVariables(state.session()));
-    if (!state.is_chief()) return absl::OkStatus();
-    absl::StatusOr<SummaryWriter> log = SummaryWriter::Create(dir_);
-    if (!log.ok()) return Annotate(log.status(), "TensorBoardLog: ");
-    log_ = std::move(*log);
-    log_->Graph(state.session().graph()).IgnoreError();
     return absl::OkStatus();
   }
+  // Only now every callback has said from which step the training goes on.
+  absl::Status OnEpochBegin(FitState& state) override {
+    if (!state.is_chief() || train_.has_value()) return absl::OkStatus();
+    MESHWORK_RETURN_IF_ERROR(Open("train", state, train_));
+    train_->Graph(state.session().graph()).IgnoreError();
+    return state.has_validation() ? Open("validation", state, validation_) : absl::OkStatus();
+  }
   absl::Status OnStepEnd(FitState& state) override {
-    if (log_.has_value() && options_.every_steps > 0 && state.steps() % options_.every_steps == 0)
+    if (train_.has_value() && options_.every_steps > 0 && state.steps() % options_.every_steps == 0)
       for (const auto& [name, value] : state.last())
-        log_->Scalar("step/" + name, value, state.steps()).IgnoreError();
+        train_->Scalar("step/" + name, value, state.steps()).IgnoreError();
     return absl::OkStatus();
   }
   absl::Status OnEpochEnd(FitState& state) override {
-    if (log_.has_value())
-      for (const auto& [name, value] : state.logs())
-        log_->Scalar("epoch/" + name, value, state.steps()).IgnoreError();
+    for (const auto& [name, value] : state.logs()) {
+      const bool is_of_validation = validation_.has_value() && name.starts_with(kValidation);
+      std::optional<SummaryWriter>& log = is_of_validation ? validation_ : train_;
+      const std::string_view measure =
+          std::string_view(name).substr(is_of_validation ? kValidation.size() : 0);
+      if (log.has_value()) log->Scalar(fmt::format("epoch/{}", measure), value, state.steps()).IgnoreError();
+    }
     if (options_.histograms_every == 0 || (state.epoch() + 1) % options_.histograms_every != 0)
       return absl::OkStatus();
     for (const std::string& name : variables_) {
       MESHWORK_ASSIGN_OR_RETURN(const Tensor value, state.session().Get(name));  // in all domains
-      if (log_.has_value()) log_->Histogram(name, value, state.steps()).IgnoreError();
+      if (train_.has_value()) train_->Histogram(name, value, state.steps()).IgnoreError();
     }
     return absl::OkStatus();
   }
   absl::Status OnTrainEnd(FitState& state) override {
-    if (!log_.has_value()) return absl::OkStatus();
-    if (const absl::Status status = log_->Close(); !status.ok())
-      state.Log(fmt::format("TensorBoardLog: {}", MessageOf(status)));
+    for (std::optional<SummaryWriter>* const log : {&train_, &validation_}) {
+      if (!log->has_value()) continue;
+      if (const absl::Status status = (*log)->Close(); !status.ok())
+        state.Log(fmt::format("TensorBoardLog: {}", MessageOf(status)));
+    }
     return absl::OkStatus();
   }
-  void Release() override { log_.reset(); }
+  void Release() override {
+    train_.reset();
+    validation_.reset();
+  }
 
  private:
+  absl::Status Open(const char* run, const FitState& state, std::optional<SummaryWriter>& log) const {
+    absl::StatusOr<SummaryWriter> made =
+        SummaryWriter::Create(fmt::format("{}/{}", dir_, run), {.purge_step = state.steps() + 1});
+    if (!made.ok()) return Annotate(made.status(), "TensorBoardLog: ");
+    log = *std::move(made);
+    return absl::OkStatus();
+  }
   absl::Status ChooseVariables(const Session& session) {
     const std::vector<std::string> known = session.variable_names();
     variables_ = options_.variables;
@@ -141,7 +161,7 @@ class LogToTensorBoard : public Callback {
   const std::string dir_;
   const TensorBoardLogOptions options_;
   std::vector<std::string> variables_;
-  std::optional<SummaryWriter> log_;
+  std::optional<SummaryWriter> train_, validation_;  // the chief's
 };
 
 class CallFunctions : public Callback {

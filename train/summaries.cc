@@ -12,6 +12,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/storage/record_file.h"
 #include "meshwork/storage/wire_format.h"
+#include "meshwork/train/summary_events.h"
 
 namespace meshwork {
 namespace {
@@ -96,14 +97,26 @@ absl::Status ReadValue(std::string_view value, const OtherSummary& known, Summar
 
 absl::Status ReadEvent(std::string_view event, Summaries& result) {
   OtherSummary known;
+  bool restarts = false;
   std::vector<std::string_view> summaries;  // their step may stand behind them
   MESHWORK_RETURN_IF_ERROR(ForEachField(event, [&](const WireField& field) {
     if (field.Is(1, WireKind::kFixed64)) known.wall_time = field.as_double();
     else if (field.Is(2, WireKind::kVarint)) known.step = field.as_int();
     else if (field.Is(4, WireKind::kBytes)) ++result.graphs;
     else if (field.Is(5, WireKind::kBytes)) summaries.push_back(field.bytes);
+    else if (field.Is(7, WireKind::kBytes)) {
+      return ForEachField(field.bytes, [&](const WireField& inner) {
+        restarts = restarts || (inner.Is(1, WireKind::kVarint) && inner.as_int() == kSessionStart);
+        return absl::OkStatus();
+      });
+    }
     return absl::OkStatus();
   }));
+  if (restarts) {
+    const auto is_void = [&](const auto& summary) { return summary.step >= known.step; };
+    std::erase_if(result.scalars, is_void);
+    std::erase_if(result.others, is_void);
+  }
   for (std::string_view summary : summaries) {
     MESHWORK_RETURN_IF_ERROR(ForEachField(summary, [&](const WireField& field) {
       return field.Is(1, WireKind::kBytes) ? ReadValue(field.bytes, known, result) : absl::OkStatus();

@@ -38,8 +38,8 @@ struct Summaries {
   std::vector<std::string> cut_short;
 };
 
-// Of one file, or of all event files of a folder, which it reads in the order of their names, as TensorBoard does. Not of
-// the folders within. Errors: it cannot be read; the folder has no event file; DATA_LOSS, a file is damaged or is no
+// Of one file, or of all event files of a folder, which it reads in the order of their names, as TensorBoard does. Steps
+// that a later file voids (SummaryOptions::purge_step) are left out. Not of the folders within. Errors: it cannot be read; the folder has no event file; DATA_LOSS, a file is damaged or is no
 // event file.
 absl::StatusOr<Summaries> ReadSummaries(const std::string& path);
 

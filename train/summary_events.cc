@@ -43,6 +43,10 @@ std::string VersionEvent(double wall_time) {
   return WireWriter().Double(1, wall_time).Text(3, "brain.Event:2").bytes();
 }
 
+std::string RestartEvent(const EventTime& time) {
+  return Event(time).Message(7, WireWriter().Int(1, kSessionStart)).bytes();
+}
+
 std::string ScalarEvent(const EventTime& time, std::string_view tag, double value) {
   return SummaryEvent(time, ScalarValue(tag, value));
 }

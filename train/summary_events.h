@@ -21,6 +21,9 @@ struct EventTime {
 
 // The first event of a file.
 std::string VersionEvent(double wall_time);
+inline constexpr int64_t kSessionStart = 1;  // SessionLog.status
+// From here on, what earlier files say of time.step and later steps is void.
+std::string RestartEvent(const EventTime& time);
 std::string ScalarEvent(const EventTime& time, std::string_view tag, double value);
 std::string ImageEvent(const EventTime& time, std::string_view tag, const std::vector<Image>& images);
 std::string TextEvent(const EventTime& time, std::string_view tag, std::string_view markdown);

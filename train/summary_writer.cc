@@ -54,6 +54,9 @@ absl::Status CheckOptions(const SummaryOptions& options) {
   if (options.histogram_buckets < 1 || options.histogram_buckets > kMostBuckets)
     return InvalidArgument("SummaryWriter: histogram_buckets is {}; it must be 1 to {}.",
                            options.histogram_buckets, kMostBuckets);
+  if (options.purge_step.value_or(0) < 0)
+    return InvalidArgument("SummaryWriter: purge_step is {}; it must be a step, or empty.",
+                           *options.purge_step);
   return absl::OkStatus();
 }
 
@@ -182,6 +185,7 @@ absl::StatusOr<SummaryWriter> SummaryWriter::Create(const std::string& dir, Summ
   MESHWORK_ASSIGN_OR_RETURN(RecordWriter file, CreateFile(dir, now));
   // The kind of the file stands in it before anything is logged, so that a reader never finds it empty.
   file.Append(VersionEvent(now));
+  if (options.purge_step.has_value()) file.Append(RestartEvent({now, *options.purge_step}));
   MESHWORK_RETURN_IF_ERROR(file.Write());
   return SummaryWriter(UnlessForked<State>(new State(std::move(file), std::move(options))));
 }

@@ -29,6 +29,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -43,6 +44,10 @@ namespace meshwork {
 struct SummaryOptions {
   double flush_seconds = 10;  // how long a summary may wait in memory; TensorBoard looks every 5 s by default
   int64_t histogram_buckets = 30;
+  // What earlier files of the folder say of this step and later ones is void, as where a training goes on from a
+  // checkpoint before them: TensorBoard and ReadSummaries show such a step once, as this writer logs it. The files stay as
+  // they are. Empty: all of it stands.
+  std::optional<int64_t> purge_step = std::nullopt;
   // The time of each summary, in seconds since 1970; the system's if empty. Called from any thread.
   std::function<double()> wall_time = {};
 };
@@ -50,7 +55,7 @@ struct SummaryOptions {
 class SummaryWriter {
  public:
   // Makes the folder, where it is missing, and in it a file of its own. Errors: the folder or the file cannot be made;
-  // flush_seconds is not above 0, or more than a day; histogram_buckets is not 1 to 10000. Throws std::system_error if
+  // flush_seconds is not above 0, or more than a day; histogram_buckets is not 1 to 10000; purge_step is negative. Throws std::system_error if
   // the system refuses a thread.
   static absl::StatusOr<SummaryWriter> Create(const std::string& dir, SummaryOptions options = {});
   SummaryWriter(SummaryWriter&&) noexcept;

@@ -55,8 +55,9 @@ absl::Status Main(const DigitsModel& model, const DigitsOptions& options) {
   for (const auto& [name, tensor] : weights) MESHWORK_RETURN_IF_ERROR(session.Set(name, tensor));
   MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Resumable> training,
                             Resumable::Begin(options.run, session, FactsOf(data, options)));
-  MESHWORK_ASSIGN_OR_RETURN(DigitsSummaries summaries,
-                            DigitsSummaries::Create(model, graph, session, data, options));
+  MESHWORK_ASSIGN_OR_RETURN(
+      DigitsSummaries summaries,
+      DigitsSummaries::Create(model, graph, session, data, options, training->first_step()));
   const int64_t parameters = CountParameters(model, graph);
   PrintHead(data, mesh, parameters);
   PrintStep(session, options.run);

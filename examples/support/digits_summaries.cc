@@ -18,16 +18,20 @@ constexpr int64_t kSide = 28;                  // of an image
 
 absl::StatusOr<DigitsSummaries> DigitsSummaries::Create(const DigitsModel& model, const Graph& graph,
                                                         const Session& session, const Data& data,
-                                                        const DigitsOptions& options) {
+                                                        const DigitsOptions& options, int64_t first_step) {
   DigitsSummaries summaries(model, session, data, options);
   const std::string& dir = options.tensorboard;
   if (Transport* const transport = options.run.processes->transport(); transport != nullptr)
     MESHWORK_RETURN_IF_ERROR(
         Agree(*transport, "--tensorboard", std::string(dir.empty() ? "is not given" : "is given")));
   if (dir.empty() || !options.run.is_chief()) return summaries;
-  absl::StatusOr<SummaryWriter> log = SummaryWriter::Create(dir);
-  if (!log.ok()) return Annotate(log.status(), "--tensorboard: ");
-  summaries.log_ = *std::move(log);
+  for (const auto& [run, writer] :
+       {std::pair{"train", &summaries.log_}, std::pair{"test", &summaries.test_}}) {
+    absl::StatusOr<SummaryWriter> log =
+        SummaryWriter::Create(fmt::format("{}/{}", dir, run), {.purge_step = first_step + 1});
+    if (!log.ok()) return Annotate(log.status(), "--tensorboard: ");
+    *writer = *std::move(log);
+  }
   summaries.Note(summaries.log_->Graph(graph));
   return summaries;
 }
@@ -54,12 +58,11 @@ void DigitsSummaries::BeginEpoch(const BatchOptions& batches, int64_t steps_done
 
 void DigitsSummaries::Step(int64_t step, double loss, double accuracy) {
   if (!log_.has_value() || step % kEvery != 0) return;
-  Note(log_->Scalar("train/loss", loss, step));
-  Note(log_->Scalar("train/accuracy", accuracy, step));
+  Note(log_->Scalar("loss", loss, step));
+  Note(log_->Scalar("accuracy", accuracy, step));
   const double now = SteadySeconds();
   if (now > timed_at_)
-    Note(log_->Scalar("train/steps_per_second", static_cast<double>(step - timed_step_) / (now - timed_at_),
-                      step));
+    Note(log_->Scalar("steps_per_second", static_cast<double>(step - timed_step_) / (now - timed_at_), step));
   timed_step_ = step;
   timed_at_ = now;
 }
@@ -68,14 +71,15 @@ absl::Status DigitsSummaries::EndEpoch(int64_t step, double test_loss, double te
   if (options_.tensorboard.empty()) return absl::OkStatus();
   MESHWORK_ASSIGN_OR_RETURN(const Weights weights, WeightsOf(model_, session_));
   if (!log_.has_value()) return absl::OkStatus();
-  Note(log_->Scalar("test/loss", test_loss, step));
-  Note(log_->Scalar("test/accuracy", test_accuracy, step));
+  Note(test_->Scalar("loss", test_loss, step));
+  Note(test_->Scalar("accuracy", test_accuracy, step));
   for (const auto& [name, tensor] : weights) Note(log_->Histogram(name, tensor, step));
   return absl::OkStatus();
 }
 
 void DigitsSummaries::Close() {
-  if (log_.has_value()) Note(log_->Close());
+  for (std::optional<SummaryWriter>* const log : {&log_, &test_})
+    if (log->has_value()) Note((*log)->Close());
 }
 
 }  // namespace meshwork

@@ -16,11 +16,12 @@ namespace meshwork {
 // once on standard error.
 class DigitsSummaries {
  public:
-  // Writes the program. All processes must call it. Errors: those of SummaryWriter::Create; some processes have
+  // Writes the program. Steps after `first_step` are shown as they are logged from now on. All processes must call it.
+  // Errors: those of SummaryWriter::Create; some processes have
   // --tensorboard, and others have not.
   static absl::StatusOr<DigitsSummaries> Create(const DigitsModel& model, const Graph& graph,
                                                 const Session& session, const Data& data,
-                                                const DigitsOptions& options);
+                                                const DigitsOptions& options, int64_t first_step);
 
   // Before an epoch: its first images.
   void BeginEpoch(const BatchOptions& batches, int64_t steps_done);
@@ -42,7 +43,7 @@ class DigitsSummaries {
   const Session& session_;
   const Data& data_;
   const DigitsOptions& options_;
-  std::optional<SummaryWriter> log_;  // the chief's
+  std::optional<SummaryWriter> log_, test_;  // the chief's; two runs, which TensorBoard draws in one picture
   bool has_failed_ = false;
   int64_t timed_step_ = 0;  // the speed is measured from here on
   double timed_at_ = 0;

@@ -119,17 +119,19 @@ TEST_F(MlpMnistTest, DrawsHowTheTrainingWent) {
 TEST_F(MlpMnistTest, LogsForTensorBoard) {
   const Finished finished = Train({"--epochs", "6", "--tensorboard", Path("runs/a")});
   ASSERT_EQ(finished.code, 0) << finished.err;
-  const Summaries log = ReadSummaries(Path("runs/a")).value();
+  const Summaries log = ReadSummaries(Path("runs/a/train")).value(),
+                  test = ReadSummaries(Path("runs/a/test")).value();
   std::map<std::string, std::vector<int64_t>> steps;
-  for (const ScalarSummary& s : log.scalars) steps[s.tag].push_back(s.step);
+  for (const ScalarSummary& s : log.scalars) steps["train: " + s.tag].push_back(s.step);
+  for (const ScalarSummary& s : test.scalars) steps["test: " + s.tag].push_back(s.step);
   for (const OtherSummary& o : log.others) steps[o.plugin + " " + o.tag].push_back(o.step);
   const std::vector<int64_t> epochs = {2, 4, 6, 8, 10, 12};
   std::map<std::string, std::vector<int64_t>> expected = {
-      {"train/loss", {10}},
-      {"train/accuracy", {10}},
-      {"train/steps_per_second", {10}},
-      {"test/loss", epochs},
-      {"test/accuracy", epochs},
+      {"train: loss", {10}},
+      {"train: accuracy", {10}},
+      {"train: steps_per_second", {10}},
+      {"test: loss", epochs},
+      {"test: accuracy", epochs},
       {"images inputs/first_of_the_epoch", {0, 2, 4, 6, 8, 10}}};
   for (const char* layer : {"dense1", "dense2", "dense3"})
     for (const char* part : {"kernel", "bias"})
@@ -137,8 +139,8 @@ TEST_F(MlpMnistTest, LogsForTensorBoard) {
   EXPECT_EQ(steps, expected);
   EXPECT_EQ(log.graphs, 1);
   // The last line that is printed says the same.
-  const auto last = std::find_if(log.scalars.rbegin(), log.scalars.rend(),
-                                 [](const ScalarSummary& s) { return s.tag == "test/loss"; });
+  const auto last = std::find_if(test.scalars.rbegin(), test.scalars.rend(),
+                                 [](const ScalarSummary& s) { return s.tag == "loss"; });
   EXPECT_THAT(finished.out, HasSubstr(fmt::format("test loss {:.4f}", last->value)));
 }
 
@@ -147,7 +149,7 @@ TEST_F(MlpMnistTest, ALogThatCannotBeMadeIsRefused) {
   const Finished finished = Train({"--tensorboard", Path("file/runs")});
   EXPECT_EQ(finished.code, 2);
   EXPECT_THAT(finished.err, HasSubstr(fmt::format("mlp_mnist: --tensorboard: {}: the folder cannot be made",
-                                                  Path("file/runs"))));
+                                                  Path("file/runs/train"))));
 }
 
 // A learning rate that makes the weights infinite: the curves end, and say so.

@@ -39,6 +39,7 @@ TEST_F(SummaryErrors, Logging) {
                    MISTAKE(create({.flush_seconds = 0})),
                    MISTAKE(create({.flush_seconds = std::nan("")})),
                    MISTAKE(create({.histogram_buckets = 0})),
+                   MISTAKE(create({.purge_step = -1})),
                    MISTAKE(log.Scalar("", 1, 1)),
                    MISTAKE(log.Scalar("\xff", 1, 1)),
                    MISTAKE(log.Histogram("loss", image, 1)),

@@ -196,6 +196,12 @@ def check_killed(path, work):
     print("a file that was cut short: all but the last value")
 
 
+def check_resumed(run):
+    read = [(event.step, event.value) for event in run.Scalars("resumed/loss")]
+    expect(read == [(step, 1.0 if step < 5 else 2.0) for step in range(1, 7)], f"a training that goes on is {read}")
+    print("a training that goes on: each step once")
+
+
 def check_server(path):
     """The loader of TensorBoard's server, which brings older forms into that of plugins, knows each tag's plugin."""
     run = plugin_event_accumulator.EventAccumulator(str(path)).Reload()
@@ -219,6 +225,7 @@ def main():
     local = load(work / "local")
     check_graphs(run, local)
     check_threads(local)
+    check_resumed(load(work / "resumed"))
     check_killed(files["local"][0], work)
     check_server(work / "global")
 

@@ -3,9 +3,11 @@
 //   write_summaries DIR
 //
 // DIR/global: every kind of summary, and the program of a small network as the user wrote it. DIR/local: its scalars
-// come from four threads, and its graph is what each device of a mesh of eight runs.
+// come from four threads, and its graph is what each device of a mesh of eight runs. DIR/resumed: steps 1 to 7, and then again
+// from 5 to 6.
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -108,6 +110,22 @@ absl::Status WriteLocal(const std::string& dir) {
   return log.Close();
 }
 
+absl::Status WriteResumed(const std::string& dir) {
+  struct Part {
+    std::optional<int64_t> purge_step;
+    int64_t first, last;
+    double value;
+  };
+  for (const Part& part : {Part{std::nullopt, 1, 7, 1}, Part{5, 5, 6, 2}}) {
+    MESHWORK_ASSIGN_OR_RETURN(SummaryWriter log,
+                              SummaryWriter::Create(dir + "/resumed", {.purge_step = part.purge_step}));
+    for (int64_t step = part.first; step <= part.last; ++step)
+      MESHWORK_RETURN_IF_ERROR(log.Scalar("resumed/loss", part.value, step));
+    MESHWORK_RETURN_IF_ERROR(log.Close());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 }  // namespace meshwork
 
@@ -116,7 +134,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: write_summaries DIR\n");
     return 2;
   }
-  for (const auto write : {meshwork::WriteGlobal, meshwork::WriteLocal}) {
+  for (const auto write : {meshwork::WriteGlobal, meshwork::WriteLocal, meshwork::WriteResumed}) {
     const absl::Status status = write(argv[1]);
     if (!status.ok()) {
       fmt::print(stderr, "write_summaries: {}\n", meshwork::MessageOf(status));

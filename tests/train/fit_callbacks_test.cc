@@ -32,6 +32,14 @@ class FitCallbacksTest : public TempDirTest {
     EXPECT_TRUE(history.ok()) << history.status();
     return history.ok() ? *std::move(history) : History();
   }
+  // "epoch/loss 2 0.5": tag, step and value.
+  static std::vector<std::string> ScalarsOf(const std::string& run) {
+    const Summaries log = ReadSummaries(run).value();
+    std::vector<std::string> scalars;
+    for (const ScalarSummary& s : log.scalars)
+      scalars.push_back(fmt::format("{} {} {}", s.tag, s.step, s.value));
+    return scalars;
+  }
   double Seen() const { return session_.Get("seen")->At({0}).value(); }
 
   Session session_;
@@ -139,15 +147,42 @@ TEST_F(FitCallbacksTest, TensorBoardLogHasScalarsAndHistograms) {
   options.callbacks = {
       TensorBoardLog(dir(), {.every_steps = 2, .histograms_every = 2, .variables = {"seen"}})};
   ASSERT_TRUE(Fit(session_, Losses({3, 2}), options).ok());
-  const Summaries log = ReadSummaries(dir()).value();
-  std::vector<std::string> scalars;
-  for (const ScalarSummary& s : log.scalars)
-    scalars.push_back(fmt::format("{} {} {}", s.tag, s.step, s.value));
-  EXPECT_THAT(scalars, ElementsAre("epoch/loss 1 3", "epoch/val_loss 1 7", "step/loss 2 2",
-                                   "step/rate_now 2 0.5", "epoch/loss 2 2", "epoch/val_loss 2 7"));
+  EXPECT_THAT(ScalarsOf(Path("train")),
+              ElementsAre("epoch/loss 1 3", "step/loss 2 2", "step/rate_now 2 0.5", "epoch/loss 2 2"));
+  EXPECT_THAT(ScalarsOf(Path("validation")), ElementsAre("epoch/loss 1 7", "epoch/loss 2 7"));
+  const Summaries log = ReadSummaries(Path("train")).value();
   ASSERT_THAT(log.others, SizeIs(1));
   EXPECT_EQ(log.others[0].tag, "seen");
   EXPECT_EQ(log.graphs, 1);
+}
+
+// A training that is lost in its fourth epoch goes on after its second, whichever callback comes first.
+TEST_F(FitCallbacksTest, TensorBoardLogHasEachStepOnceAfterAResume) {
+  for (const bool log_first : {true, false}) {
+    const std::string folder = Path(log_first ? "first" : "second");
+    const auto train = [&](const std::vector<double>& losses, int64_t lost_after) {
+      const CallbackPtr log = TensorBoardLog(folder, {.every_steps = 1});
+      const CallbackPtr backup = BackupAndResume({.dir = folder + "/backup", .steps = 2});
+      FitOptions options = EpochOfOne(losses);
+      options.outputs = {"loss"};
+      options.callbacks = log_first ? std::vector{log, backup} : std::vector{backup, log};
+      options.callbacks.push_back(Lambdas({.on_epoch_end = [&](FitState& state) {
+        return state.steps() == lost_after ? absl::AbortedError("lost") : absl::OkStatus();
+      }}));
+      return Fit(session_, Losses(losses), options).status();
+    };
+    EXPECT_EQ(train({5, 4, 3, 2, 1}, 4).code(), absl::StatusCode::kAborted);
+    EXPECT_TRUE(train({5, 4, 30, 20, 10}, 9).ok());
+    std::vector<std::string> steps, epochs;
+    for (const std::string& scalar : ScalarsOf(folder + "/train")) {
+      if (scalar.starts_with("step/loss")) steps.push_back(scalar);
+      if (scalar.starts_with("epoch/")) epochs.push_back(scalar);
+    }
+    EXPECT_THAT(steps, ElementsAre("step/loss 1 5", "step/loss 2 4", "step/loss 3 30", "step/loss 4 20",
+                                   "step/loss 5 10"));
+    EXPECT_THAT(epochs, ElementsAre("epoch/loss 1 5", "epoch/loss 2 4", "epoch/loss 3 30", "epoch/loss 4 20",
+                                    "epoch/loss 5 10"));
+  }
 }
 
 TEST_F(FitCallbacksTest, ProgressBarWritesALineForEachEpoch) {

@@ -82,6 +82,28 @@ TEST_F(SummaryWriterTest, EventsAreProtocolBuffers) {
   EXPECT_EQ(ReadFile(log.path()).value(), expected);
 }
 
+// As after a crash at step 7 whose last checkpoint was of step 4.
+TEST_F(SummaryWriterTest, AWriterThatGoesOnVoidsTheStepsThatItLogsAgain) {
+  double time = 100;
+  const auto write = [&](std::optional<int64_t> purge_step, int64_t first, int64_t last) {
+    time += 100;
+    SummaryWriter log = Create({.purge_step = purge_step, .wall_time = [time] { return time; }});
+    for (int64_t step = first; step <= last; ++step) {
+      EXPECT_TRUE(log.Scalar("loss", time, step).ok());
+      EXPECT_TRUE(log.Text("notes", "x", step).ok());
+    }
+  };
+  write(std::nullopt, 1, 7);
+  write(5, 5, 6);
+  std::vector<std::string> expected;
+  for (int64_t step = 1; step <= 6; ++step)
+    expected.push_back(fmt::format("loss {0} {1} {1}", step, step < 5 ? 200 : 300));
+  EXPECT_EQ(Texts(Read()), expected);
+  EXPECT_THAT(Read().others, SizeIs(6));
+  write(0, 0, 0);
+  EXPECT_THAT(Texts(Read()), ElementsAre("loss 0 400 400"));
+}
+
 TEST_F(SummaryWriterTest, EachWriterHasAFileOfItsOwn) {
   const SummaryWriter a = Create(), b = Create();
   const std::regex name(R"(events\.out\.tfevents\.[0-9]{10}\..+\.[0-9]+\.[0-9]+)");
