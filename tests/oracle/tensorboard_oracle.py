@@ -197,7 +197,7 @@ def check_killed(path, work):
 
 
 def check_resumed(run):
-    read = [(event.step, event.value) for event in run.Scalars("resumed/loss")]
+    read = [(event.step, event.value) for event in run.Scalars("train/resumed")]
     expect(read == [(step, 1.0 if step < 5 else 2.0) for step in range(1, 7)], f"a training that goes on is {read}")
     print("a training that goes on: each step once")
 

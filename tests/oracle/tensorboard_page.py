@@ -205,9 +205,9 @@ def ask(server):
     points = json.loads(server.get("plugin/scalars/scalars?run=global&tag=train%2Floss"))
     if len(points) != 100 or points[3][1:] != [4, 1.25]:
         fail(f"train/loss is {points[:5]}")
-    resumed = json.loads(server.get("plugin/scalars/scalars?run=resumed&tag=resumed%2Floss"))
+    resumed = json.loads(server.get("plugin/scalars/scalars?run=resumed&tag=train%2Fresumed"))
     if [point[1:] for point in resumed] != [[step, 1.0 if step < 5 else 2.0] for step in range(1, 7)]:
-        fail(f"resumed/loss is {resumed}")
+        fail(f"train/resumed is {resumed}")
     graph = wait_for("the graph", lambda: server.get("plugin/graphs/graph?run=global"))
     for name in ("dense1/kernel", "images", "outputs/loss"):
         if f'name: "{name}"' not in graph:

@@ -120,7 +120,7 @@ absl::Status WriteResumed(const std::string& dir) {
     MESHWORK_ASSIGN_OR_RETURN(SummaryWriter log,
                               SummaryWriter::Create(dir + "/resumed", {.purge_step = part.purge_step}));
     for (int64_t step = part.first; step <= part.last; ++step)
-      MESHWORK_RETURN_IF_ERROR(log.Scalar("resumed/loss", part.value, step));
+      MESHWORK_RETURN_IF_ERROR(log.Scalar("train/resumed", part.value, step));
     MESHWORK_RETURN_IF_ERROR(log.Close());
   }
   return absl::OkStatus();
