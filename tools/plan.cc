@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "fmt/ranges.h"
 #include "meshwork/base/json.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/regions.h"
@@ -30,7 +31,7 @@ struct PlanFlags {
   CompileOptions compile;
   std::string topology, output;
   int64_t plans = 3, devices = 0;
-  bool open = false, cut_mesh = false, price_pins = false, json = false;
+  bool open = false, cut_mesh = false, price_pins = false, json = false, cpp = false;
 };
 
 // A search takes a while: on a terminal, the mesh that it has come to is shown.
@@ -154,6 +155,59 @@ std::string TextOf(const Graph& graph, const std::vector<FoundLayouts>& plans,
   return text;
 }
 
+// "mw::UNSHARDED", "\"batch\"", "{\"batch\", \"model\"}", "mw::DimSpec::Factors({{8, {\"x\"}}, {8}})".
+std::string CppOf(const DimSpec& dim) {
+  const auto quoted = [](const std::vector<std::string>& axes) {
+    std::vector<std::string> names;
+    for (const std::string& axis : axes) names.push_back(fmt::format("\"{}\"", axis));
+    return fmt::format("{}", fmt::join(names, ", "));
+  };
+  if (dim.mode() == DimMode::kOpen) return "mw::OPEN";
+  if (dim.mode() == DimMode::kMatch) return "mw::MATCH";
+  if (!dim.factors().empty()) {
+    std::vector<std::string> factors;
+    for (const FactorSpec& factor : dim.factors())
+      factors.push_back(factor.axes.empty()
+                            ? fmt::format("{{{}}}", factor.size)
+                            : fmt::format("{{{}, {{{}}}}}", factor.size, quoted(factor.axes)));
+    return fmt::format("mw::DimSpec::Factors({{{}}})", fmt::join(factors, ", "));
+  }
+  if (dim.axes().empty()) return "mw::UNSHARDED";
+  return dim.axes().size() == 1 ? quoted(dim.axes()) : fmt::format("{{{}}}", quoted(dim.axes()));
+}
+
+// "{mw::UNSHARDED, \"x\"}".
+std::string CppOf(const ValueInfo& pinned) {
+  std::vector<std::string> dims;
+  for (const DimSpec& dim : SpecOf(LayoutPin{*pinned.layout, pinned.modes})) dims.push_back(CppOf(dim));
+  return fmt::format("{{{}}}", fmt::join(dims, ", "));
+}
+
+// The pins of inputs and variables as a call in C++. What it cannot say is a comment.
+std::string CppOf(const Graph& graph, const FoundLayouts& plan) {
+  std::string notes, layouts;
+  const std::vector<std::string> names = ValueNames(plan.graph);
+  for (size_t id = 0; id < graph.values().size(); ++id) {
+    const ValueInfo& info = plan.graph.values()[id];
+    if (info.node < 0 || !info.layout.has_value() || graph.values()[id].layout.has_value()) continue;
+    const Node& made = plan.graph.nodes()[info.node];
+    notes += fmt::format("// {}, of {}: WithLayout(x, {}).\n", names[id],
+                         graph.Describe(made.row->name, made.location), CppOf(info));
+  }
+  for (const Argument& argument : plan.graph.arguments()) {
+    const ValueInfo& info = plan.graph.value(argument.value);
+    const auto pin = std::find_if(plan.pins.begin(), plan.pins.end(),
+                                  [&](const FoundLayouts::Pin& p) { return p.name == info.name; });
+    if (pin == plan.pins.end()) continue;
+    layouts += fmt::format("{}{{\"{}\", {}}}", layouts.empty() ? "" : ",\n                              ",
+                           info.name, CppOf(info));
+    if (pin->gathers)
+      notes += fmt::format("// \"{}\" is declared with .gather = mw::Gathering::kOnUse.\n", info.name);
+  }
+  return fmt::format("// Before the model, on the mesh {}:\n{}graph.SetLayouts({{.layouts = {{{}}}}});\n",
+                     plan.graph.mesh().ToString(), notes, layouts);
+}
+
 Json JsonOf(const Graph& graph, const std::vector<FoundLayouts>& plans, const std::vector<PinPrice>& prices) {
   Json json = {{"program", graph.name}, {"mesh", graph.mesh().ToString()}, {"plans", Json::array()}};
   for (const FoundLayouts& plan : plans) {
@@ -202,8 +256,13 @@ absl::Status Plan(Arguments args) {
   flags.Switch("price-pins", "says what each pin of the program costs, by a search without it",
                &o.price_pins);
   flags.Text("output", "writes the program with the pins of the best plan; - is standard output", &o.output);
+  flags.Switch("cpp", "prints the best plan as a call of Graph::SetLayouts, for a program in C++", &o.cpp);
   flags.Switch("json", "prints the plans as JSON", &o.json);
   if (const auto done = Parse(flags, args)) return *done;
+  if (o.cpp && (o.json || o.price_pins))
+    return InvalidArgument("--cpp prints the best plan alone; leave --json and --price-pins out.");
+  if (o.output == "-" && o.cpp)
+    return InvalidArgument("--output - and --cpp both write to standard output; name a file for one.");
   if (o.output == "-" && o.json)
     return InvalidArgument("--output - and --json both write to standard output; name a file for one.");
   MESHWORK_RETURN_IF_ERROR(CheckFiles({{"FILE", o.program.file}, {"--topology", o.topology}},
@@ -239,6 +298,10 @@ absl::Status Plan(Arguments args) {
     return absl::OkStatus();
   }
   if (!o.output.empty()) MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(o.output, PrintGraph(plans[0].graph)));
+  if (o.cpp) {
+    fmt::print("{}", CppOf(graph, plans[0]));
+    return absl::OkStatus();
+  }
   fmt::print("{}", o.json ? PrintJson(JsonOf(graph, plans, prices)) : TextOf(graph, plans, prices));
   return absl::OkStatus();
 }

@@ -34,6 +34,21 @@ TEST_F(MeshworkTest, PlanWritesTheProgramWithItsPins) {
   EXPECT_THAT(Output({"plan", page}), HasSubstr("the program pins all"));
 }
 
+TEST_F(MeshworkTest, PlanSaysItInCpp) {
+  const std::string layers = File("layers.mw", kLayers);
+  EXPECT_EQ(Output({"plan", layers, "--memory-budget=12MiB", "--layout", "in={_,x}", "--cpp"}),
+            "// Before the model, on the mesh [x=8]:\n// %y, of matmul (" + layers +
+                ":5): WithLayout(x, {mw::UNSHARDED, \"x\"}).\n"
+                "graph.SetLayouts({.layouts = {{\"h\", {mw::UNSHARDED, mw::UNSHARDED}},\n"
+                "                              {\"out\", {\"x\", mw::UNSHARDED}}}});\n");
+  const std::string cut = Output({"plan", layers, "--memory-budget=3MiB", "--devices=64", "--cpp"});
+  EXPECT_THAT(cut, HasSubstr("devices:("));
+  ExpectFails(Run({"plan", layers, "--cpp", "--json"}), 2,
+              "meshwork plan: --cpp prints the best plan alone; leave --json and --price-pins out.");
+  ExpectFails(Run({"plan", layers, "--cpp", "--output=-"}), 2,
+              "meshwork plan: --output - and --cpp both write to standard output; name a file for one.");
+}
+
 TEST_F(MeshworkTest, PlanSaysWhatPinsCost) {
   const std::string layers = File("layers.mw", kLayers);
   const json plans = json::parse(Output({"plan", layers, "--memory-budget=12MiB", "--layout", "in={x,_}",
