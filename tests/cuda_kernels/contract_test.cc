@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <random>
 #include <set>
 
 #include "cuda_kernels/trials.h"
@@ -11,6 +12,7 @@
 #include "meshwork/kernels/blas/cpu_kernels.h"
 #include "meshwork/kernels/cuda/families.h"
 #include "support/cuda_player.h"
+#include "support/long_tests.h"
 
 namespace meshwork::contract_test {
 namespace {
@@ -24,7 +26,7 @@ std::vector<const OpRow*> ComputingRows() {
     if (CpuKernelOf(*row) != nullptr) rows.push_back(row);
   return rows;
 }
-// The trials of all rows, compiled in one go.
+// The trials of all rows, compiled in one go: each row's first one, and half of the others, or all in long tests.
 struct Trials {
   std::map<const OpRow*, std::vector<CudaTrial>> by_row;
   absl::StatusOr<std::unique_ptr<PlayedKernels>> kernels;
@@ -38,9 +40,14 @@ struct Trials {
   static Trials Make() {
     Trials trials;
     std::vector<CudaKernel> kernels;
+    std::mt19937_64 engine(1);
+    const auto many = static_cast<uint64_t>(EverySo(2));
     for (const OpRow* row : RowsWithCudaKernels()) {
-      trials.by_row[row] = TrialsOf(*row);
-      for (const CudaTrial& trial : trials.by_row[row]) kernels.push_back(trial.kernel);
+      std::vector<CudaTrial>& chosen = trials.by_row[row];
+      for (CudaTrial& trial : TrialsOf(*row))
+        if (const bool is_drawn = engine() % many == 0; is_drawn || chosen.empty())
+          chosen.push_back(std::move(trial));
+      for (const CudaTrial& trial : chosen) kernels.push_back(trial.kernel);
     }
     trials.kernels = PlayCuda(CudaSourceOf(kernels));
     return trials;

@@ -19,6 +19,7 @@
 
 #include "cli/process.h"
 #include "meshwork/base/status.h"
+#include "meshwork/kernels/cuda/cuda_kernel.h"
 
 namespace meshwork {
 namespace {
@@ -275,7 +276,8 @@ absl::StatusOr<std::unique_ptr<PlayedKernels>> OpenLibrary(const std::string& pa
   return std::make_unique<Library>(handle, device);
 }
 
-// Where texts are compiled, until the process ends. The header that all of them include is read once.
+// Where texts are compiled, until the process ends. The header that all of them include, and what the kernels' texts begin
+// with, are read once.
 class Workshop {
  public:
   static Workshop& Of() {
@@ -292,7 +294,7 @@ class Workshop {
   absl::StatusOr<std::filesystem::path> SharedObjectOf(const std::string& source) {
     const std::scoped_lock lock(mutex_);
     const auto [at, is_new] = compiled_.try_emplace(source);
-    if (is_new) at->second = Compile(AsHostSource(source));
+    if (is_new) at->second = Compile(source);
     MESHWORK_RETURN_IF_ERROR(at->second.status());
     const std::filesystem::path copy = dir_ / fmt::format("{}-copy-{}.so", getpid(), copies_++);
     std::filesystem::copy_file(*at->second, copy);
@@ -306,18 +308,30 @@ class Workshop {
 
   Workshop() {
     std::filesystem::create_directories(dir_);
-    std::ofstream(dir_ / "device.h", std::ios::binary) << "#include \"" << CUDA_PLAYER_DEVICE << "\"\n";
-    const std::string header = dir_ / "device.h", precompiled = header + ".gch";
+    const std::string device = fmt::format("#include \"{}\"\n", CUDA_PLAYER_DEVICE);
+    Precompile("device.h", device);
+    Precompile("kernels.h", fmt::format("{}#line 1\n{}", device, AsHostSource(std::string(CudaPrelude()))));
+  }
+  void Precompile(const char* name, const std::string& text) const {
+    const std::string header = dir_ / name, precompiled = header + ".gch";
+    std::ofstream(header, std::ios::binary) << text;
     if (std::system(fmt::format("{} -x c++-header {} -o {}", kCompiler, header, precompiled).c_str()) != 0)
       std::filesystem::remove(precompiled);  // so that the header itself is read
   }
 
-  absl::StatusOr<std::filesystem::path> Compile(const std::string& text) const {
+  // Lines count from the text's beginning, since barriers are told apart by them. The process has the libraries.
+  absl::StatusOr<std::filesystem::path> Compile(std::string_view source) const {
     const std::filesystem::path base = dir_ / fmt::format("{}-{}", getpid(), compiled_.size());
     const std::string name = base.string();
-    std::ofstream(name + ".cc", std::ios::binary) << "#line 1\n" << text;
-    const std::string command = fmt::format("{} -include {}/device.h -shared -o {}.so {}.cc 2> {}.messages",
-                                            kCompiler, dir_.string(), name, name, name);
+    const std::string_view prelude = CudaPrelude();
+    const bool has_prelude = source.starts_with(prelude);
+    const int64_t line = 1 + (has_prelude ? std::count(prelude.begin(), prelude.end(), '\n') : 0);
+    if (has_prelude) source.remove_prefix(prelude.size());
+    std::ofstream(name + ".cc", std::ios::binary) << "#line " << line << "\n"
+                                                  << AsHostSource(std::string(source));
+    const std::string command =
+        fmt::format("{} -include {}/{}.h -shared -nostdlib -o {}.so {}.cc 2> {}.messages", kCompiler,
+                    dir_.string(), has_prelude ? "kernels" : "device", name, name, name);
     if (std::system(command.c_str()) != 0) return absl::InvalidArgumentError(Contents(name + ".messages"));
     return name + ".so";
   }
