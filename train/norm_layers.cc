@@ -165,7 +165,7 @@ Value DropoutLayer::operator()(const Value& x, CallSite loc) const {
   if (!x.valid() || !step_.valid()) return {};
   // Of 62 bits, so that counting on stays in range.
   const int64_t stream = FreeStream(*x.graph(), options_.seed, static_cast<int64_t>(StableHash(name_) >> 2));
-  return WhenTraining({Dropout({x, loc}, rate_, options_.seed, stream, step_), loc}, x);
+  return WhenTraining({Dropout({x, loc}, rate_, options_.seed, stream, step_, options_.whole_dims), loc}, x);
 }
 
 }  // namespace meshwork

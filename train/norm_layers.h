@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "meshwork/ir/dim_list.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/train/initializers.h"
 #include "meshwork/train/layer_variables.h"
@@ -99,7 +100,8 @@ class GroupNormLayer : public internal::NormLayer {
 inline constexpr const char* kDropoutStep = "dropout/step";
 
 struct DropoutLayerOptions {
-  int64_t seed = 0;
+  int64_t seed = DefaultSeed();
+  DimList whole_dims = {};  // along which all elements are dropped, or none
 };
 
 // In training, each element of x becomes 0 with probability `rate`, else x / (1 - rate); outside of it, y = x (Srivastava
@@ -107,7 +109,13 @@ struct DropoutLayerOptions {
 //
 // What is dropped depends on the seed, the name, the step and the element's global index: it is the same on every mesh,
 // another one at every step, and after a restart from a checkpoint what it would have been without. A second call, or a
-// second layer of this name and seed, draws other elements. In the body of a loop all iterations drop the same.
+// second layer of this name and seed, draws other elements. Each iteration of a loop drops other ones.
+//
+// With `whole_dims` a mask has no dims but the others, as with Keras' noise_shape, which has size 1 there. What is dropped is
+// then a whole path of a residual network for an example (drop path, stochastic depth; Huang et al., ECCV 2016), or a channel:
+//
+//   x = x + DropoutLayer(g, "path", 0.1, {.whole_dims = {1, 2}})(h);         // h: [b,t,d]
+//   x = DropoutLayer(g, "channels", 0.2, {.whole_dims = {1, 2}})(images);    // [b,h,w,c]
 //
 // Errors (recorded): Dropout's (ops/norms.h); an argument "dropout/step" that is no i64[] variable.
 class DropoutLayer {

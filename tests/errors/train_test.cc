@@ -250,6 +250,7 @@ TEST(TrainErrors, Layers) {
         GRAPH_MISTAKE(Conv1D(g, "conv", 3, 4, {3, 3})(input(g, {2, 6, 3}))),
         GRAPH_MISTAKE(Conv3DTranspose(g, "up", 3, 4, {3})(input(g, {2, 6, 6, 6, 3}))),
         GRAPH_MISTAKE(DepthwiseConv2D(g, "conv", 3, {3, 3})(input(g, {2, 6, 6, 4}))),
+        GRAPH_MISTAKE(DropoutLayer(g, "dropout", 0.5, {.whole_dims = {1, 2}})(input(g, {2, 4}))),
         GRAPH_MISTAKE(SeparableConv2D(g, "conv", 8, {3})(input(g, {2, 6, 6, 4}))),
         GRAPH_MISTAKE(Dense dense(g, "dense", 3); dense(input(g, {2, 4}));
                       dense(Constant(g, 0, {F32, {2, 5}}))),

@@ -355,6 +355,39 @@ TEST(DropoutTest, ZeroesByTheMaskAndScalesTheRest) {
   }
 }
 
+// A mask without the whole dims, whose elements are numbered in a tensor of the others.
+TEST(DropoutTest, DropsWholeDimsTogether) {
+  const Shape shape = {5, 7, 3};
+  const std::vector<std::vector<int64_t>> all_dims = {{},     {0},    {1},    {2},       {-1},     {0, 1},
+                                                      {0, 2}, {1, 2}, {2, 1}, {0, 1, 2}, {-1, -3}, {-2}};
+  for (const std::vector<int64_t>& dims : all_dims) {
+    for (double rate : {0.0, 0.3, 0.8}) {
+      SCOPED_TRACE(fmt::format("[{}] {}", fmt::join(dims, ","), rate));
+      Graph g{Mesh()};
+      const Value x = g.Input("x", F64, shape), step = g.Input("step", I64, {});
+      const Value y = Dropout(x, rate, kSeed, kStream, step, dims);
+      g.Output("y", y);
+      g.Output("grad", Gradients(ReduceSum(y), {x})[0]);
+      Numbers in, want, gradient;
+      for (size_t i = 0; i < 105; ++i) {
+        in.push_back(static_cast<double>(i) - 50);
+        const std::array<size_t, 3> place = {i / 21, i / 3 % 7, i % 3};
+        size_t element = 0;
+        for (int d = 0; d < 3; ++d)
+          if (std::find_if(dims.begin(), dims.end(), [&](int64_t w) { return (w + 3) % 3 == d; }) ==
+              dims.end())
+            element = element * static_cast<size_t>(shape[d]) + place[d];
+        const bool keep = PlainUniform(PlainSeed(kSeed, {6}), kStream, element) < 1 - rate;
+        gradient.push_back(keep ? 1 / (1 - rate) : 0);
+        want.push_back(keep ? in[i] * (1 / (1 - rate)) : 0);
+      }
+      const auto outputs = Interpret(g, {{"x", in}, {"step", {6}}}).outputs;
+      EXPECT_EQ(outputs.at("y").Numbers(), want);
+      EXPECT_EQ(outputs.at("grad").Numbers(), gradient);
+    }
+  }
+}
+
 TEST(DropoutTest, WhatIsDroppedMayBeAnything) {
   Graph g{Mesh()};
   const Value x = g.Input("x", F32, {100}, {UNSHARDED});

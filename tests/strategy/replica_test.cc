@@ -158,7 +158,10 @@ std::vector<double> Kept(int64_t replicas, int64_t rows) {
   const auto noisy = [&](const Value& part) {
     Graph& body = *part.graph();
     const Value of_row = RandomUniform(body, {F64, {part.shape()[0]}}, 3, 1, 0, 1);
-    return drop(part * w) * ExpandDims(of_row, {1}) + RandomNormal(body, {F64, part.shape()}, 3, 2, 0, 1);
+    const Value whole_rows = Dropout(part * w, 0.5, 3, 4, {}, 1),
+                whole_columns = Dropout(part * w, 0.5, 3, 5, {}, 0);
+    return drop(part * w) * ExpandDims(of_row, {1}) + whole_rows + 3.0 * whole_columns +
+           RandomNormal(body, {F64, part.shape()}, 3, 2, 0, 1);
   };
   if (replicas == 0) {
     const Value all = noisy(x);

@@ -249,6 +249,45 @@ TEST(DropoutLayerTest, IsTheSameOnEveryMeshAndForEveryNumberOfRows) {
   }
 }
 
+// Drop path, and channels: whole dims, the same on every mesh, of short batches too.
+TEST(DropoutLayerTest, DropsWholeDimsTheSameOnEveryMesh) {
+  std::vector<std::vector<double>> want;
+  for (const char* mesh : kNormMeshes) {
+    SCOPED_TRACE(mesh);
+    Graph g(Mesh::VirtualCpus(mesh).value());
+    g.SetLayouts(
+        {.layouts = {{"x", {"batch", UNSHARDED, "model"}}}, .missing_axes = MissingAxes::kShardNothing});
+    const Value x = g.Input("x", F64, {8, 5, 6});
+    g.Output("paths", DropoutLayer(g, "path", 0.5, {.whole_dims = {1, 2}})(x));
+    g.Output("channels", DropoutLayer(g, "channels", 0.5, {.whole_dims = 1})(x));
+    g.Output("columns", DropoutLayer(g, "columns", 0.5, {.whole_dims = {0, 1}})(x));
+    Session session = Session::Create(g).value();
+    std::vector<double> last;
+    for (size_t step = 0; step < 3; ++step) {
+      const int64_t rows = step == 1 ? 3 : 8;
+      const StepResult result = session.Run({{"x", Tensor::Full({F64, {rows, 5, 6}}, 1)}}).value();
+      std::vector<double> got;
+      for (const char* name : {"paths", "channels", "columns"}) {
+        const std::vector<double> y = Numbers(result, name);
+        for (int64_t i = 0; i < rows * 30; ++i) {
+          ASSERT_TRUE(y[i] == 0 || y[i] == 2) << y[i];
+          const int64_t first = name == std::string("paths")      ? i / 30 * 30
+                                : name == std::string("channels") ? i / 30 * 30 + i % 6
+                                                                  : i % 6;
+          ASSERT_EQ(y[i], y[first]) << name << " " << i;
+        }
+        got.insert(got.end(), y.begin(), y.end());
+      }
+      EXPECT_NE(got, last);
+      if (want.size() <= step) want.push_back(got);
+      EXPECT_EQ(got, want[step]);
+      last = got;
+    }
+    EXPECT_EQ(Numbers(*session.Evaluate({{"x", Tensor::Full({F64, {2, 5, 6}}, 1)}}), "paths"),
+              std::vector<double>(60, 1));
+  }
+}
+
 TEST(DropoutLayerTest, OneCounterCountsTheStepsOfTraining) {
   Session session = Dropped("batch=2", 0.5);
   EXPECT_THAT(session.variable_names(), ElementsAre(kDropoutStep));

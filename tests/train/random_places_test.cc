@@ -79,6 +79,19 @@ const std::vector<Noisy>& AllNoisy() {
   static const auto* all = new std::vector<Noisy>{
       {"dropout", [](const DropoutLayer& drop, const Value& x) { return drop(x); }},
       {"twice", [](const DropoutLayer& drop, const Value& x) { return drop(Tanh(drop(x))); }},
+      {"whole rows", [](const DropoutLayer&, const Value& x) { return Dropout(x, 0.5, 7, 5, {}, 1) + x; }},
+      {"whole columns", [](const DropoutLayer&, const Value& x) { return Dropout(x, 0.5, 7, 6, {}, 0) + x; }},
+      {"everything or nothing",
+       [](const DropoutLayer&, const Value& x) { return Dropout(x, 0.5, 7, 7, {}, ALL_DIMS) + x; }},
+      {"whole columns in a loop",
+       [](const DropoutLayer&, const Value& x) {
+         return Scan(*x.graph(), {x}, {},
+                     [&](Graph&, const Values& carries, const Values&) -> ScanStep {
+                       return {{Tanh(Dropout(carries[0], 0.5, 7, 8, {}, 0) + 0.1)}};
+                     },
+                     {.length = 3})
+             .carries[0];
+       }},
       {"a number per row",
        [](const DropoutLayer&, const Value& x) {
          const Value noise = RandomUniform(*x.graph(), {F64, {x.shape()[0]}}, 7, 3, -1, 1);
