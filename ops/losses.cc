@@ -6,12 +6,15 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
+#include "meshwork/ops/given_sizes.h"
 #include "meshwork/ops/hyperparameters.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/ops/row_weights.h"
 
 namespace meshwork {
 namespace {
+
+constexpr int64_t kMostClassWeights = int64_t{1} << 16;  // elements of a Constant
 
 // x minus its maximum along `dim`. The shift changes neither a softmax nor its gradient, so that it is a
 // constant to the latter.
@@ -291,6 +294,48 @@ Value TripletMarginLoss(const Operand& anchors, const Operand& positives, const 
   };
   const Value losses = Relu(Add(Sub(distance_to(at.values[1]), distance_to(at.values[2])), margin));
   return Reduced(at, kName, losses, options.reduction, options.weights);
+}
+
+namespace {
+
+// The classes of labels: whole numbers, or the places of the largest share.
+Value ClassesOf(const Value& labels) {
+  return IsInteger(labels.dtype()) ? labels : Argmax(labels, labels.rank() - 1);
+}
+
+absl::Status CheckClassWeights(const Type& labels, const std::map<int64_t, double>& weights) {
+  const bool are_shares = IsFloat(labels.dtype);
+  if (!(are_shares && labels.rank() > 0) && !IsInteger(labels.dtype))
+    return InvalidArgument(
+        "the labels are {}; they must be whole numbers [..], or floats [..,c], the shares of c classes.",
+        labels.ToString());
+  const int64_t classes = are_shares ? labels.shape.back() : kMostClassWeights;
+  for (const auto& [of_class, weight] : weights) {
+    if (of_class < 0 || of_class >= classes)
+      return InvalidArgument("there is a weight for class {}; the classes of labels {} are 0 to {}.",
+                             of_class, labels.ToString(), classes - 1);
+    if (!std::isfinite(weight) || weight < 0)
+      return InvalidArgument("the weight of class {} is {}; it must be at least 0, and finite.", of_class,
+                             weight);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Value ClassWeights(const Operand& labels, const std::map<int64_t, double>& weights) {
+  const ResolvedOperands at = Resolve({labels});
+  if (at.graph == nullptr || !Check(at, "class_weights", CheckClassWeights(at.values[0].type(), weights)))
+    return {};
+  const LocationScope scope(*at.graph, at.location);
+  const Value classes = ClassesOf(at.values[0]);
+  // Of the classes up to the last one that has a weight; behind it, and for no class, 1.
+  const int64_t last = weights.empty() ? 0 : weights.rbegin()->first;
+  std::vector<double> table(static_cast<size_t>(last) + 1, 1);
+  for (const auto& [of_class, weight] : weights) table[static_cast<size_t>(of_class)] = weight;
+  const Value all = OfGivenSizes(Constant(*at.graph, table, {F64, {last + 1}}), "class_weights");
+  const Value is_named = And(GreaterEqual(classes, 0.0), LessEqual(classes, static_cast<double>(last)));
+  return Select(is_named, Gather(all, classes, 0), 1.0);
 }
 
 Value CountInvalidLabels(const Operand& logits, const Operand& labels, std::optional<int64_t> ignore_label) {

@@ -27,6 +27,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string_view>
 
@@ -104,6 +105,15 @@ Value CosineDistance(const Operand& a, const Operand& b, const LossOptions& opti
 // PyTorch, 1e-6 is added to each difference, which keeps the gradient finite. Error: margin <= 0.
 Value TripletMarginLoss(const Operand& anchors, const Operand& positives, const Operand& negatives,
                         double margin = 1, const LossOptions& options = {});
+
+// The weight of each row's class, for LossOptions::weights; 1 of classes that `weights` does not name. Keras' class_weight:
+//
+//   SparseSoftmaxCrossEntropy(logits, labels, {.weights = ClassWeights(labels, {{8, 3.0}})})       // class 8 counts 3 times
+//
+// labels: integers [..], or floats [..,c], of which the largest says the class -> f64 [..]. A label that is no class has
+// weight 1. With Reduction::kMean the loss is Keras' "sum_over_batch_size", with kWeightedMean it is PyTorch's.
+// Errors: a class below 0, above 2^16 - 1, or not below c; a weight that is negative or not finite.
+Value ClassWeights(const Operand& labels, const std::map<int64_t, double>& weights);
 
 // logits: [..,c], labels: integers [..] -> i64 scalar: how many labels are neither in [0,c) nor `ignore_label`. Costs
 // one sum over the labels; reads no logit. A program that gives it as the output kInvalidLabels has CheckLabels

@@ -110,6 +110,64 @@ TEST(LossesTest, GradientsAreThoseOfDifferences) {
       {{{4, 3}, {4, 3}, {4, 3}}, [](const Xs& x) { return TripletMarginLoss(x[0], x[1], x[2], 9); }});
 }
 
+TEST(LossesTest, ClassWeightsAreThoseOfTheLabels) {
+  const Numbers labels = {0, 3, 1, 2, 3, -1, 7, 2};
+  const std::map<int64_t, double> weights = {{1, 0.1}, {3, 2.5}};
+  const Numbers want = {1, 2.5, 0.1, 1, 2.5, 1, 1, 1};
+  for (const DType dtype : {I32, I64}) {
+    Graph g{Mesh()};
+    const Value w = ClassWeights(In(g, "y", {2, 4}, dtype), weights);
+    EXPECT_EQ(w.type(), (Type{F64, {2, 4}}));
+    EXPECT_EQ(ValueOf(w, {{"y", labels}}), want);
+  }
+  for (const DType dtype : {F32, F64, BF16}) {
+    Graph g{Mesh()};
+    const Value w = ClassWeights(In(g, "y", {3, 4}, dtype), weights);
+    EXPECT_EQ(ValueOf(w, {{"y", {0, 0, 0, 1, 0.25, 0.5, 0.25, 0, 1, 0, 0, 0}}}), (Numbers{2.5, 0.1, 1}));
+  }
+  Graph g{Mesh()};
+  EXPECT_EQ(ValueOf(ClassWeights(In(g, "y", {3}, I32), {}), {{"y", {0, 1, 2}}}), (Numbers{1, 1, 1}));
+}
+
+// Keras: the mean over the rows of w l; PyTorch: over the weights of the rows that count.
+TEST(LossesTest, ClassWeightsMultiplyTheLossOfARow) {
+  const Numbers z = {0.5, -1, 2, 1, 0.25, -0.5, 3, 1, 0, -2, 0.75, 1.5}, labels = {2, 0, 1, 0};
+  const std::map<int64_t, double> weights = {{0, 0.3}, {2, 4}};
+  const Numbers of_class = {0.3, 1, 4};
+  for (const std::optional<int64_t> ignored : {std::optional<int64_t>(), std::optional<int64_t>(1)}) {
+    double sum = 0, weight = 0, count = 0;
+    for (size_t i = 0; i < 4; ++i) {
+      const auto label = static_cast<size_t>(labels[i]);
+      if (ignored.has_value() && labels[i] == static_cast<double>(*ignored)) continue;
+      double exps = 0;
+      for (size_t c = 0; c < 3; ++c) exps += std::exp(z[i * 3 + c]);
+      sum += of_class[label] * (std::log(exps) - z[i * 3 + label]);
+      weight += of_class[label];
+      ++count;
+    }
+    const auto loss = [&](Reduction reduction) {
+      Graph g{Mesh()};
+      const Value y = In(g, "y", {4}, I32);
+      return ValueOf(
+          SparseSoftmaxCrossEntropy(
+              In(g, "z", {4, 3}), y,
+              {.reduction = reduction, .weights = ClassWeights(y, weights), .ignore_label = ignored}),
+          {{"z", z}, {"y", labels}})[0];
+    };
+    EXPECT_NEAR(loss(Reduction::kSum), sum, 1e-14);
+    EXPECT_NEAR(loss(Reduction::kMean), sum / count, 1e-14);
+    EXPECT_NEAR(loss(Reduction::kWeightedMean), sum / weight, 1e-14);
+    if (ignored.has_value()) continue;
+    Numbers one_hot(12, 0);
+    for (size_t i = 0; i < 4; ++i) one_hot[i * 3 + static_cast<size_t>(labels[i])] = 1;
+    Graph g{Mesh()};
+    const Value y = In(g, "y", {4, 3});
+    EXPECT_NEAR(ValueOf(SoftmaxCrossEntropy(In(g, "z", {4, 3}), y, {.weights = ClassWeights(y, weights)}),
+                        {{"z", z}, {"y", one_hot}})[0],
+                sum / count, 1e-14);
+  }
+}
+
 TEST(LossesTest, LogCoshOfALargeErrorIsFinite) {
   Graph g{Mesh()};
   const Value loss = LogCoshLoss(In(g, "p", {3}), In(g, "t", {3}), {.reduction = Reduction::kNone});
