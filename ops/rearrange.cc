@@ -1,10 +1,12 @@
 // Moves of elements, permutations, segments, and elementwise functions of a few rows.
+#include <algorithm>
 #include <numbers>
 #include <vector>
 
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
+#include "meshwork/ops/given_sizes.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {
@@ -66,6 +68,34 @@ Value Repeat(const Operand& x, int64_t count, int64_t dim) {
   if (!CheckRepeats(at, "repeat", repeats)) return {};
   const LocationScope scope(*at.graph, at.location);
   return Repeated(at.values[0], repeats, /*one_by_one=*/true);
+}
+
+Value ReverseSequence(const Operand& x, const Operand& lengths, int64_t seq_dim, int64_t batch_dim) {
+  constexpr const char* kName = "reverse_sequence";
+  const ResolvedOperands at = Resolve({x, lengths});
+  if (at.graph == nullptr) return {};
+  const Type type = at.values[0].type(), of_lengths = at.values[1].type();
+  const std::optional<Ints> dims = CountDims(at, kName, {batch_dim, seq_dim});
+  if (!dims.has_value()) return {};
+  const int64_t rows = type.shape[(*dims)[0]], steps = type.shape[(*dims)[1]];
+  if (!IsInteger(of_lengths.dtype) || of_lengths.shape != Shape{rows}) {
+    RecordMistake(at, kName, "the lengths are {} for {} with batch_dim={}; they must be whole numbers [{}].",
+                  of_lengths.ToString(), type.ToString(), (*dims)[0], rows);
+    return {};
+  }
+  const LocationScope scope(*at.graph, at.location);
+  // Of [b,t,..]; other dims follow in their order.
+  Ints order = *dims, back(order.size() + type.shape.size() - 2);
+  for (int64_t d = 0; d < type.rank(); ++d)
+    if (d != order[0] && d != order[1]) order.push_back(d);
+  for (size_t d = 0; d < order.size(); ++d) back[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
+  const bool is_in_order = std::is_sorted(order.begin(), order.end());
+  const Value by_row = is_in_order ? at.values[0] : Transpose(at.values[0], order);
+  const Value place = OfGivenSizes(Iota(*at.graph, {I64, {steps}}, 0), kName);
+  const Value length = ExpandDims(Minimum(InDType(at.values[1], I64), static_cast<double>(steps)), 1);
+  const Value from = Select(Less(place, length), length - 1.0 - place, place);
+  const Value reversed = GatherNd(by_row, ExpandDims(from, -1), /*batch_dims=*/1);
+  return is_in_order ? reversed : Transpose(reversed, back);
 }
 
 Value UpdateSlice(const Operand& x, const Operand& update, const Ints& start, const Ints& stride) {

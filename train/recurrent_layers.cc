@@ -7,6 +7,7 @@
 #include "meshwork/control/control_flow.h"
 #include "meshwork/ir/layout_rules.h"
 #include "meshwork/ir/name_scope.h"
+#include "meshwork/ops/given_sizes.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {
@@ -92,6 +93,13 @@ RecurrentVariables Declare(RecurrentKind kind, Graph& graph, const std::string& 
   return made;
 }
 
+// bool [b,t]: whether each step of x: [b,t,inputs] is real; invalid if all are.
+Value IsReal(const Value& x, const RealSteps& steps) {
+  if (!steps.lengths.valid()) return steps.mask;
+  const Value place = OfGivenSizes(Iota(*x.graph(), {I64, {x.shape()[1]}}, 0), "a recurrent layer");
+  return Less(place, ExpandDims(InDType(steps.lengths, I64), 1));
+}
+
 }  // namespace
 
 RecurrentBase::RecurrentBase(RecurrentKind kind, std::optional<int64_t> inputs, Graph& graph,
@@ -127,15 +135,34 @@ bool RecurrentBase::Check(const Value& x, int64_t inputs, Values& states, CallSi
   return true;
 }
 
-RecurrentBase::Values RecurrentBase::Run(const Value& given, Values states, CallSite loc,
-                                         const Step& step) const {
+bool RecurrentBase::CheckSteps(const Value& x, const RealSteps& steps, CallSite loc) const {
+  const auto fail = [&](const std::string& message) {
+    x.graph()->RecordError(fmt::format("{}: {}", x.graph()->Describe(InfoOf(kind_).op, loc), message));
+    return false;
+  };
+  const Shape rows = {x.shape()[0]}, all = {x.shape()[0], x.shape()[1]};
+  const Value &lengths = steps.lengths, &mask = steps.mask;
+  if (lengths.valid() && mask.valid()) return fail("lengths and a mask are given; give one of them.");
+  if (lengths.valid() && (!IsInteger(lengths.dtype()) || lengths.shape() != rows))
+    return fail(fmt::format("the lengths are {}; they must be whole numbers [{}], one for each row of x.",
+                            lengths.type().ToString(), rows[0]));
+  if (mask.valid() && mask.type() != Type{BOOL, all})
+    return fail(fmt::format("the mask is {}; it must be {}, true where a step is real.",
+                            mask.type().ToString(), Type{BOOL, all}.ToString()));
+  return true;
+}
+
+RecurrentBase::Values RecurrentBase::Run(const Value& given, Values states, const RealSteps& steps,
+                                         CallSite loc, const Step& step) const {
   const Values nothing(states.size() + 1);
   if (!given.valid()) return nothing;
   const RecurrentVariables& variables = variables_.For(given);
   const NameScope name_scope = NameScope::Of(variables.kernel, given);
   const LocationScope scope(*given.graph(), loc);
   const Value x = ToCompute(given, precision_);
-  if (!variables.is_complete || !Check(x, variables.kernel.shape()[0], states, loc)) return nothing;
+  if (!variables.is_complete || !Check(x, variables.kernel.shape()[0], states, loc) ||
+      !CheckSteps(x, steps, loc))
+    return nothing;
   const auto gates = [&](const Variable& variable) { return ByGate(ToCompute(variable, precision_)); };
   const Value by_step = Transpose(x, {1, 0, 2});
   const Values recurrent = gates(variables.recurrent);
@@ -145,31 +172,40 @@ RecurrentBase::Values RecurrentBase::Run(const Value& given, Values states, Call
     inputs[gate] = MatMul(by_step, inputs[gate]);
     if (!biases.empty()) inputs[gate] = Add(inputs[gate], biases[gate]);
   }
+  const Value is_real = IsReal(x, steps);
+  Values xs = inputs;
+  if (is_real.valid()) xs.push_back(ExpandDims(Transpose(is_real, {1, 0}), -1));
   ScanResult result = Scan(
-      *x.graph(), states, inputs,
+      *x.graph(), states, xs,
       [&](Graph& body, const Values& carries, const Values& slices) {
         const LocationScope scope(body, loc);
         Values next = step(carries, slices, recurrent);
+        if (is_real.valid())
+          for (size_t i = 0; i < next.size(); ++i) next[i] = Select(slices.back(), next[i], carries[i]);
         const Value first = next[0];
         return ScanStep{.carries = std::move(next), .stacked = {first}};
       },
       {.reverse = options_.reverse, .recompute = options_.recompute}, loc);
-  Values all = {Transpose(result.stacked[0], {1, 0, 2})};
+  Value sequence = Transpose(result.stacked[0], {1, 0, 2});
+  if (is_real.valid() && steps.zero_output) sequence = Select(ExpandDims(is_real, -1), sequence, 0.0);
+  Values all = {sequence};
   all.insert(all.end(), result.carries.begin(), result.carries.end());
   return all;
 }
 
-RecurrentResult SimpleRnn::operator()(const Value& x, const Value& initial, CallSite loc) const {
+RecurrentResult SimpleRnn::operator()(const Value& x, const Value& initial, const RealSteps& steps,
+                                      CallSite loc) const {
   const Values y =
-      Run(x, {initial}, loc, [](const Values& states, const Values& inputs, const Values& recurrent) {
+      Run(x, {initial}, steps, loc, [](const Values& states, const Values& inputs, const Values& recurrent) {
         return Values{Tanh(Add(inputs[0], MatMul(states[0], recurrent[0])))};
       });
   return {y[0], y[1]};
 }
 
-LstmResult Lstm::operator()(const Value& x, const LstmState& initial, CallSite loc) const {
+LstmResult Lstm::operator()(const Value& x, const LstmState& initial, const RealSteps& steps,
+                            CallSite loc) const {
   const Values y =
-      Run(x, {initial.state, initial.cell}, loc,
+      Run(x, {initial.state, initial.cell}, steps, loc,
           [](const Values& states, const Values& inputs, const Values& recurrent) {
             const auto gate = [&](size_t g) { return Add(inputs[g], MatMul(states[0], recurrent[g])); };
             const Value added = Mul(Sigmoid(gate(0)), Tanh(gate(2)));
@@ -179,9 +215,10 @@ LstmResult Lstm::operator()(const Value& x, const LstmState& initial, CallSite l
   return {y[0], y[1], y[2]};
 }
 
-RecurrentResult Gru::operator()(const Value& x, const Value& initial, CallSite loc) const {
-  const Values y =
-      Run(x, {initial}, loc, [this](const Values& states, const Values& inputs, const Values& recurrent) {
+RecurrentResult Gru::operator()(const Value& x, const Value& initial, const RealSteps& steps,
+                                CallSite loc) const {
+  const Values y = Run(
+      x, {initial}, steps, loc, [this](const Values& states, const Values& inputs, const Values& recurrent) {
         const Value& state = states[0];
         const auto gate = [&](size_t g) { return Sigmoid(Add(inputs[g], MatMul(state, recurrent[g]))); };
         const Value keep = gate(0), reset = gate(1);

@@ -11,6 +11,10 @@
 // lie as in Keras' [inputs, gates · units], in Keras' order of gates; reshape such weights.
 //
 // Bidirectional is two of these, one of them from the last step to the first.
+//
+// Rows of different lengths are padded, and RealSteps says which steps are no padding:
+//
+//   lstm(x, {}, {.lengths = n})          // n: integers [b]; h.state is that after step n - 1 of each row
 #pragma once
 
 #include <cstdint>
@@ -46,6 +50,19 @@ struct RecurrentOptions {
   LayerInitializer bias_initializer = Zeros();  // of the gates that do not start at 1
 };
 
+// Which steps of x: [b, t, inputs] are real; all if nothing is given. A step that is not changes no state: the sequence has
+// there the state of the real step before it, or the initial one (Keras on JAX; on TensorFlow Keras has 0 before the first
+// real step). From the last position to the first this means that each row is gone through backwards within its length.
+// What stands in padding does not matter for values; for gradients it must be finite.
+//
+// Errors (recorded): lengths and a mask; lengths that are no whole numbers [b]; a mask that is no bool [b,t].
+struct RealSteps {
+  Value lengths = {};  // of each row the first so many; below 0 counts as 0, above t as t
+  Value mask = {};     // those that are true, wherever they are
+  bool zero_output =
+      false;  // the sequence is 0 at other steps (Keras' zero_output_for_mask; PyTorch's padded sequences)
+};
+
 struct RecurrentResult {
   Value sequence;  // the state after each step, [b, t, units]
   Value state;     // after the last step, [b, units]
@@ -78,13 +95,14 @@ class RecurrentBase {
   RecurrentBase(RecurrentKind kind, std::optional<int64_t> inputs, Graph& graph, const std::string& name,
                 int64_t units, const RecurrentOptions& options, CallSite loc);
   // The sequence of the first state, [b, t, units], then the states after the last step. Invalid ones after a mistake.
-  Values Run(const Value& x, Values initial, CallSite loc, const Step& step) const;
+  Values Run(const Value& x, Values initial, const RealSteps& steps, CallSite loc, const Step& step) const;
 
   RecurrentOptions options_;
   Precision precision_;
 
  private:
   bool Check(const Value& x, int64_t inputs, Values& states, CallSite loc) const;
+  bool CheckSteps(const Value& x, const RealSteps& steps, CallSite loc) const;
 
   RecurrentKind kind_;
   int64_t units_;
@@ -111,7 +129,7 @@ class RecurrentLayer : public RecurrentBase {
 class SimpleRnn : public internal::RecurrentLayer<internal::RecurrentKind::kSimple> {
  public:
   using RecurrentLayer::RecurrentLayer;
-  RecurrentResult operator()(const Value& x, const Value& initial = {},
+  RecurrentResult operator()(const Value& x, const Value& initial = {}, const RealSteps& steps = {},
                              CallSite loc = CallSite::Current()) const;
 };
 
@@ -133,7 +151,7 @@ struct LstmResult {
 class Lstm : public internal::RecurrentLayer<internal::RecurrentKind::kLstm> {
  public:
   using RecurrentLayer::RecurrentLayer;
-  LstmResult operator()(const Value& x, const LstmState& initial = {},
+  LstmResult operator()(const Value& x, const LstmState& initial = {}, const RealSteps& steps = {},
                         CallSite loc = CallSite::Current()) const;
 };
 
@@ -150,7 +168,7 @@ class Gru : public internal::RecurrentLayer<internal::RecurrentKind::kGru> {
  public:
   using RecurrentBase::recurrent_bias;  // invalid without a bias, or without reset_after
   using RecurrentLayer::RecurrentLayer;
-  RecurrentResult operator()(const Value& x, const Value& initial = {},
+  RecurrentResult operator()(const Value& x, const Value& initial = {}, const RealSteps& steps = {},
                              CallSite loc = CallSite::Current()) const;
 };
 
@@ -190,11 +208,13 @@ class Bidirectional {
         backward_(graph, name + "/backward", units, Reversed(options), loc),
         merge_(merge) {}
 
-  auto operator()(const Value& x, CallSite loc = CallSite::Current()) const {
-    const auto forward = forward_(x, {}, loc), backward = backward_(x, {}, loc);
-    return BidirectionalResult<std::decay_t<decltype(forward)>>{
-        internal::Merged(merge_, forward.sequence, backward.sequence, loc),
-        internal::Merged(merge_, forward.state, backward.state, loc), forward, backward};
+  auto operator()(const Value& x, const RealSteps& steps = {}, CallSite loc = CallSite::Current()) const {
+    const auto forward = forward_(x, {}, steps, loc);
+    using Result = BidirectionalResult<std::decay_t<decltype(forward)>>;
+    if (!forward.sequence.valid()) return Result();  // its mistake is recorded once
+    const auto backward = backward_(x, {}, steps, loc);
+    return Result{internal::Merged(merge_, forward.sequence, backward.sequence, loc),
+                  internal::Merged(merge_, forward.state, backward.state, loc), forward, backward};
   }
 
   const Layer& forward() const { return forward_; }

@@ -424,6 +424,7 @@ TEST(OpErrors, Composites) {
                    GRAPH_MISTAKE(Dropout(In(g, F32, {4}), 1, 7, 0)),
                    GRAPH_MISTAKE(Dropout(In(g, F32, {4}), NAN, 7, 0)),
                    GRAPH_MISTAKE(Dropout(In(g, I32, {4}), 0.5, 7, 0)),
+                   GRAPH_MISTAKE(Dropout(In(g, F32, {4, 6}), 0.5, 7, 0, {}, {1, -1})),
                });
 }
 
@@ -435,7 +436,6 @@ TEST(OpErrors, GradientsOf) {
         GRAPH_MISTAKE(Value x = In(g, F32, {2}); Gradients(Value(), {x});
                       g.Output("g", Gradients(ReduceSum(x, {0}), {x, Value()})[0])),
   });
-                   GRAPH_MISTAKE(Dropout(In(g, F32, {4, 6}), 0.5, 7, 0, {}, {1, -1})),
 }
 
 }  // namespace

@@ -233,6 +233,13 @@ TEST(TrainErrors, Layers) {
         GRAPH_MISTAKE(LayerNormLayer(g, "norm", 3)(input(g, {2, 4}))),
         GRAPH_MISTAKE(Dense(g, "dense", 2, 3)(Value()); g.Output("y", Value())),
         GRAPH_MISTAKE(Embedding(g, "embedding", 5, 3)(input(g, {2}))),
+        GRAPH_MISTAKE(Lstm(g, "l", 4, 3)(input(g, {2, 5, 4}), {}, {.lengths = Iota(g, {I32, {3}}, 0)})),
+        GRAPH_MISTAKE(Gru(g, "l", 4, 3)(input(g, {2, 5, 4}), {}, {.lengths = Constant(g, 1.5, {F32, {2}})})),
+        GRAPH_MISTAKE(
+            SimpleRnn(g, "l", 4, 3)(input(g, {2, 5, 4}), {}, {.mask = Constant(g, 1, {BOOL, {2}})})),
+        GRAPH_MISTAKE(Bidirectional<Lstm>(g, "l", 4, 3)(
+            input(g, {2, 5, 4}),
+            {.lengths = Constant(g, 1, {I32, {2}}), .mask = Constant(g, 1, {BOOL, {2, 5}})})),
         GRAPH_MISTAKE(RmsNormLayer(g, "norm", 3)(input(g, {2, 4}))),
         GRAPH_MISTAKE(MultiHeadAttention(g, "attention", 6, 4)(input(g, {2, 3, 6}))),
         GRAPH_MISTAKE(MultiHeadAttention(g, "attention", 6, 2)(input(g, {3, 6}))),
@@ -243,6 +250,7 @@ TEST(TrainErrors, Layers) {
         GRAPH_MISTAKE(BatchNormLayer(g, "norm", 3, {.epsilon = -1})(input(g, {2, 3}))),
         GRAPH_MISTAKE(GroupNormLayer(g, "norm", 4, 3)(input(g, {2, 5, 4}))),
         GRAPH_MISTAKE(DropoutLayer(g, "dropout", 1)(input(g, {2, 4}))),
+        GRAPH_MISTAKE(DropoutLayer(g, "dropout", 0.5, {.whole_dims = {1, 2}})(input(g, {2, 4}))),
         GRAPH_MISTAKE(g.Var("dropout/step", Zeros({2}), {UNSHARDED});
                       DropoutLayer(g, "dropout", 0.5)(input(g, {2, 4}))),
         GRAPH_MISTAKE(g.Input("dropout/step", I64, {}, {});
@@ -250,7 +258,6 @@ TEST(TrainErrors, Layers) {
         GRAPH_MISTAKE(Conv1D(g, "conv", 3, 4, {3, 3})(input(g, {2, 6, 3}))),
         GRAPH_MISTAKE(Conv3DTranspose(g, "up", 3, 4, {3})(input(g, {2, 6, 6, 6, 3}))),
         GRAPH_MISTAKE(DepthwiseConv2D(g, "conv", 3, {3, 3})(input(g, {2, 6, 6, 4}))),
-        GRAPH_MISTAKE(DropoutLayer(g, "dropout", 0.5, {.whole_dims = {1, 2}})(input(g, {2, 4}))),
         GRAPH_MISTAKE(SeparableConv2D(g, "conv", 8, {3})(input(g, {2, 6, 6, 4}))),
         GRAPH_MISTAKE(Dense dense(g, "dense", 3); dense(input(g, {2, 4}));
                       dense(Constant(g, 0, {F32, {2, 5}}))),

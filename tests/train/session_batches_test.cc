@@ -221,6 +221,12 @@ TEST(SessionBatchesTest, SizesInsideOfLayersAreNoBatch) {
     return
         [=](Graph& g, const Value& x) { return GroupNormLayer(g, "n", groups)(Dense(g, "d", channels)(x)); };
   };
+  // Of each row how many numbers are positive, up to 11.
+  static const auto positives = [](const Value& x) {
+    Value n = Cast(x > 0.0, I32);
+    while (n.rank() > 1) n = ReduceSum(n, -1);
+    return Minimum(n, 11.0);
+  };
   const Case cases[] = {
       {"heads of 12", {4, 24}, attention(2)},
       {"12 heads", {4, 24}, attention(12)},
@@ -251,6 +257,26 @@ TEST(SessionBatchesTest, SizesInsideOfLayersAreNoBatch) {
       {"lstm of 12, both ways",
        {5, 3},
        [](Graph& g, const Value& x) { return Bidirectional<Lstm>(g, "lstm", 12)(x).sequence; }},
+      {"gru over 12, by lengths",
+       {12, 3},
+       [](Graph& g, const Value& x) { return Gru(g, "gru", 5)(x, {}, {.lengths = positives(x)}).sequence; }},
+      {"12 steps reversed",
+       {12, 3},
+       [](Graph& g, const Value& x) { return Dense(g, "d", 2)(ReverseSequence(x, positives(x))); }},
+      {"weights of 12 classes",
+       {12},
+       [](Graph& g, const Value& x) {
+         const Value labels = positives(x);
+         return SparseSoftmaxCrossEntropy(
+             Dense(g, "d", 12)(x), labels,
+             {.reduction = Reduction::kNone, .weights = ClassWeights(labels, {{4, 2.0}, {11, 3.0}})});
+       }},
+      {"dropout of 12 whole columns",
+       {5},
+       [](Graph& g, const Value& x) { return Dropout(Dense(g, "d", 12)(x), 0.5, 3, 1, {}, 0); }},
+      {"dropout of whole rows of 12",
+       {5},
+       [](Graph& g, const Value& x) { return Dropout(Dense(g, "d", 12)(x), 0.5, 3, 1, {}, 1); }},
       {"12 hidden", {4, 3}, [](Graph& g, const Value& x) { return FeedForward(g, "f", 12)(x); }},
       {"12 windows",
        {25, 1},
