@@ -152,6 +152,60 @@ Pipeline Pipeline::Batch(int64_t n, BatchingOptions options) const {
   });
 }
 
+namespace {
+
+absl::Status CheckPadding(std::string_view stage, const PaddingOptions& options) {
+  for (const auto& [name, shape] : options.shapes)
+    for (const int64_t size : shape)
+      if (size < -1)
+        return InvalidArgument(
+            "{}: the shape of column \"{}\" is [{}]; sizes are at least 0, or -1: as long as the longest.",
+            stage, name, fmt::join(shape, ","));
+  return absl::OkStatus();
+}
+
+absl::Status CheckBuckets(const std::vector<int64_t>& boundaries, const std::vector<int64_t>& batch_sizes,
+                          bool pad_to_boundary) {
+  const size_t buckets = boundaries.size() + (pad_to_boundary ? 0 : 1);
+  if (boundaries.empty() || boundaries[0] < 1 ||
+      std::adjacent_find(boundaries.begin(), boundaries.end(), std::greater_equal<>()) != boundaries.end())
+    return InvalidArgument(
+        "BucketBySequenceLength: the boundaries are [{}]; there must be at least one, the first at least 1, and each above the "
+        "one before.",
+        fmt::join(boundaries, ","));
+  if (batch_sizes.size() != buckets)
+    return InvalidArgument(
+        "BucketBySequenceLength: {} for the boundaries [{}]; {} make {}, give one size for each{}.",
+        Count(static_cast<int64_t>(batch_sizes.size()), "batch size"), fmt::join(boundaries, ","),
+        pad_to_boundary ? "with pad_to_boundary they" : "they",
+        Count(static_cast<int64_t>(buckets), "bucket"),
+        pad_to_boundary ? "" : ", the last one for all lengths from the last boundary on");
+  for (const int64_t size : batch_sizes)
+    MESHWORK_RETURN_IF_ERROR(CheckAtLeast("BucketBySequenceLength", "a batch size", size, 1));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Pipeline Pipeline::PaddedBatch(int64_t n, PaddingOptions options) const {
+  const absl::Status mistake =
+      FirstFailure({CheckAtLeast("PaddedBatch", "n", n, 1), CheckPadding("PaddedBatch", options)});
+  return Then(mistake, [&](StagePtr input) {
+    return internal::PaddedBatchStage(std::move(input), n, std::move(options));
+  });
+}
+
+Pipeline Pipeline::BucketBySequenceLength(LengthFunction length, std::vector<int64_t> boundaries,
+                                          std::vector<int64_t> batch_sizes, BucketOptions options) const {
+  const absl::Status mistake = FirstFailure({CheckFunction("BucketBySequenceLength", length),
+                                             CheckBuckets(boundaries, batch_sizes, options.pad_to_boundary),
+                                             CheckPadding("BucketBySequenceLength", options.padding)});
+  return Then(mistake, [&](StagePtr input) {
+    return internal::BucketStage(std::move(input), std::move(length), std::move(boundaries),
+                                 std::move(batch_sizes), std::move(options));
+  });
+}
+
 Pipeline Pipeline::Shard(int64_t index, int64_t count) const {
   const absl::Status mistake =
       0 <= index && index < count

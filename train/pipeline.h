@@ -15,8 +15,8 @@
 // threads, on time, or on the machine. Functions given to a pipeline must be pure: the same for the same argument.
 //
 // Memory. A stage keeps what its description says, and nothing else: Shuffle its buffer, Cache everything, Batch one
-// batch, Prefetch(n) n elements, a Map with n threads 2n. Nothing is read ahead but by Prefetch and by a Map with
-// threads. A batch's memory is used again as soon as the caller has no copy of it.
+// batch, BucketBySequenceLength one of each bucket, Prefetch(n) n elements, a Map with n threads 2n. Nothing is read ahead
+// but by Prefetch and by a Map with threads. A batch's memory is used again as soon as the caller has no copy of it.
 //
 // Position. PipelineIterator::Save gives a short text, with which another iterator goes on: the elements to come are
 // the same, bit by bit. It holds counters only. What a stage had read is read again: see Pipeline::Begin.
@@ -41,6 +41,7 @@
 #include <cstdint>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -81,6 +82,22 @@ struct BatchingOptions {
 };
 
 struct InterleaveOptions {
+// How rows of unequal sizes become one batch.
+struct PaddingOptions {
+  // By column, the sizes of an example in the batch; -1: that of the longest row of the batch. All are -1 for a column that is
+  // not named. Error of the iteration: a row is longer.
+  std::map<std::string, Shape> shapes = {};
+  std::map<std::string, double> values = {};  // by column, what padding holds; 0 (false) if it is not named
+  bool drop_remainder = false;                // leave out batches that are short
+};
+
+struct BucketOptions {
+  PaddingOptions padding = {};
+  // Sizes of -1 become the boundary above the bucket's lengths, less 1, not the longest row's, so that each bucket has batches
+  // of one shape. Error of the iteration: a length of the last boundary or more.
+  bool pad_to_boundary = false;
+};
+
   int64_t cycle = 16;  // so many inputs are open at a time, >= 1
   int64_t block = 1;   // so many elements in a row come from one of them, >= 1
 };
@@ -90,6 +107,7 @@ class Pipeline {
   using MapFunction = std::function<absl::StatusOr<Example>(Example example)>;
   using FilterFunction = std::function<absl::StatusOr<bool>(const Example& example)>;
   using IndexFunction = std::function<absl::StatusOr<Example>(int64_t index)>;
+  using LengthFunction = std::function<absl::StatusOr<int64_t>(const Example& example)>;
   // Gives the next example each time that it is called; nothing at the end.
   using Generator = std::function<absl::StatusOr<std::optional<Example>>()>;
 
@@ -138,6 +156,28 @@ class Pipeline {
   // iteration: elements of a batch have different columns, or types; an element has a text.
   Pipeline Batch(int64_t n, BatchingOptions options = {}) const;
   // Elements index, index + count, index + 2 count, …; 0 <= index < count.
+  // As Batch, of elements whose columns may differ in their sizes, not in their numbers of dims: smaller ones are padded behind
+  // their elements (tf.data's padded_batch). A program takes batches of the shape that it was written for: give `shapes`, or
+  // make a program for each shape.
+  //
+  //   lines.PaddedBatch(32, {.shapes = {{"ids", {128}}}, .values = {{"ids", 1}}})      // ids: [32,128]
+  //
+  // Errors of the iteration, besides Batch's: a row that is larger than its shape; a name in the options that is no column; a
+  // value that is no element of the column's dtype.
+  Pipeline PaddedBatch(int64_t n, PaddingOptions options = {}) const;
+  // Padded batches of elements of about one length (tf.data's bucket_by_sequence_length): `boundaries`, which increase, part
+  // the lengths into buckets, [0, boundaries[0]), [boundaries[0], boundaries[1]), …, and all from the last on; bucket i has
+  // batches of batch_sizes[i] elements. A batch comes when its bucket is full; at the end, what is left in the buckets, the
+  // shortest first. Keeps less than a batch of each bucket. At a position the elements in the buckets are read again, and all
+  // behind the first of them.
+  //
+  //   lines.BucketBySequenceLength(length_of, {7, 13}, {64, 64}, {.pad_to_boundary = true})   // [64,6] and [64,12]
+  //
+  // Errors: boundaries that do not increase from 1; not one batch size more than boundaries (the same number with
+  // pad_to_boundary, which needs no bucket above the last); one below 1. Of the iteration: a negative length; those of
+  // PaddedBatch.
+  Pipeline BucketBySequenceLength(LengthFunction length, std::vector<int64_t> boundaries,
+                                  std::vector<int64_t> batch_sizes, BucketOptions options = {}) const;
   Pipeline Shard(int64_t index, int64_t count) const;
   // The first n elements, or all if there are fewer.
   Pipeline Take(int64_t n) const;
@@ -168,8 +208,9 @@ class Pipeline {
   PipelineIterator Begin() const;
   // Goes on at a position that an iterator over such a pipeline has saved; "": at the beginning. The numbers of threads and
   // Prefetch may be others than they were. Reads again: the elements in the buffer of a Shuffle, which are among some
-  // (ln buffer + 3) * buffer elements of its input; what a Cache has read; what a Generate has made; and unpacks a gzipped
-  // file from its beginning. All else goes on at once. A Shuffle also draws its numbers again, 5 ns per element.
+  // (ln buffer + 3) * buffer elements of its input; what was read since the oldest element in a bucket; what a Cache has
+  // read; what a Generate has made; and unpacks a gzipped file from its beginning. All else goes on at once. A Shuffle also draws
+  // its numbers again, 5 ns per element.
   // Errors: status(); the text is no position, or is damaged; the pipeline's ToString is another one; the input has
   // changed so that there is no such place; what is read again cannot be read.
   // `epoch`: a Shuffle draws as in this epoch, >= 0, of a Repeat behind it; a position goes on in the epoch in which it was

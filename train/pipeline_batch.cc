@@ -1,4 +1,6 @@
 // Pipeline::Batch: some elements become one.
+#include "meshwork/train/pipeline_batch.h"
+
 #include <cstring>
 #include <utility>
 
@@ -8,6 +10,33 @@
 #include "meshwork/train/pipeline_stages.h"
 
 namespace meshwork::internal {
+
+absl::Status CheckTensors(const Example& element) {
+  if (element.columns().empty() && element.texts().empty())
+    return InvalidArgument("it has no columns; what is batched has at least one.");
+  if (!element.texts().empty())
+    return InvalidArgument(
+        "it has the text \"{}\"; only tensors can be batched: make tensors of it by Map, and Remove it.",
+        element.texts()[0].first);
+  for (const auto& [name, tensor] : element.columns())
+    if (!tensor.valid()) return Annotate(tensor.status(), fmt::format("column \"{}\": ", name));
+  return absl::OkStatus();
+}
+
+absl::Status CheckNames(const Example& element, const Columns& first) {
+  const auto names = [](const Columns& columns) {
+    std::vector<std::string_view> all;
+    for (const auto& [name, tensor] : columns) all.push_back(name);
+    return all;
+  };
+  const std::vector<std::string_view> mine = names(element.columns()), wanted = names(first);
+  if (mine == wanted) return absl::OkStatus();
+  return InvalidArgument(
+      "its columns are [{}], and those of the batch's first element [{}]; give all elements the same columns, in "
+      "the same order.",
+      fmt::join(mine, ", "), fmt::join(wanted, ", "));
+}
+
 namespace {
 
 class Batching : public Stage {
@@ -19,11 +48,7 @@ class Batching : public Stage {
     return fmt::format("{} | batch({}{})", input->Describe(reader), n,
                        drop_remainder ? ", drop_remainder" : "");
   }
-  std::optional<int64_t> Size() const override {
-    const std::optional<int64_t> all = input->Size();
-    if (!all.has_value()) return std::nullopt;
-    return *all / n + (!drop_remainder && *all % n > 0 ? 1 : 0);
-  }
+  std::optional<int64_t> Size() const override { return BatchesOf(input->Size(), n, drop_remainder); }
   bool IsEndless() const override { return input->IsEndless(); }
 
   const StagePtr input;
@@ -58,7 +83,7 @@ class BatchWalk : public WalkOver<Batching> {
   absl::StatusOr<int64_t> Skip(int64_t n) override {
     MESHWORK_ASSIGN_OR_RETURN(const int64_t skipped, input_->Skip(TimesAtMost(n, stage_->n)));
     read_ += skipped;
-    return skipped / stage_->n + (!stage_->drop_remainder && skipped % stage_->n > 0 ? 1 : 0);
+    return *BatchesOf(skipped, stage_->n, stage_->drop_remainder);
   }
   absl::Status Save(Counters& to) const override {
     to.push_back(read_);
@@ -72,8 +97,6 @@ class BatchWalk : public WalkOver<Batching> {
  private:
   // Room for a batch of such elements.
   absl::Status Begin(const Example& first, Columns& batch) {
-    if (first.columns().empty() && first.texts().empty())
-      return InvalidArgument("it has no columns; what is batched has at least one.");
     MESHWORK_RETURN_IF_ERROR(CheckTensors(first));
     batch.reserve(first.columns().size());
     for (const auto& [name, tensor] : first.columns()) {
@@ -86,24 +109,9 @@ class BatchWalk : public WalkOver<Batching> {
     }
     return absl::OkStatus();
   }
-  static absl::Status CheckTensors(const Example& element) {
-    if (!element.texts().empty())
-      return InvalidArgument(
-          "it has the text \"{}\"; only tensors can be batched: make tensors of it by Map, and Remove it.",
-          element.texts()[0].first);
-    for (const auto& [name, tensor] : element.columns())
-      if (!tensor.valid()) return Annotate(tensor.status(), fmt::format("column \"{}\": ", name));
-    return absl::OkStatus();
-  }
   static absl::Status CheckLike(const Example& element, const Columns& batch) {
     MESHWORK_RETURN_IF_ERROR(CheckTensors(element));
-    bool alike = element.columns().size() == batch.size();
-    for (size_t c = 0; alike && c < batch.size(); ++c) alike = element.columns()[c].first == batch[c].first;
-    if (!alike)
-      return InvalidArgument(
-          "its columns are [{}], and those of the batch's first element [{}]; give all elements the same columns, in "
-          "the same order.",
-          Names(element.columns()), Names(batch));
+    MESHWORK_RETURN_IF_ERROR(CheckNames(element, batch));
     for (size_t c = 0; c < batch.size(); ++c) {
       const auto& [name, tensor] = element.columns()[c];
       Type first = batch[c].second.type();
@@ -111,15 +119,10 @@ class BatchWalk : public WalkOver<Batching> {
       if (tensor.type() != first)
         return InvalidArgument(
             "column \"{}\" is {}, and {} in the batch's first element; give all elements the same type, for example "
-            "by Map.",
+            "by Map, or pad them by PaddedBatch.",
             name, tensor.type().ToString(), first.ToString());
     }
     return absl::OkStatus();
-  }
-  static std::string Names(const Columns& columns) {
-    std::vector<std::string_view> names;
-    for (const auto& [name, tensor] : columns) names.push_back(name);
-    return fmt::format("{}", fmt::join(names, ", "));
   }
 
   const std::unique_ptr<Walk> input_;

@@ -26,6 +26,11 @@ absl::StatusOr<int64_t> Walk::Skip(int64_t n) {
   return n;
 }
 
+std::optional<int64_t> BatchesOf(std::optional<int64_t> elements, int64_t n, bool drop_remainder) {
+  if (!elements.has_value()) return std::nullopt;
+  return *elements / n + (!drop_remainder && *elements % n > 0 ? 1 : 0);
+}
+
 int64_t TimesAtMost(int64_t a, int64_t b) {
   int64_t product;
   return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;

@@ -86,6 +86,9 @@ class WalkOver : public Walk {
 // are for messages, "Cache" and "input". Errors: those of CounterReader and of Skip; there are fewer elements now.
 absl::Status SkipAgain(Walk& walk, CounterReader& from, std::string_view stage, std::string_view input);
 
+// How many batches of n so many elements make; nothing if their number is not known.
+std::optional<int64_t> BatchesOf(std::optional<int64_t> elements, int64_t n, bool drop_remainder);
+
 // a * b, or the largest number. REQUIRES: neither is negative.
 int64_t TimesAtMost(int64_t a, int64_t b);
 

@@ -27,6 +27,9 @@ StagePtr ShuffleStage(StagePtr input, int64_t buffer, uint64_t seed);
 StagePtr CacheStage(StagePtr input);
 StagePtr RepeatStage(StagePtr input, std::optional<int64_t> n);
 StagePtr BatchStage(StagePtr input, int64_t n, bool drop_remainder);
+StagePtr PaddedBatchStage(StagePtr input, int64_t n, PaddingOptions options);
+StagePtr BucketStage(StagePtr input, Pipeline::LengthFunction length, std::vector<int64_t> boundaries,
+                     std::vector<int64_t> batch_sizes, BucketOptions options);
 StagePtr ShardStage(StagePtr input, int64_t index, int64_t count);
 StagePtr TakeStage(StagePtr input, int64_t n);
 StagePtr SkipStage(StagePtr input, int64_t n);

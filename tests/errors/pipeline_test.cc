@@ -28,34 +28,44 @@ absl::Status EndOfPipeline(const Pipeline& pipeline) {
 TEST(PipelineErrors, Descriptions) {
   const Pipeline p = Numbers(5);
   const auto same = [](const Example& e) { return e; };
-  ExpectErrors("pipeline", {
-                               MISTAKE(Pipeline::Range(-1).status()),
-                               MISTAKE(Pipeline::FromFunction(-3, Number).status()),
-                               MISTAKE(Pipeline::FromFunction(3, nullptr).status()),
-                               MISTAKE(Pipeline::FromFunction(3, Number, {.threads = -1}).status()),
-                               MISTAKE(Pipeline::Generate(nullptr).status()),
-                               MISTAKE(Pipeline::Zip({}).status()),
-                               MISTAKE(Pipeline::Zip({p, p.Take(-1)}).status()),
-                               MISTAKE(Pipeline::Interleave({}).status()),
-                               MISTAKE(Pipeline::Interleave({p}, {.cycle = 0}).status()),
-                               MISTAKE(Pipeline::Interleave({p}, {.block = 0}).status()),
-                               MISTAKE(p.Map(nullptr).status()),
-                               MISTAKE(p.Map(same, {.threads = 100000}).status()),
-                               MISTAKE(p.Filter(nullptr).status()),
-                               MISTAKE(p.Shuffle(0, 7).status()),
-                               MISTAKE(p.Repeat(-1).status()),
-                               MISTAKE(p.Batch(0).status()),
-                               MISTAKE(p.Batch(0).Shuffle(0, 1).status()),
-                               MISTAKE(p.Shard(4, 4).status()),
-                               MISTAKE(p.Shard(-1, 4).status()),
-                               MISTAKE(p.Take(-1).status()),
-                               MISTAKE(p.Skip(-1).status()),
-                               MISTAKE(p.Prefetch(0).status()),
-                               MISTAKE(p.Batch(0).Begin().Next()),
-                               MISTAKE(p.Batch(0).Begin("")),
-                               MISTAKE(Number(1).Get("y")),
-                               MISTAKE(Number(1).GetText("x")),
-                           });
+  ExpectErrors(
+      "pipeline",
+      {
+          MISTAKE(Pipeline::Range(-1).status()),
+          MISTAKE(Pipeline::FromFunction(-3, Number).status()),
+          MISTAKE(Pipeline::FromFunction(3, nullptr).status()),
+          MISTAKE(Pipeline::FromFunction(3, Number, {.threads = -1}).status()),
+          MISTAKE(Pipeline::Generate(nullptr).status()),
+          MISTAKE(Pipeline::Zip({}).status()),
+          MISTAKE(Pipeline::Zip({p, p.Take(-1)}).status()),
+          MISTAKE(Pipeline::Interleave({}).status()),
+          MISTAKE(Pipeline::Interleave({p}, {.cycle = 0}).status()),
+          MISTAKE(Pipeline::Interleave({p}, {.block = 0}).status()),
+          MISTAKE(p.Map(nullptr).status()),
+          MISTAKE(p.Map(same, {.threads = 100000}).status()),
+          MISTAKE(p.Filter(nullptr).status()),
+          MISTAKE(p.Shuffle(0, 7).status()),
+          MISTAKE(p.Repeat(-1).status()),
+          MISTAKE(p.Batch(0).status()),
+          MISTAKE(p.Batch(0).Shuffle(0, 1).status()),
+          MISTAKE(p.PaddedBatch(0).status()),
+          MISTAKE(p.PaddedBatch(2, {.shapes = {{"x", {-2}}}}).status()),
+          MISTAKE(p.BucketBySequenceLength(nullptr, {2}, {1, 1}).status()),
+          MISTAKE(p.BucketBySequenceLength(LengthOf, {}, {1}).status()),
+          MISTAKE(p.BucketBySequenceLength(LengthOf, {2, 2}, {1, 1, 1}).status()),
+          MISTAKE(p.BucketBySequenceLength(LengthOf, {2, 4}, {1, 1}).status()),
+          MISTAKE(p.BucketBySequenceLength(LengthOf, {2}, {1, 1}, {.pad_to_boundary = true}).status()),
+          MISTAKE(p.BucketBySequenceLength(LengthOf, {2}, {1, 0}).status()),
+          MISTAKE(p.Shard(4, 4).status()),
+          MISTAKE(p.Shard(-1, 4).status()),
+          MISTAKE(p.Take(-1).status()),
+          MISTAKE(p.Skip(-1).status()),
+          MISTAKE(p.Prefetch(0).status()),
+          MISTAKE(p.Batch(0).Begin().Next()),
+          MISTAKE(p.Batch(0).Begin("")),
+          MISTAKE(Number(1).Get("y")),
+          MISTAKE(Number(1).GetText("x")),
+      });
 }
 
 TEST(PipelineErrors, Elements) {
@@ -82,6 +92,14 @@ TEST(PipelineErrors, Elements) {
   Example two = Number(1);
   two.Set("y", Tensor::Zeros({F32, {2}}));
   const auto fails = [](const Example&) -> absl::StatusOr<bool> { return InvalidArgument("no idea."); };
+  const Pipeline ragged = Pipeline::FromFunction(5, Ragged);
+  const auto fails_of = [](const Example&) -> absl::StatusOr<int64_t> { return InvalidArgument("no idea."); };
+  const auto negative = [](const Example&) -> absl::StatusOr<int64_t> { return -1; };
+  const auto pads = [&](const Example& third, PaddingOptions options) {
+    return EndOfPipeline(Pipeline::FromFunction(3, [&](int64_t i) {
+                           return i < 2 ? Ragged(0) : third;
+                         }).PaddedBatch(3, std::move(options)));
+  };
   const auto generator = []() -> Pipeline::Generator { return []() { return InvalidArgument("no more."); }; };
   ExpectErrors("pipeline_elements",
                {
@@ -93,6 +111,19 @@ TEST(PipelineErrors, Elements) {
                    MISTAKE(from_third_on(Example{{"x", Tensor()}})),
                    MISTAKE(EndOfPipeline(p.Map([](auto) { return Example(); }).Batch(2))),
                    MISTAKE(EndOfPipeline(p.Batch(int64_t{1} << 41))),
+                   MISTAKE(pads(Ragged(1), {.shapes = {{"x", {3}}}})),
+                   MISTAKE(pads(Ragged(1), {.shapes = {{"x", {3, 3}}}})),
+                   MISTAKE(pads(Ragged(1), {.shapes = {{"y", {3}}}})),
+                   MISTAKE(pads(Ragged(1), {.values = {{"x1", 0}}})),
+                   MISTAKE(pads(Ragged(1), {.values = {{"x", 0.5}}})),
+                   MISTAKE(pads(Ragged(1), {.shapes = {{"x", {int64_t{1} << 41}}}})),
+                   MISTAKE(pads(text, {})),
+                   MISTAKE(pads(Number(1), {})),
+                   MISTAKE(pads(Example{{"x", Tensor::Zeros({F32, {2}})}}, {})),
+                   MISTAKE(EndOfPipeline(ragged.BucketBySequenceLength(fails_of, {3}, {1, 1}))),
+                   MISTAKE(EndOfPipeline(ragged.BucketBySequenceLength(negative, {3}, {1, 1}))),
+                   MISTAKE(EndOfPipeline(
+                       ragged.BucketBySequenceLength(LengthOf, {3}, {1}, {.pad_to_boundary = true}))),
                    MISTAKE(EndOfPipeline(p.Filter(fails))),
                    MISTAKE(EndOfPipeline(Pipeline::Generate(generator))),
                    MISTAKE(throws(0)),

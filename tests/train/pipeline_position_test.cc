@@ -28,6 +28,7 @@ std::vector<Pipeline> SmallPipelines(int threads) {
       return Number(i * i);
     };
   });
+  const Pipeline ragged = Pipeline::FromFunction(31, Ragged, on);
   std::vector<Pipeline> all = {
       Pipeline(),
       p,
@@ -53,6 +54,16 @@ std::vector<Pipeline> SmallPipelines(int threads) {
       p.Batch(4),
       p.Batch(4, {.drop_remainder = true}).Repeat(3),
       p.Repeat(2).Batch(4).Shuffle(3, 1),
+      ragged.PaddedBatch(4),
+      ragged.Shuffle(5, 2).PaddedBatch(3, {.shapes = {{"x", {8}}}, .drop_remainder = true}).Repeat(2),
+      ragged.BucketBySequenceLength(LengthOf, {3, 6}, {2, 3, 4}),
+      ragged.BucketBySequenceLength(LengthOf, {5}, {1, 6}, {.padding = {.drop_remainder = true}}).Repeat(2),
+      ragged.Shuffle(6, 1)
+          .BucketBySequenceLength(LengthOf, {3, 6, 9}, {7, 2, 3}, {.pad_to_boundary = true})
+          .Repeat(3),
+      ragged.Filter([](const Example& e) { return LengthOf(e) != 4; })
+          .BucketBySequenceLength(LengthOf, {2, 8}, {3, 3, 20})
+          .Shuffle(2, 1),
       p.Shard(1, 3),
       p.Shuffle(4, 8).Shard(2, 3).Repeat(3).Batch(2),
       p.Take(5).Repeat(2),
@@ -145,6 +156,29 @@ TEST(PipelinePositionTest, ReadsAgainWhatIsInBuffers) {
   calls = 0;
   PipelineIterator restored = pipeline.Begin(position).value();
   EXPECT_LE(calls, 50);
+  EXPECT_EQ(ValuesOf(**restored.Next()), next);
+}
+
+// The same of buckets: what was read since the oldest element in one of them, and no more than the buckets hold before it.
+TEST(PipelinePositionTest, ReadsAgainWhatWasReadSinceTheOldestInABucket) {
+  std::atomic<int64_t> calls = 0;
+  const Pipeline pipeline =
+      Pipeline::FromFunction({}, [&](int64_t i) {
+        ++calls;
+        return Ragged(i);
+      }).BucketBySequenceLength(LengthOf, {3, 6, 9}, {8, 8, 8}, {.pad_to_boundary = true});
+  std::string position;
+  std::vector<int64_t> next;
+  {
+    PipelineIterator walk = pipeline.Begin();
+    for (int i = 0; i < 500; ++i) ASSERT_TRUE(walk.Next().ok());
+    position = walk.Save().value();
+    next = ValuesOf(**walk.Next());
+  }
+  EXPECT_LT(position.size(), 200u);
+  calls = 0;
+  PipelineIterator restored = pipeline.Begin(position).value();
+  EXPECT_LE(calls, 2 * 24);
   EXPECT_EQ(ValuesOf(**restored.Next()), next);
 }
 

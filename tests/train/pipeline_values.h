@@ -16,6 +16,15 @@ inline Pipeline Numbers(std::optional<int64_t> n, MapOptions options = {}) {
   return Pipeline::FromFunction(n, Number, options);
 }
 
+// Examples with one column, "x": i64[length], of numbers from 1000 i on; lengths 0 to 8.
+inline Example Ragged(int64_t i) {
+  const int64_t length = (i * 7 + i / 3) % 9;
+  Tensor x(Type{I64, {length}});
+  for (int64_t k = 0; k < length; ++k) x.mutable_values<int64_t>()[k] = 1000 * i + k;
+  return Example{{"x", x}};
+}
+inline int64_t LengthOf(const Example& example) { return example["x"].shape()[0]; }
+
 // The elements of the column "x", element by element of the pipeline.
 inline std::vector<int64_t> ValuesOf(const Example& example) {
   const auto values = example["x"].values<int64_t>();
