@@ -40,6 +40,7 @@
 #include "meshwork/strategy/strategies.h"
 #include "meshwork/strategy/strategy.h"
 #include "meshwork/train/averages.h"
+#include "meshwork/train/averages_as_weights.h"
 #include "meshwork/train/callbacks.h"
 #include "meshwork/train/checkpoints.h"
 #include "meshwork/train/conv_layers.h"

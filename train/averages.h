@@ -4,7 +4,7 @@
 //   Adam({}).Minimize(loss);
 //   AverageWeights(g, {.decay = 0.999});           // variables "ema/NAME"
 //   …
-//   session.Set("dense/kernel", session.Get("ema/dense/kernel").value());
+//   EvaluateOn(session, test, {.averages = "ema"});   // by the averages (train/averages_as_weights.h)
 //
 // Thread safety: writes the graph.
 #pragma once

@@ -7,6 +7,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/runtime/transport.h"
+#include "meshwork/train/averages_as_weights.h"
 #include "meshwork/train/data_agreement.h"
 #include "meshwork/train/evaluation.h"
 #include "meshwork/train/fit_loop.h"
@@ -93,13 +94,22 @@ std::vector<DataFact> FactsOfWalk(std::string_view what, const Pipeline& data, s
   return facts;
 }
 
+// Of an option that may name averages.
+absl::Status CheckAveragesOf(std::string_view where, std::string_view option, const Session& session,
+                             const std::string& averages) {
+  if (averages.empty()) return absl::OkStatus();
+  return Annotate(CheckAverages(session, averages), fmt::format("{}: {}: ", where, option));
+}
+
 // The outputs of the evaluation.
 absl::StatusOr<std::vector<std::string>> CheckEvaluation(std::string_view where, std::string_view what,
-                                                         std::string_view steps_option, const Graph& graph,
-                                                         const Pipeline& data,
+                                                         std::string_view steps_option,
+                                                         const Session& session, const Pipeline& data,
                                                          const EvaluateOptions& options) {
   MESHWORK_RETURN_IF_ERROR(CheckData(where, what, data, options.steps, steps_option));
-  MESHWORK_ASSIGN_OR_RETURN(std::vector<std::string> outputs, ScalarOutputs(where, graph, options.outputs));
+  MESHWORK_RETURN_IF_ERROR(CheckAveragesOf(where, "averages", session, options.averages));
+  MESHWORK_ASSIGN_OR_RETURN(std::vector<std::string> outputs,
+                            ScalarOutputs(where, session.graph(), options.outputs));
   if (outputs.empty())
     return InvalidArgument("{}: the program has no scalar output to report; name one by Graph::Output.",
                            where);
@@ -110,14 +120,24 @@ absl::StatusOr<Metrics> EvaluateBatches(std::string_view where, std::string_view
                                         std::string_view steps_option, Session& session, const Pipeline& data,
                                         const EvaluateOptions& options) {
   const absl::StatusOr<std::vector<std::string>> checked =
-      CheckEvaluation(where, what, steps_option, session.graph(), data, options);
+      CheckEvaluation(where, what, steps_option, session, data, options);
   DataAgreement agreement(std::string(where), session);
-  MESHWORK_RETURN_IF_ERROR(agreement.Begin(
-      checked.status(), [&] { return FactsOfWalk(what, data, steps_option, options.steps); }));
+  MESHWORK_RETURN_IF_ERROR(agreement.Begin(checked.status(), [&] {
+    std::vector<DataFact> facts = FactsOfWalk(what, data, steps_option, options.steps);
+    facts.push_back({"averages", options.averages, kSameOptions});
+    return facts;
+  }));
   const std::vector<std::string>& outputs = *checked;
   OutputMeans means(session.graph(), outputs);
   const absl::StatusOr<std::unique_ptr<MetricsAside>> aside = MetricsAside::Begin(session);
   MESHWORK_RETURN_IF_ERROR(internal::FailInAll(session, aside.status()));
+  std::unique_ptr<AveragesAsWeights> averages;
+  if (!options.averages.empty()) {
+    absl::StatusOr<std::unique_ptr<AveragesAsWeights>> begun =
+        AveragesAsWeights::Begin(session, options.averages);
+    MESHWORK_RETURN_IF_ERROR(internal::FailInAll(session, begun.status()));
+    averages = *std::move(begun);
+  }
   MESHWORK_RETURN_IF_ERROR(ForEachBatch(where, session, data, options.steps, options.feeds, options.fed,
                                         agreement, [&](const Feeds& feeds, int64_t examples) -> absl::Status {
                                           MESHWORK_ASSIGN_OR_RETURN(const StepResult result,
@@ -125,11 +145,12 @@ absl::StatusOr<Metrics> EvaluateBatches(std::string_view where, std::string_view
                                           means.Add(result, examples);
                                           return absl::OkStatus();
                                         }));
+  if (averages != nullptr) MESHWORK_RETURN_IF_ERROR(internal::FailInAll(session, averages->End()));
   MESHWORK_RETURN_IF_ERROR(internal::FailInAll(session, (*aside)->End()));
   return means.Values();
 }
 
-absl::Status CheckOptions(const Pipeline& data, const FitOptions& options) {
+absl::Status CheckOptions(const Session& session, const Pipeline& data, const FitOptions& options) {
   if (options.initial_epoch < 0 || options.epochs < options.initial_epoch)
     return InvalidArgument(
         "Fit: epochs is {} and initial_epoch {}; neither may be negative, nor the first below the second.",
@@ -141,6 +162,8 @@ absl::Status CheckOptions(const Pipeline& data, const FitOptions& options) {
       return InvalidArgument("Fit: callback {} of {} is null; leave it out.", c + 1,
                              options.callbacks.size());
   MESHWORK_RETURN_IF_ERROR(CheckData("Fit", "data", data, options.steps_per_epoch, "steps_per_epoch"));
+  MESHWORK_RETURN_IF_ERROR(
+      CheckAveragesOf("Fit", "validation_averages", session, options.validation_averages));
   if (!options.validation_data.has_value()) return absl::OkStatus();
   return CheckData("Fit", "validation data", *options.validation_data, options.validation_steps,
                    "validation_steps");
@@ -151,6 +174,7 @@ std::vector<DataFact> FactsOfFit(const Pipeline& data, const FitOptions& options
   facts.push_back(OptionFact("number of epochs", options.epochs));
   facts.push_back(OptionFact("initial_epoch", options.initial_epoch));
   facts.push_back(OptionFact("validation_every", options.validation_every));
+  facts.push_back({"validation_averages", options.validation_averages, kSameOptions});
   for (DataFact& fact : FactsOfWalk("validation data", options.validation_data.value_or(Pipeline()),
                                     "validation_steps", options.validation_steps))
     facts.push_back(std::move(fact));
@@ -179,9 +203,13 @@ absl::StatusOr<Feeds> FeedsOf(const Example& batch, const FeedFunction& function
 }
 
 absl::StatusOr<Metrics> Validate(Session& session, const FitOptions& options, const Feeds& fed) {
-  return EvaluateBatches(
-      "Fit: validation", "validation data", "validation_steps", session, *options.validation_data,
-      {.outputs = options.outputs, .steps = options.validation_steps, .feeds = options.feeds, .fed = fed});
+  return EvaluateBatches("Fit: validation", "validation data", "validation_steps", session,
+                         *options.validation_data,
+                         {.outputs = options.outputs,
+                          .steps = options.validation_steps,
+                          .feeds = options.feeds,
+                          .fed = fed,
+                          .averages = options.validation_averages});
 }
 
 absl::Status NoBatchOf(const Pipeline& data) { return NoBatch("Fit", data); }
@@ -189,7 +217,7 @@ absl::Status NoBatchOf(const Pipeline& data) { return NoBatch("Fit", data); }
 }  // namespace internal
 
 absl::StatusOr<History> Fit(Session& session, const Pipeline& data, const FitOptions& options) {
-  absl::Status status = CheckOptions(data, options);
+  absl::Status status = CheckOptions(session, data, options);
   if (status.ok()) status = ScalarOutputs("Fit", session.graph(), options.outputs).status();
   MESHWORK_RETURN_IF_ERROR(
       DataAgreement("Fit", session).Begin(status, [&] { return FactsOfFit(data, options); }));

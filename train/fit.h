@@ -50,7 +50,8 @@ struct FitOptions {
   // Evaluated after every so many-th epoch, and after the last one. Its outputs are called "val_loss", ….
   std::optional<Pipeline> validation_data = {};
   int64_t validation_every = 1;
-  int64_t validation_steps = 0;  // so many batches; 0: all
+  int64_t validation_steps = 0;          // so many batches; 0: all
+  std::string validation_averages = {};  // EvaluateOptions::averages, of the validation
   std::vector<CallbackPtr> callbacks = {};
   // Which scalar outputs are reported, as means over examples, or, of metrics, as they are at the end of the epoch
   // (train/output_means.h). None: all scalar outputs.
@@ -82,6 +83,9 @@ struct EvaluateOptions {
   int64_t steps = 0;                      // so many batches; 0: all
   FeedFunction feeds = {};                // null: the columns of the batch
   Feeds fed = {};
+  // AverageOptions::name, "ema": evaluates by these averages of the weights (train/averages_as_weights.h); afterwards the
+  // weights are as before, also after an error. Empty: by the weights.
+  std::string averages = {};
 };
 // The mean of each scalar output over the examples, outside of training; outputs of metrics over all examples. The session's
 // variables, metrics among them, stay as they are. Only what the outputs need is computed, and has to be fed. Errors: as Fit.

@@ -10,6 +10,7 @@
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork/runtime/transport/loopback.h"
+#include "meshwork/train/averages_as_weights.h"
 #include "meshwork/train/find_nan.h"
 #include "meshwork/train/prefetch_to_device.h"
 #include "support/temp_dir.h"
@@ -53,6 +54,7 @@ TEST_F(FitErrors, OptionsAndData) {
           MISTAKE(Fit(session, data, {.steps_per_epoch = -2})),
           MISTAKE(Fit(session, data, {.validation_data = data, .validation_every = 0})),
           MISTAKE(Fit(session, data, {.validation_data = data, .validation_steps = -1})),
+          MISTAKE(Fit(session, data, {.validation_data = data, .validation_averages = "ema"})),
           MISTAKE(Fit(session, data, {.callbacks = {ProgressBar(), nullptr}})),
           MISTAKE(Fit(session, endless)),
           MISTAKE(Fit(session, data, {.validation_data = endless})),
@@ -68,6 +70,8 @@ TEST_F(FitErrors, OptionsAndData) {
           MISTAKE(EvaluateOn(session, endless)),
           MISTAKE(EvaluateOn(session, data.Take(0))),
           MISTAKE(EvaluateOn(session, data, {.outputs = {"acuracy"}})),
+          MISTAKE(EvaluateOn(session, data, {.averages = "slow"})),
+          MISTAKE(AveragesAsWeights::Begin(session)),
           MISTAKE(EvaluateOn(echo, Batches("y"))),
           MISTAKE(Predict(session, endless)),
           MISTAKE(Predict(session, data, {"logit"})),
