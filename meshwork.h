@@ -68,6 +68,7 @@
 #include "meshwork/train/processes.h"
 #include "meshwork/train/progress.h"
 #include "meshwork/train/pulse.h"
+#include "meshwork/train/random.h"
 #include "meshwork/train/rates.h"
 #include "meshwork/train/recurrent_layers.h"
 #include "meshwork/train/sequential.h"

@@ -21,6 +21,7 @@
 #include "meshwork/train/layer_variables.h"
 #include "meshwork/train/layers.h"
 #include "meshwork/train/precision.h"
+#include "meshwork/train/random.h"
 
 namespace meshwork {
 

@@ -54,6 +54,7 @@
 #include "meshwork/runtime/profile.h"
 #include "meshwork/train/dataset.h"
 #include "meshwork/train/example.h"
+#include "meshwork/train/random.h"
 
 namespace meshwork {
 
@@ -81,7 +82,6 @@ struct BatchingOptions {
   bool drop_remainder = false;  // leave out the last batch if it is short
 };
 
-struct InterleaveOptions {
 // How rows of unequal sizes become one batch.
 struct PaddingOptions {
   // By column, the sizes of an example in the batch; -1: that of the longest row of the batch. All are -1 for a column that is
@@ -98,6 +98,7 @@ struct BucketOptions {
   bool pad_to_boundary = false;
 };
 
+struct InterleaveOptions {
   int64_t cycle = 16;  // so many inputs are open at a time, >= 1
   int64_t block = 1;   // so many elements in a row come from one of them, >= 1
 };
@@ -106,8 +107,8 @@ class Pipeline {
  public:
   using MapFunction = std::function<absl::StatusOr<Example>(Example example)>;
   using FilterFunction = std::function<absl::StatusOr<bool>(const Example& example)>;
-  using IndexFunction = std::function<absl::StatusOr<Example>(int64_t index)>;
   using LengthFunction = std::function<absl::StatusOr<int64_t>(const Example& example)>;
+  using IndexFunction = std::function<absl::StatusOr<Example>(int64_t index)>;
   // Gives the next example each time that it is called; nothing at the end.
   using Generator = std::function<absl::StatusOr<std::optional<Example>>()>;
 
@@ -145,7 +146,7 @@ class Pipeline {
   // Each element is drawn at random from a buffer, which is filled up from the input. With a buffer as long as the input,
   // all orders are equally likely. An order depends on the seed, and on the epoch of the Repeat behind it.
   // Keeps `buffer` elements, >= 1.
-  Pipeline Shuffle(int64_t buffer, uint64_t seed) const;
+  Pipeline Shuffle(int64_t buffer, uint64_t seed = static_cast<uint64_t>(DefaultSeed())) const;
   // Keeps all elements of the first complete walk, which later ones read instead of the input; a Shuffle in front of it
   // has the same order in all epochs. Iterators share it, and copies of the pipeline. A child of a fork reads what was
   // complete before.
@@ -155,7 +156,6 @@ class Pipeline {
   // Puts n elements, n >= 1, into one: a column of shape [d,…] becomes [n,d,…]. The last batch has the rest. Errors of the
   // iteration: elements of a batch have different columns, or types; an element has a text.
   Pipeline Batch(int64_t n, BatchingOptions options = {}) const;
-  // Elements index, index + count, index + 2 count, …; 0 <= index < count.
   // As Batch, of elements whose columns may differ in their sizes, not in their numbers of dims: smaller ones are padded behind
   // their elements (tf.data's padded_batch). A program takes batches of the shape that it was written for: give `shapes`, or
   // make a program for each shape.
@@ -178,6 +178,7 @@ class Pipeline {
   // PaddedBatch.
   Pipeline BucketBySequenceLength(LengthFunction length, std::vector<int64_t> boundaries,
                                   std::vector<int64_t> batch_sizes, BucketOptions options = {}) const;
+  // Elements index, index + count, index + 2 count, …; 0 <= index < count.
   Pipeline Shard(int64_t index, int64_t count) const;
   // The first n elements, or all if there are fewer.
   Pipeline Take(int64_t n) const;

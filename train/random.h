@@ -7,11 +7,29 @@
 // SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014,
 // section 5), started at a point that depends on the seed and the stream. For shuffling and synthetic data;
 // not for secrets. Not thread-safe: each thread needs an object of its own.
+//
+// SetSeed is one seed for everything:
+//
+//   SetSeed(42);                                   // first of all, in all processes alike
+//   DropoutLayer(g, "dropout", 0.1);               // draws by it
+//   Session::Create(g);                            // initial values, too
+//   data.Shuffle(1000);                            // and the order of examples
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace meshwork {
+
+namespace internal {
+inline std::atomic<int64_t> default_seed = 0;
+}  // namespace internal
+
+// The seed of what is described from now on and is given none: SessionOptions, DropoutLayerOptions, Pipeline::Shuffle. What has
+// been described keeps its seed. Thread-safe.
+inline void SetSeed(int64_t seed) { internal::default_seed = seed; }
+// That seed; 0 if none was set. For functions that take a seed: RandomUniform(g, type, DefaultSeed(), …).
+inline int64_t DefaultSeed() { return internal::default_seed; }
 
 class Random {
  public:

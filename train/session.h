@@ -48,6 +48,7 @@
 #include "meshwork/spmd/compile.h"
 #include "meshwork/storage/checkpoint.h"
 #include "meshwork/storage/checkpoint_index.h"
+#include "meshwork/train/random.h"
 #include "meshwork/train/remesh.h"
 #include "meshwork/train/row_range.h"
 
@@ -69,7 +70,7 @@ struct SessionOptions {
   // If there are as many workers as cores, each worker except the caller is bound to a core of its own
   // (see runtime/cpu/worker_pool.h).
   bool own_cores = true;
-  int64_t seed = 0;  // of the initializers
+  int64_t seed = DefaultSeed();  // of the initializers
   // If there are several domains: outputs that lie in several of them, and that executor.distributed does not
   // name, are gathered. Otherwise a program with such outputs is refused.
   bool gather_outputs = false;
