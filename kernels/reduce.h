@@ -5,9 +5,9 @@
 //   f32[8,3,5] over dims 0    ->  reduced 8, kept 15: sums row by row into a tile of 15
 //   f32[8,3,5] over dims 1,2  ->  kept 8, reduced 15: every result is a run of 15
 //
-// Results are made a tile at a time in accumulators of the type they are computed with, on the stack, and
-// rounded once when the tile is done. Each result is folded in an order that depends on the shape alone, so
-// the work can be cut between any two results.
+// Results are made a tile at a time in accumulators of the type they are computed with, on the stack, and rounded
+// once when the tile is done; long sums of floats in parts (long_sum.h). Each result is folded in an order that
+// depends on the shape alone, so the work can be cut between any two results.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +19,7 @@
 #include "absl/container/inlined_vector.h"
 #include "meshwork/ir/kernel.h"
 #include "meshwork/kernels/elementwise.h"
+#include "meshwork/kernels/long_sum.h"
 
 namespace meshwork {
 
@@ -167,14 +168,46 @@ Compute<T> FoldLanes(const T* a, int64_t n) {
   return lanes[0];
 }
 
-// FoldLanes with as many lanes as are worth combining at the end.
+// FoldLanes with as many lanes as are worth combining at the end; long sums of floats in parts.
 template <typename T, typename F>
 Compute<T> FoldRun(const T* a, int64_t n) {
+  if constexpr (std::is_same_v<F, SumOf<float>>) {
+    constexpr int kLanes = 32, kPart = kLanes * kTermsOfPart;
+    if (n > kPart) {
+      double sum = 0;
+      for (int64_t i = 0; i < n; i += kPart)
+        sum += FoldLanes<kLanes, T, F>(a + i, std::min<int64_t>(kPart, n - i));
+      return static_cast<float>(sum);
+    }
+  }
   if (n >= 128) return FoldLanes<32, T, F>(a, n);
   if (n >= 16) return FoldLanes<8, T, F>(a, n);
   Compute<T> result = F::Identity();
   for (int64_t i = 0; i < n; ++i) result = F::Apply(result, a[i]);
   return result;
+}
+
+inline constexpr int64_t kReduceTile = 512;
+
+// Folds n neighbours of a row of results, which begins at `a`, into `tile`.
+template <typename T, typename F>
+void FoldTile(const ReduceWalk& walk, const T* a, int64_t n, Compute<T>* tile) {
+  std::fill_n(tile, n, F::Identity());
+  [[maybe_unused]] std::array<double, std::is_same_v<F, SumOf<float>> ? kReduceTile : 0> sums;
+  [[maybe_unused]] LongSum sum(sums.data(), 1, n, kTermsOfPart);
+  ForEachOffset(walk.reduced, [&](int64_t offset) {
+    const T* from = a + offset;
+    if constexpr (std::is_same_v<F, SumOf<float>>)
+      if (sum.Begins(1, tile, n)) std::fill_n(tile, n, F::Identity());
+    if (walk.run == 0) {
+      MESHWORK_INDEPENDENT
+      for (int64_t i = 0; i < n; ++i) tile[i] = F::Apply(tile[i], from[i]);
+    } else {
+      for (int64_t i = 0; i < n; ++i)
+        tile[i] = F::Apply(tile[i], FoldRun<T, F>(from + i * walk.row.stride, walk.run));
+    }
+  });
+  if constexpr (std::is_same_v<F, SumOf<float>>) sum.Finish(tile, n);
 }
 
 // Elements of T, accumulators of Compute<T>; every result is divided by `divisor` unless it is 1. A unit is
@@ -192,26 +225,15 @@ Kernel ReduceKernel(ReduceWalk walk, Compute<T> divisor) {
       if (dim.stride > walk.reduced.front().stride) parts *= dim.size;
   }
   return {.run = OnThisCpu<kMostLevel<T>>([walk = std::move(walk), divisor](const KernelArgs& args) {
-            constexpr int64_t kTile = 512;
-            std::array<A, kTile> tile;
+            std::array<A, kReduceTile> tile;
             for (int64_t at = args.begin; at < args.end;) {
               const int64_t first = at % walk.row.size;
-              const int64_t n = std::min({walk.row.size - first, args.end - at, kTile});
+              const int64_t n = std::min({walk.row.size - first, args.end - at, kReduceTile});
               const T* a = args.In<T>(0) + first * walk.row.stride;
               int64_t rest = at / walk.row.size;
               for (size_t d = walk.kept.size(); d-- > 0; rest /= walk.kept[d].size)
                 a += rest % walk.kept[d].size * walk.kept[d].stride;
-              std::fill_n(tile.begin(), n, F::Identity());
-              ForEachOffset(walk.reduced, [&](int64_t offset) {
-                const T* from = a + offset;
-                if (walk.run == 0) {
-                  MESHWORK_INDEPENDENT
-                  for (int64_t i = 0; i < n; ++i) tile[i] = F::Apply(tile[i], from[i]);
-                } else {
-                  for (int64_t i = 0; i < n; ++i)
-                    tile[i] = F::Apply(tile[i], FoldRun<T, F>(from + i * walk.row.stride, walk.run));
-                }
-              });
+              FoldTile<T, F>(walk, a, n, tile.data());
               T* out = args.Out<T>(0) + at;
               for (int64_t i = 0; i < n; ++i)
                 out[i] = static_cast<T>(divisor == A(1) ? tile[i] : static_cast<A>(tile[i] / divisor));

@@ -1,6 +1,7 @@
 #include "meshwork/kernels/blas/convolution.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "meshwork/kernels/blas/dnnl_convolution.h"
 #include "meshwork/kernels/blas/factories.h"
 #include "meshwork/kernels/elementwise.h"
+#include "meshwork/kernels/long_sum.h"
 #include "meshwork/kernels/thread_scratch.h"
 
 namespace meshwork {
@@ -117,15 +119,15 @@ class FrameCopy {
  public:
   FrameCopy(const ConvShape& frame, const ConvShape& block) : frame_(frame), block_(block) {}
 
-  template <typename T>
-  void Run(const std::array<int64_t, 3>& shifts, const float* from, T* to) const {
+  template <typename From, typename To>
+  void Run(const std::array<int64_t, 3>& shifts, const From* from, To* to) const {
     const int64_t row = block_.dims[2].in * block_.x_row();
     for (int64_t a = 0; a < block_.dims[0].in; ++a) {
       for (int64_t b = 0; b < block_.dims[1].in; ++b, to += row) {
         const int64_t at =
             ((a + shifts[0]) * frame_.dims[1].in + b + shifts[1]) * frame_.dims[2].in + shifts[2];
-        const float* source = from + at * frame_.x_row();
-        for (int64_t i = 0; i < row; ++i) to[i] = static_cast<T>(source[i]);
+        const From* source = from + at * frame_.x_row();
+        for (int64_t i = 0; i < row; ++i) to[i] = static_cast<To>(source[i]);
       }
     }
   }
@@ -278,66 +280,185 @@ const float* ChannelsOf(const T* from, int64_t positions, int64_t row, int64_t f
   return buffer;
 }
 
+// So many positions of results are summed in one call of the library, which adds up all of them one by one. Fewer in a
+// call are no slower.
+constexpr int64_t kPositionsOfPart = 2 * kTermsOfPart;
+constexpr int64_t kPartsOfSum = 32;  // that are added in float
+
+// A part of a sum over the positions of images: a block of an image's results, or a number of whole images.
+struct PositionsPart {
+  ConvShape shape;
+  std::array<int64_t, 3> x_begin = {};  // where it begins in its image; dims end at the last
+  int64_t y_first = 0;
+  std::shared_ptr<const DnnlConvolution> dnnl = nullptr;
+};
+
+int64_t ResultsBehind(const ConvShape& shape, size_t d) {
+  int64_t results = 1;
+  for (size_t e = d + 1; e < shape.dims.size(); ++e) results *= shape.dims[e].out;
+  return results;
+}
+
+// Results [first, first + count) along dim d, and what they see of x.
+PositionsPart BlockOf(PositionsPart part, size_t d, int64_t first, int64_t count) {
+  part.y_first += first * ResultsBehind(part.shape, d);
+  ConvShape::Dim& dim = part.shape.dims[d];
+  const Sliding& s = dim.sliding;
+  const int64_t from = first * s.stride - s.low, to = from + (count - 1) * s.stride + s.extent();
+  const int64_t begin = std::max<int64_t>(from, 0), end = std::min(to, dim.in);
+  part.x_begin[kMaxSpatialDims - part.shape.dims.size() + d] = begin;
+  dim.in = std::max<int64_t>(end - begin, 0);
+  dim.out = count;
+  dim.sliding.low = begin - from;
+  return part;
+}
+
+// Cuts `part`, one image that is whole along dim d and those behind it, into blocks that are small enough.
+void CutImage(const PositionsPart& part, size_t d, std::vector<PositionsPart>& parts) {
+  const int64_t out = part.shape.dims[d].out, behind = ResultsBehind(part.shape, d);
+  const int64_t count = std::max<int64_t>(kPositionsOfPart / behind, 1);
+  for (int64_t first = 0; first < out; first += count) {
+    PositionsPart block = BlockOf(part, d, first, std::min(count, out - first));
+    if (block.shape.dims[d].in == 0) continue;  // it sees padding alone
+    if (behind > kPositionsOfPart) CutImage(block, d + 1, parts);
+    else parts.push_back(std::move(block));
+  }
+}
+
+std::vector<PositionsPart> PartsOfImages(const ConvShape& shape) {
+  if (shape.out_positions() <= kPositionsOfPart) return {{.shape = shape}};
+  std::vector<PositionsPart> parts;
+  CutImage({.shape = shape}, 0, parts);
+  return parts;
+}
+
+bool SameSizes(const ConvShape& a, const ConvShape& b) {
+  for (size_t d = 0; d < a.dims.size(); ++d) {
+    const ConvShape::Dim &m = a.dims[d], &n = b.dims[d];
+    if (m.in != n.in || m.out != n.out || m.sliding.low != n.sliding.low) return false;
+  }
+  return true;
+}
+
+// Whether a block of x lies in one piece: behind a dim of which it has several positions, it has all of them.
+bool IsInOnePiece(const ConvShape& block, const ConvShape& image) {
+  bool has_several = false;
+  for (size_t d = 0; d < block.dims.size(); ++d) {
+    if (has_several && block.dims[d].in != image.dims[d].in) return false;
+    has_several |= block.dims[d].in > 1;
+  }
+  return true;
+}
+
 // One slice: its images chunk by chunk, the last one smaller.
 class SliceGrad {
  public:
   // `copies`: operands are copied on their way to the library, so chunks are small.
   SliceGrad(const ConvShape& shape, const ChannelSlice& slice, bool copies) : shape_(shape), slice_(slice) {
-    ConvShape part = shape;
-    part.out_channels = slice.count;
-    part.in_channels = slice.count_in;
-    if (shape.groups > 1) part.groups = slice.count_in / (shape.in_channels / shape.groups);
-    const int64_t image = std::max<int64_t>(1, part.y_image());
-    chunk_ = copies ? std::clamp<int64_t>(kChunkElements / image, 1, std::max<int64_t>(shape.batch, 1))
-                    : std::max<int64_t>(shape.batch, 1);
-    for (int64_t batch : {chunk_, shape.batch % chunk_}) {
-      part.batch = batch;
-      parts_.push_back(part);
-      dnnl_.push_back(DnnlConvolution::Make(Kind::kFilterGrad, part, shape.out_channels));
-      const bool is_used = batch > 0;
-      has_dnnl_ &= !is_used || dnnl_.back() != nullptr;
+    ConvShape chunk = shape;
+    chunk.out_channels = slice.count;
+    chunk.in_channels = slice.count_in;
+    if (shape.groups > 1) chunk.groups = slice.count_in / (shape.in_channels / shape.groups);
+    chunk_ = kPositionsOfPart / std::max<int64_t>(1, chunk.out_positions());
+    if (copies) chunk_ = std::min(chunk_, kChunkElements / std::max<int64_t>(1, chunk.y_image()));
+    chunk_ = std::clamp<int64_t>(chunk_, 1, std::max<int64_t>(shape.batch, 1));
+    for (size_t which : {0, 1}) {
+      chunk.batch = which == 0 ? chunk_ : shape.batch % chunk_;
+      if (chunk.batch > 0) AddParts(chunk, parts_[which]);
     }
   }
 
   bool has_dnnl() const { return has_dnnl_; }
   const ChannelSlice& channels() const { return slice_; }
   int64_t scratch_bytes() const {
-    int64_t bytes = 0;
-    for (const auto& dnnl : dnnl_)
-      if (dnnl != nullptr)
-        bytes = std::max(bytes, ScratchPieces::Padded(dnnl->packed_bytes()) +
-                                    ScratchPieces::Padded(dnnl->scratch_bytes()));
-    return bytes + FloatBytes(parts_[0].batch * parts_[0].x_image()) +
-           FloatBytes(parts_[0].batch * parts_[0].y_image());
+    return FloatBytes(block_size_) + FloatBytes(x_size_) + FloatBytes(y_size_) + library_bytes_;
   }
 
   // w: [taps · ci, out_channels], of which the slice's columns are written.
   template <typename T>
   void Run(const T* x, const T* y, float* w, ScratchPieces& pieces) const {
-    float* x_buffer = pieces.Take<float>(parts_[0].batch * parts_[0].x_image());
-    float* y_buffer = pieces.Take<float>(parts_[0].batch * parts_[0].y_image());
-    std::byte* rest = pieces.Take<std::byte>(0);
-    for (int64_t n = 0; n < shape_.batch; n += chunk_) {
-      const size_t which = n + chunk_ <= shape_.batch ? 0 : 1;
-      const DnnlConvolution& dnnl = *dnnl_[which];
-      std::byte* scratch = rest + ScratchPieces::Padded(dnnl.packed_bytes());
-      const int64_t images = parts_[which].batch;
-      const float* from_x = ChannelsOf(x + n * shape_.x_image(), images * shape_.in_positions(),
-                                       shape_.in_channels, slice_.first_in, slice_.count_in, x_buffer);
-      const float* from_y = ChannelsOf(y + n * shape_.y_image(), images * shape_.out_positions(),
-                                       shape_.out_channels, slice_.first, slice_.count, y_buffer);
-      dnnl.Run(from_x, from_y, rest, scratch);
-      dnnl.Unpack(rest, /*add=*/n > 0, w + slice_.first, scratch);
-    }
+    Buffers buffers{pieces.Take<float>(block_size_), pieces.Take<float>(x_size_), pieces.Take<float>(y_size_),
+                    pieces.Take<std::byte>(0)};
+    const int64_t rows = shape_.w_size() / shape_.out_channels;
+    const auto parts = (shape_.batch + chunk_ - 1) / chunk_ * std::ssize(parts_[0]);
+    LongSum sum(parts > kPartsOfSum ? ThreadSums(rows * slice_.count) : nullptr, rows, slice_.count,
+                kPartsOfSum);
+    for (int64_t n = 0; n < shape_.batch; n += chunk_)
+      for (const PositionsPart& part : parts_[n + chunk_ <= shape_.batch ? 0 : 1])
+        AddPart(part, x + n * shape_.x_image(), y + n * shape_.y_image(), w + slice_.first, sum, buffers);
+    sum.Finish(w + slice_.first, shape_.out_channels);
   }
 
  private:
+  struct Buffers {
+    float *block, *x, *y;
+    std::byte* library;
+  };
+
+  void AddParts(const ConvShape& chunk, std::vector<PositionsPart>& parts) {
+    parts = PartsOfImages(chunk);
+    has_dnnl_ &= !parts.empty();
+    std::vector<const PositionsPart*> different;
+    for (PositionsPart& part : parts) {
+      const ConvShape& s = part.shape;
+      const auto like = std::find_if(different.begin(), different.end(),
+                                     [&](const PositionsPart* other) { return SameSizes(other->shape, s); });
+      if (like != different.end()) {
+        part.dnnl = (*like)->dnnl;
+        continue;
+      }
+      different.push_back(&part);
+      x_size_ = std::max(x_size_, s.batch * s.x_image());
+      y_size_ = std::max(y_size_, s.batch * s.y_image());
+      if (!IsInOnePiece(s, shape_))
+        block_size_ = std::max(block_size_, s.in_positions() * shape_.in_channels);
+      part.dnnl = DnnlConvolution::Make(Kind::kFilterGrad, s, shape_.out_channels);
+      has_dnnl_ &= part.dnnl != nullptr;
+      if (part.dnnl != nullptr)
+        library_bytes_ = std::max(library_bytes_, ScratchPieces::Padded(part.dnnl->packed_bytes()) +
+                                                      ScratchPieces::Padded(part.dnnl->scratch_bytes()));
+    }
+  }
+
+  template <typename T>
+  void AddPart(const PositionsPart& part, const T* x, const T* y, float* w, LongSum& sum,
+               const Buffers& buffers) const {
+    const ConvShape& s = part.shape;
+    const auto channels_of_x = [&](const auto* from) {
+      return ChannelsOf(from, s.batch * s.in_positions(), shape_.in_channels, slice_.first_in,
+                        slice_.count_in, buffers.x);
+    };
+    const float* from_x = nullptr;
+    if (IsInOnePiece(s, shape_)) {
+      from_x = channels_of_x(x + FirstOf(part) * shape_.in_channels);
+    } else {
+      ConvShape block = s;
+      block.in_channels = shape_.in_channels;
+      block.groups = shape_.groups;
+      RunOnThisCpu([&] { FrameCopy(shape_, block).Run(part.x_begin, x, buffers.block); });
+      from_x = channels_of_x(static_cast<const float*>(buffers.block));
+    }
+    const float* from_y = ChannelsOf(y + part.y_first * shape_.out_channels, s.batch * s.out_positions(),
+                                     shape_.out_channels, slice_.first, slice_.count, buffers.y);
+    std::byte* scratch = buffers.library + ScratchPieces::Padded(part.dnnl->packed_bytes());
+    part.dnnl->Run(from_x, from_y, buffers.library, scratch);
+    part.dnnl->Unpack(buffers.library, /*add=*/!sum.Begins(1, w, shape_.out_channels), w, scratch);
+  }
+
+  // The position in x at which a part begins.
+  int64_t FirstOf(const PositionsPart& part) const {
+    int64_t first = 0;
+    for (size_t d = 0; d < shape_.dims.size(); ++d)
+      first = first * shape_.dims[d].in + part.x_begin[kMaxSpatialDims - shape_.dims.size() + d];
+    return first;
+  }
+
   const ConvShape shape_;
   const ChannelSlice slice_;
   int64_t chunk_ = 1;
   bool has_dnnl_ = true;
-  std::vector<ConvShape> parts_;                              // a chunk, the last chunk
-  std::vector<std::shared_ptr<const DnnlConvolution>> dnnl_;  // of these
+  std::array<std::vector<PositionsPart>, 2> parts_;                       // of a chunk, of the last chunk
+  int64_t block_size_ = 0, x_size_ = 0, y_size_ = 0, library_bytes_ = 0;  // the most that a part needs
 };
 
 template <typename T>

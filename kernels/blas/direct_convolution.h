@@ -1,12 +1,16 @@
 // Convolutions by plain loops: of every size, in f64, and for cases that oneDNN does not have.
 //
-// Every element is summed in an order that depends on the shape alone.
+// Every element is summed in an order that depends on the shape alone; gradients by the filter in f32 in parts, as
+// long_sum.h says.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <type_traits>
 
 #include "meshwork/kernels/blas/convolution.h"
+#include "meshwork/kernels/long_sum.h"
 
 namespace meshwork {
 
@@ -145,15 +149,19 @@ template <typename T>
 void DirectConv::FilterGrad(int64_t images, int64_t begin, int64_t end, const T* x, const T* y, T* w) const {
   const std::array<int64_t, 3> filter = FilterSizes(dims);
   const int64_t x_image = dims[0].in * dims[1].in * dims[2].in * x_row();
+  [[maybe_unused]] double* const sums = std::is_same_v<T, float> ? ThreadSums(y_row()) : nullptr;
   for (int64_t row = begin; row < end; ++row) {
     const int64_t t = row / in_channels, i = row % in_channels;
     const std::array<int64_t, 3> tap = {t / filter[2] / filter[1], t / filter[2] % filter[1], t % filter[2]};
     T* to = w + row * y_row();
     std::fill_n(to, y_row(), T(0));
+    [[maybe_unused]] LongSum sum(sums, 1, y_row(), kTermsOfPart);
     const T* from = y;
     for (int64_t n = 0; n < images; ++n) {
       ForEachPosition(OutSizes(dims), [&](const auto& result) {
         const int64_t at = PositionOfTap(dims, result, tap);
+        if constexpr (std::is_same_v<T, float>)
+          if (at >= 0 && sum.Begins(1, to, y_row())) std::fill_n(to, y_row(), T(0));
         for (int64_t g = 0; at >= 0 && g < groups; ++g) {
           const T factor = x[n * x_image + at * x_row() + g * in_channels + i];
           for (int64_t o = g * out_channels; o < (g + 1) * out_channels; ++o) to[o] += factor * from[o];
@@ -161,6 +169,7 @@ void DirectConv::FilterGrad(int64_t images, int64_t begin, int64_t end, const T*
         from += y_row();
       });
     }
+    if constexpr (std::is_same_v<T, float>) sum.Finish(to, y_row());
   }
 }
 

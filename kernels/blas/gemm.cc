@@ -9,6 +9,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/kernels/blas/held_signals.h"
 #include "meshwork/kernels/blas/library_threads.h"
+#include "meshwork/kernels/long_sum.h"
 
 namespace meshwork {
 namespace {
@@ -47,6 +48,54 @@ void GemmOf(const GemmShape& s, std::span<const GemmTerm> terms, const T* a, con
   }
 }
 
+// ---- Long sums.
+
+bool IsOfVector(const GemmShape& s) { return s.m == 1 || s.n == 1; }
+
+// So many products of a sum the library may add up in one call. It adds those of a vector one by one, and those of a matrix
+// in blocks of some hundreds.
+int64_t LongestCall(const GemmShape& s) { return IsOfVector(s) ? kTermsOfPart : 32 * kTermsOfPart; }
+
+// What a call for k products counts of that: it adds a sum to the matrix, however few products that has.
+int64_t LengthOf(const GemmShape& s, int64_t k) { return IsOfVector(s) ? k : std::max<int64_t>(k, 32); }
+
+constexpr int64_t kLongTileM = 256,
+                  kLongTileN = 512;  // whose sums in double are a megabyte, with little to pack per product
+
+// Of the tile's elements; calls count `length` together.
+LongSum LongSumOf(const GemmShape& tile, int64_t length) {
+  const int64_t longest = LongestCall(tile);
+  return {length > longest ? ThreadSums(tile.m * tile.n) : nullptr, tile.m, tile.n, longest};
+}
+
+void MultiplyInParts(const GemmShape& tile, std::span<const GemmTerm> terms, const float* a, const float* b,
+                     float* c) {
+  LongSum sum = LongSumOf(tile, std::ssize(terms) * LengthOf(tile, tile.k));
+  GemmShape part = tile;
+  if (tile.accumulate) sum.Begins(0, c, tile.ldc);
+  for (const GemmTerm& term : terms) {
+    for (int64_t k = 0; k < tile.k; k += part.k) {
+      part.k = std::min(tile.k - k, LongestCall(tile));
+      const float beta = sum.Begins(LengthOf(tile, part.k), c, tile.ldc) ? 0 : 1;
+      Multiply(part, a + term.a + k * (tile.transpose_a ? tile.lda : 1),
+               b + term.b + k * (tile.transpose_b ? 1 : tile.ldb), beta, c);
+    }
+  }
+  sum.Finish(c, tile.ldc);
+}
+
+void LongGemm(const GemmShape& s, std::span<const GemmTerm> terms, const float* a, const float* b, float* c) {
+  for (int64_t i = 0; i < s.m; i += kLongTileM) {
+    for (int64_t j = 0; j < s.n; j += kLongTileN) {
+      GemmShape tile = s;
+      tile.m = std::min(kLongTileM, s.m - i);
+      tile.n = std::min(kLongTileN, s.n - j);
+      MultiplyInParts(tile, terms, a + i * (s.transpose_a ? 1 : s.lda), b + j * (s.transpose_b ? s.ldb : 1),
+                      c + i * s.ldc + j);
+    }
+  }
+}
+
 // ---- bf16.
 
 constexpr int64_t kTileM = 128, kTileN = 256, kTileK = 256;
@@ -71,7 +120,7 @@ void CopyTile(const From* from, int64_t from_stride, To* to, int64_t to_stride, 
 }
 
 // tiles.c += op(a) · op(b) of the parts that tile.m and tile.n name, one tile along k after the other.
-void AddTerm(const GemmShape& tile, const BFloat16* a, const BFloat16* b, bool is_first) {
+void AddTerm(const GemmShape& tile, const BFloat16* a, const BFloat16* b, LongSum& sum) {
   for (int64_t k = 0; k < tile.k; k += kTileK) {
     GemmShape s = tile;
     s.k = std::min(kTileK, tile.k - k);
@@ -82,13 +131,15 @@ void AddTerm(const GemmShape& tile, const BFloat16* a, const BFloat16* b, bool i
              s.transpose_a ? s.m : s.k);
     CopyTile(b + k * (s.transpose_b ? 1 : tile.ldb), tile.ldb, tiles.b, s.ldb, s.transpose_b ? s.n : s.k,
              s.transpose_b ? s.k : s.n);
-    Multiply(s, tiles.a, tiles.b, is_first && k == 0 ? 0.0f : 1.0f, tiles.c);
+    Multiply(s, tiles.a, tiles.b, sum.Begins(LengthOf(s, s.k), tiles.c, s.ldc) ? 0.0f : 1.0f, tiles.c);
   }
 }
 
 }  // namespace
 
 void Gemm(const GemmShape& shape, std::span<const GemmTerm> terms, const float* a, const float* b, float* c) {
+  if (std::ssize(terms) * LengthOf(shape, shape.k) > LongestCall(shape))
+    return LongGemm(shape, terms, a, b, c);
   GemmOf(shape, terms, a, b, c);
 }
 void Gemm(const GemmShape& shape, std::span<const GemmTerm> terms, const double* a, const double* b,
@@ -104,12 +155,14 @@ void Gemm(const GemmShape& s, std::span<const GemmTerm> terms, const BFloat16* a
       GemmShape tile = s;
       tile.m = std::min(kTileM, s.m - i);
       tile.n = std::min(kTileN, s.n - j);
-      bool is_first = true;
-      for (const GemmTerm& term : terms) {
+      const int64_t rest = tile.k % kTileK;
+      const int64_t of_term =
+          tile.k / kTileK * LengthOf(tile, kTileK) + (rest > 0 ? LengthOf(tile, rest) : 0);
+      LongSum sum = LongSumOf(tile, std::ssize(terms) * of_term);
+      for (const GemmTerm& term : terms)
         AddTerm(tile, a + term.a + i * (s.transpose_a ? 1 : s.lda),
-                b + term.b + j * (s.transpose_b ? s.ldb : 1), is_first);
-        is_first = false;
-      }
+                b + term.b + j * (s.transpose_b ? s.ldb : 1), sum);
+      sum.Finish(tiles.c, tile.n);
       CopyTile(tiles.c, tile.n, c + i * s.ldc + j, s.ldc, tile.m, tile.n);
     }
   }

@@ -22,9 +22,9 @@ struct GemmTerm {
   int64_t a = 0, b = 0;
 };
 
-// c: [m,n] (+)= Σ_terms op(a + term.a) · op(b + term.b), in the order of the terms. Callers run it on threads
-// whose OpenMP and OpenBLAS thread count is one (see WorkerPool). Sizes may be zero; without terms or with k
-// = 0 the sum is zeros.
+// c: [m,n] (+)= Σ_terms op(a + term.a) · op(b + term.b), in the order of the terms; long sums of floats in parts
+// (long_sum.h). Callers run it on threads whose OpenMP and OpenBLAS thread count is one (see WorkerPool). Sizes may be
+// zero; without terms or with k = 0 the sum is zeros.
 void Gemm(const GemmShape& shape, std::span<const GemmTerm> terms, const float* a, const float* b, float* c);
 void Gemm(const GemmShape& shape, std::span<const GemmTerm> terms, const double* a, const double* b,
           double* c);
