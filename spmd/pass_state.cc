@@ -256,6 +256,7 @@ bool PassState::Begins() {
   Append(passed_.program.decisions, std::exchange(stated_, {}));
   Append(passed_.program.decisions, std::exchange(propagated_.decisions, {}));
   Append(passed_.program.conflicts, std::exchange(propagated_.conflicts, {}));
+  Append(passed_.program.decisions, TakeOutUsualGathers(pinned_, propagated_.graph, inserted_.refused));
   if (!inserted_.refused.empty())
     passed_.status =
         ReplicationError(pinned_, inserted_.refused, options_.topology, options_.replication_budget);

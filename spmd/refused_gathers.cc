@@ -4,16 +4,39 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "meshwork/base/status.h"
+#include "meshwork/control/loops.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/planner/cut.h"
+#include "meshwork/planner/replication.h"
 #include "meshwork/planner/strided.h"
 #include "meshwork/spmd/gather_in_program.h"
 #include "meshwork/spmd/way_around.h"
 
 namespace meshwork {
 namespace {
+
+// Per value, whether it comes of a gather in `refused`.
+std::vector<bool> ComeOf(const std::vector<RefusedGather>& refused, const Graph& graph) {
+  std::vector<bool> comes(graph.values().size(), false);
+  for (const RefusedGather& gather : refused) comes[gather.value] = true;
+  bool has_changed = true;
+  const auto mark = [&](ValueId id) {
+    has_changed |= !comes[id];
+    comes[id] = true;
+  };
+  while (std::exchange(has_changed, false)) {  // again for what goes around loops
+    for (const Node& node : graph.nodes()) {
+      const auto of_gather = [&](ValueId id) { return comes[id]; };
+      if (!std::any_of(node.operands.begin(), node.operands.end(), of_gather)) continue;
+      for (ValueId id : node.results) mark(id);
+      if (LeavesCarry(node) && comes[node.operands[0]]) mark(node.operands[1]);
+    }
+  }
+  return comes;
+}
 
 class Explainer {
  public:
@@ -132,6 +155,11 @@ class Explainer {
           "If it is meant, say so: annotate {0} `{1} gather=on_use` (C++: Gathering::kOnUse), to gather it "
           "for each op that reads it, or `{1} gather=allowed` (C++: AllowGather).",
           at_.NameOf(at_.gather().value), annotation);
+    if (info.name.empty() && !info.location.scope.empty())
+      return fmt::format(
+          "It is made within \"{}\". If it is meant, say so: let {} B be gathered unasked (SessionOptions::compile, "
+          "CompileOptions::replication_budget; meshwork compile --replication-budget={}).",
+          info.location.scope.str(), at_.BytesOf(at_.gather().value), at_.BytesOf(at_.gather().value));
     return fmt::format(
         "If it is meant, say so: annotate {} `{} gather=allowed` (C++: AllowGather), or relayout it to {} "
         "before it is read (C++: Relayout).",
@@ -146,6 +174,38 @@ class Explainer {
 };
 
 }  // namespace
+
+std::vector<std::string> TakeOutUsualGathers(const Graph& pinned, const Graph& laid_out,
+                                             std::vector<RefusedGather>& refused) {
+  if (refused.empty()) return {};
+  const Replication replication(pinned, 0);
+  const std::vector<bool> comes = ComeOf(refused, pinned);
+  const auto is_of_variable = [&](const Shape& shape) {
+    return std::any_of(pinned.arguments().begin(), pinned.arguments().end(), [&](const Argument& argument) {
+      return argument.is_variable && pinned.value(argument.value).type.shape == shape;
+    });
+  };
+  const auto lies_whole = [&](ValueId id, const Type& type) {
+    const ValueInfo& info = laid_out.value(id);
+    return info.type.shape == type.shape && info.type.bytes() >= type.bytes() && !comes[id] &&
+           info.layout.has_value() && info.layout->IsReplicated();
+  };
+  std::vector<std::string> lines;
+  std::erase_if(refused, [&](const RefusedGather& gather) {
+    const Type& type = pinned.value(gather.value).type;
+    if (gather.node < 0 || replication.IsBoundWeight(gather.value) || is_of_variable(type.shape))
+      return false;
+    for (ValueId id = 0; id < static_cast<ValueId>(pinned.values().size()); ++id) {
+      if (!lies_whole(id, type)) continue;
+      const GatherInProgram at(pinned, gather);
+      lines.push_back(fmt::format("{} is gathered whole on every device, {} B, as {} lies whole anyway",
+                                  at.NameOf(gather.value), type.bytes(), at.NameOf(id)));
+      return true;
+    }
+    return false;
+  });
+  return lines;
+}
 
 absl::Status ReplicationError(const Graph& global, const std::vector<RefusedGather>& refused,
                               const Topology& topology, int64_t budget) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,6 +18,13 @@ struct RefusedGather {
   int node = -1;                // the op that needs or gives the value; -1: an update
   ValueId variable = kNoValue;  // of an update: the variable that is to hold the value
 };
+
+// Takes those gathers out of `refused` that leave a value as others of its kind lie anyway: the value is an activation, and
+// another activation of its shape, which does not come of a refused gather, lies whole on every device. So does all of a
+// model on a mesh that has no axis for its batch. Values of a variable's shape, as gradients are, are no such others, and
+// no update is. Returns a line for each. `pinned`: before Propagate; `laid_out`: with the layouts of all values.
+std::vector<std::string> TakeOutUsualGathers(const Graph& pinned, const Graph& laid_out,
+                                             std::vector<RefusedGather>& refused);
 
 // The error for the user: the largest of `refused`, the layouts in conflict with their lines, and the layout
 // that avoids the gather with the fewest bytes on the wire, found by trying. `global`: before Propagate.

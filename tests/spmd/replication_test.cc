@@ -161,6 +161,44 @@ TEST(ReplicationTest, GradientsOfWhatMayBeGatheredCompile) {
   EXPECT_TRUE(compile(true));
 }
 
+// On a mesh without an axis for the batch, all activations lie whole: one within a layer may, too. Where there is such an axis,
+// none lies whole.
+TEST(ReplicationTest, AnActivationMayLieAsOthersOfItsShapeDo) {
+  // The groups of the channels are cut by three devices, which four groups are not.
+  const auto compile = [](const std::string& mesh, const std::string& input) {
+    const std::string text = fmt::format(
+        "mesh [{0}]\n"
+        "func f(%x: f32[8,12] {1}, var %w: f32[12,12] {{_,model}}) {{\n"
+        "  %a = tanh %x\n"
+        "  %h = matmul %a, %w\n"
+        "  %g = reshape %h shape=[8,4,3]\n"
+        "  %s, %i = sort %g dim=2\n"
+        "  return s=%s }}",
+        mesh, input);
+    return Compile(ParseGraph(text).value(), {.replication_budget = 0});
+  };
+  const absl::StatusOr<Program> whole = compile("model=3", "{_,_}");
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_THAT(whole->decisions, testing::Contains(testing::AllOf(
+                                    testing::HasSubstr("is gathered whole on every device, 384 B, as %"),
+                                    testing::HasSubstr("lies whole anyway"))));
+  const absl::StatusOr<Program> cut = compile("batch=2, model=3", "{batch,_}");
+  ASSERT_TRUE(cut.ok()) << cut.status();
+  EXPECT_THAT(cut->decisions, testing::Not(testing::Contains(testing::HasSubstr("lies whole anyway"))));
+}
+
+// Gradients, which have the shape of a variable, and what comes of another refused gather are no such others.
+TEST(ReplicationTest, GradientsAndOtherGathersAreNoExample) {
+  EXPECT_NE(Refusal("%a: f32[8,8] {x,_}, %b: f32[8,8] {_,_}, var %w: f32[8,8] {_,_}",
+                    "%e = exp %a %r = reshape %e shape=[64] %0, %s = sort %r dim=0 return %0, %b"),
+            "");
+  EXPECT_NE(Refusal("%a: f32[8] {x}, %b: f32[8] {x}",
+                    "%0, %s = sort %a dim=0 %1, %t = sort %b dim=0 return %0, %1"),
+            "");
+  EXPECT_EQ(Refusal("%a: f32[8] {x}, %b: f32[8] {_}", "%e = exp %b %0, %s = sort %a dim=0 return %0, %e"),
+            "");
+}
+
 // Trying other layouts is bounded, however many there are.
 TEST(ReplicationTest, LooksForAWayOutAmongManyLayouts) {
   const Graph graph = ParseGraph(R"(mesh [a=2, b=2, c=2, d=2]
