@@ -1,6 +1,6 @@
 // Sums of bf16 over the iterations of loops and over the devices of manual regions: made in f32 and rounded once, on every
 // mesh, beside the same programs in double, where each value is rounded to bf16, and no sum before its end. Programs are drawn;
-// their terms are numbers of bf16 and their sums numbers of f32, so every bit counts.
+// their terms are numbers of bf16 and their sums numbers of f32, so every bit counts. MESHWORK_LONG_TESTS=1 tries 5,000.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -24,6 +24,7 @@
 #include "meshwork/runtime/cpu/cross_device_ops.h"
 #include "meshwork/spmd/compile.h"
 #include "support/interpreter.h"
+#include "support/long_tests.h"
 #include "support/program_trial.h"
 
 namespace meshwork::bf16_loops_test {
@@ -146,11 +147,14 @@ InterpretedStep RoundedStep(uint64_t seed) {
   return step;
 }
 
+// How many programs a test draws.
+uint64_t Draws(uint64_t few) { return LongTests() ? 50 * few : few; }
+
 constexpr std::string_view kLoopMeshes[] = {"x=1,y=1", "x=2,y=1", "x=4,y=2", "x=3,y=2"};
 
 TEST(Bf16LoopsTest, SumsOverIterationsAreRoundedOnceOnEveryMesh) {
   int beyond_bf16 = 0;
-  for (uint64_t seed = 0; seed < 40; ++seed) {
+  for (uint64_t seed = 0; seed < Draws(40); ++seed) {
     const Expected expected{.step = RoundedStep(seed), .is_exact = true};
     for (const auto& [name, output] : expected.step.outputs)
       for (double number : output.Numbers()) beyond_bf16 += std::abs(number) > 256;
@@ -168,7 +172,7 @@ TEST(Bf16LoopsTest, SumsOverIterationsAreRoundedOnceOnEveryMesh) {
 
 // Terms of devices are rounded then, those of iterations are not.
 TEST(Bf16LoopsTest, SumsOverIterationsAreMadeInF32WhereTermsAreSentInBf16) {
-  for (uint64_t seed = 0; seed < 20; ++seed) {
+  for (uint64_t seed = 0; seed < Draws(20); ++seed) {
     Expected expected{.step = RoundedStep(seed)};
     CpuBackend backend(2);
     for (std::string_view mesh : kLoopMeshes) {
@@ -256,7 +260,7 @@ TEST(Bf16LoopsTest, SumsOfManualRegionsAreRoundedOnce) {
   const std::shared_ptr<CrossDeviceOps> ops[] = {nullptr, ReductionToOneDevice(), RingAllReduce(),
                                                  HierarchicalCopyAllReduce(3).value()};
   int over_domains = 0;
-  for (uint64_t seed = 0; seed < 40; ++seed) {
+  for (uint64_t seed = 0; seed < Draws(40); ++seed) {
     const ManualSums sums = DrawManual(seed);
     const RandomProgram random = ManualProgram(sums, seed);
     ASSERT_TRUE(random.graph.status().ok()) << random.graph.status();
