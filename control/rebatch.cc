@@ -95,6 +95,32 @@ void JoinIndexed(const Graph& graph, DimClasses& classes) {
   }
 }
 
+// Of the gradient of x[i], which puts one element back to its place: what it makes is as long as x.
+void JoinPlaces(const Graph& graph, DimClasses& classes) {
+  const auto line_of = [](const Node& node) {
+    return std::pair(node.location.file.str(), node.location.line);
+  };
+  std::multimap<std::pair<std::string, int>, const Node*> slices;
+  for (const Node& node : graph.nodes())
+    if (node.row->name == "slice") slices.emplace(line_of(node), &node);
+  if (slices.empty()) return;
+  using Ints = std::vector<int64_t>;
+  for (const Node& node : graph.nodes()) {
+    if (node.row->name != "pad") continue;
+    const ValueId part = node.operands[0], whole = node.results[0];
+    const auto [begin, end] = slices.equal_range(line_of(node));
+    for (auto it = begin; it != end; ++it) {
+      const Node& slice = *it->second;
+      if (graph.value(slice.operands[0]).type.shape != graph.value(whole).type.shape ||
+          graph.value(slice.results[0]).type.shape != graph.value(part).type.shape ||
+          slice.attrs.Get<Ints>("start") != node.attrs.Get<Ints>("low"))
+        continue;
+      for (int d = 0; d < graph.value(whole).type.rank(); ++d)
+        if (graph.value(part).type.shape[d] == 1) classes.Join(slice.operands[0], d, whole, d);
+    }
+  }
+}
+
 // Texts may hold what no global program has: collectives, and ops of manual regions outside of one.
 absl::Status CheckRules(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
@@ -175,6 +201,7 @@ class Rebatcher {
       JoinLetters(graph_, node, rules_.back(), classes_);
     }
     JoinIndexed(graph_, classes_);
+    JoinPlaces(graph_, classes_);
     for (const VariableUpdate& update : graph_.updates()) {
       const ValueId variable = graph_.arguments()[update.argument].value;
       for (int d = 0; d < graph_.value(variable).type.rank(); ++d)
@@ -487,9 +514,24 @@ class Rebatcher {
       const Growth longer = LongerBy(node).value_or(Growth());
       attrs.Set("length", MarkNumber(node, "length") / longer.from * longer.to);
     }
+    if (node.row->name == "pad") KeepPlace(node, operands[0], attrs);
     if (node.row->resize == nullptr) return attrs;
     const std::vector<Type> old = TypesOf(graph_, node.operands), results = TypesOf(graph_, node.results);
     return node.row->resize({old, results, attrs}, operands);
+  }
+
+  // One element that is padded to a dim which grows stays at its place, as counted from the front.
+  void KeepPlace(const Node& pad, const Type& operand, Attrs& attrs) {
+    const Shape &part = graph_.value(pad.operands[0]).type.shape,
+                &whole = graph_.value(pad.results[0]).type.shape;
+    std::vector<int64_t> high = attrs.Get<std::vector<int64_t>>("high");
+    for (size_t d = 0; d < whole.size(); ++d) {
+      const std::optional<Growth>& growth = GrowthOf(pad.results[0], static_cast<int>(d));
+      if (part[d] != 1 || operand.shape[d] != 1 || high[d] <= 0 || !growth.has_value()) continue;
+      const int64_t more = whole[d] / growth->from * growth->to - whole[d];
+      if (high[d] + more >= 0) high[d] += more;
+    }
+    attrs.Set("high", std::move(high));
   }
 
   absl::StatusOr<Graph> Build() {

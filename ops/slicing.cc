@@ -71,7 +71,10 @@ Exchange SliceExchange(const OpView& view) {
 
 Rule SliceRule(const OpView& view) { return MoveRule(view, SliceExchange(view), MovesElements()); }
 
-// Where another size begins and ends cannot be told of a dim that is cut.
+// One element at a place that counts from the front: x[i]. The last one may as well be x[-1], and one of two a half.
+bool IsPlace(const Cut& cut, int64_t size) { return cut.count() == 1 && cut.start + 1 < size && size > 2; }
+
+// Where another size begins and ends cannot be told of a dim that is cut, but x[i] stays x[i].
 absl::StatusOr<Attrs> ResizeSlice(const OpView& view, const std::vector<Type>& operands) {
   const Type& x = view.operands[0];
   Ints limit = view.attrs.Get<Ints>("limit");
@@ -79,6 +82,10 @@ absl::StatusOr<Attrs> ResizeSlice(const OpView& view, const std::vector<Type>& o
     const int64_t size = operands[0].shape[d];
     if (size == x.shape[d]) continue;
     const Cut cut = CutOf(view.attrs, d);
+    if (IsPlace(cut, x.shape[d]) && cut.start < size) {
+      limit[d] = cut.start + 1;
+      continue;
+    }
     if (!cut.Keeps(x.shape[d]))
       return InvalidArgument(
           "dim {} of {} is cut at {}, so it cannot be of size {}; take elements at fixed places by gather.",

@@ -6,6 +6,7 @@
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork/control/rebatch.h"
+#include "meshwork/ir/name_scope.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
@@ -64,6 +65,8 @@ TEST(ProgramErrors, Rebatch) {
           MISTAKE(rebatch("mesh [] func f(%a: f32[8], var %last: f32[8]) { update %last = %a }")),
           MISTAKE(rebatch("mesh [] func f(%a: f32[8,3], var %seen: f32[5,8]) { %0 = matmul %seen, %a }")),
           MISTAKE(rebatch("mesh [] func f(%a: f32[8,3]) { %0 = slice %a start=[1,0] limit=[8,3] }")),
+          MISTAKE(rebatch("mesh [] func f(%a: f32[8,3]) { %0 = slice %a start=[5,0] limit=[6,3] }")),
+          MISTAKE(rebatch("mesh [] func f(%a: f32[8,3]) { %0 = slice %a start=[7,0] limit=[8,3] }", 8, 12)),
           MISTAKE(rebatch("mesh [] func f(%a: f32[8,3]) {\n"
                           "  %0 = concat %a, %a dim=0\n"
                           "  %1 = slice %0 start=[0,0] limit=[8,3] }",
@@ -91,7 +94,7 @@ TEST(ProgramErrors, Rebatch) {
           MISTAKE(rebatch(
               "mesh [] func f(%a: f32[8,8], %c: f32[3]) {\n"
               "  %r = scan %c, %a length=2 (var %s: f32[3], %x: f32[8,8]) {\n"
-              "    %u = slice %x start=[0,0] limit=[1,3] %t = reshape %u shape=[3] update %s = %t } }")),
+              "    %u = slice %x start=[0,0] limit=[3,1] %t = reshape %u shape=[3] update %s = %t } }")),
           MISTAKE(rebatch("mesh [x=2] func f(%a: f32[8]) { %0 = exp %a : f32[8] {4@x*2} }")),
       });
 }
@@ -198,6 +201,14 @@ TEST(ProgramErrors, Replication) {
                                            "  } : f32[12,12] {_,x}\n"
                                            "  return y=%s }"),
                                      small);
+                    }},
+                   {"a value within a layer, which has no name",
+                    [] {
+                      Graph g(Mesh::Parse("x=4").value());
+                      const Value x = g.Input("x", F32, {16}, {"x"});
+                      const NameScope layer(g, "norm");
+                      g.Output("y", Sort(Exp(x), 0).values);
+                      return Compile(g, {.replication_budget = 60}).status();
                     }},
                    {"a vector, which has no other dim",
                     [&] {

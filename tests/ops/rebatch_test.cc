@@ -241,5 +241,97 @@ TEST(RebatchTest, GradientsOfSlicesAndLookupsFollow) {
   EXPECT_EQ(got.variables.at("w"), want.variables.at("w"));
 }
 
+// Every op that takes a size or a place along the batch: the program for fewer rows is what would be written for them, or it
+// is refused with the reason. `is_made`: it is not refused.
+struct AlongBatch {
+  const char* name;
+  Value (*make)(const Value& h, int64_t rows);
+  bool is_made = true;
+};
+
+constexpr AlongBatch kAlongBatch[] = {
+    {"first", [](const Value& h, int64_t) { return h[0]; }},
+    {"third", [](const Value& h, int64_t) { return h[2]; }},
+    {"two_places", [](const Value& h, int64_t) { return h[0] * h[1]; }},
+    {"place_and_rest", [](const Value& h, int64_t) { return h * h[1]; }},
+    {"one_row", [](const Value& h, int64_t) { return SliceDim(h, 0, 1, 2); }},
+    {"last", [](const Value& h, int64_t) { return h[-1]; }, false},
+    {"two_rows", [](const Value& h, int64_t) { return SliceDim(h, 0, 0, 2); }, false},
+    {"every_second", [](const Value& h, int64_t rows) { return SliceDim(h, 0, 0, rows, 2); }, false},
+    {"halves", [](const Value& h, int64_t) { return Split(h, 2, 0)[0]; }, false},
+    {"copies_of_rows", [](const Value& h, int64_t) { return Repeat(h, 3, 0); }},
+    {"copies_of_columns",
+     [](const Value& h, int64_t) {
+       return Tile(h, {1, 3});
+     }},
+    {"copies",
+     [](const Value& h, int64_t) {
+       return Tile(h, {3, 1});
+     },
+     false},
+    {"padded",
+     [](const Value& h, int64_t) {
+       return Pad(h, {1, 0}, {2, 0}, 0.5);
+     }},
+    {"backwards", [](const Value& h, int64_t) { return Reverse(h, {0}); }},
+    {"rolled", [](const Value& h, int64_t) { return Roll(h, 1, 0); }},
+    {"joined", [](const Value& h, int64_t) { return Concat({h, Tanh(h)}, 0); }, false},  // its gradient
+    {"stacked",
+     [](const Value& h, int64_t) {
+       return Stack({h, Tanh(h)}, 1);
+     }},
+    {"sums", [](const Value& h, int64_t) { return Cumsum(h, 0); }},
+    {"sorted", [](const Value& h, int64_t) { return Sort(h, 0).values; }},
+    {"largest", [](const Value& h, int64_t) { return TopK(h, 2, 0).values; }},
+    {"flat", [](const Value& h, int64_t rows) { return Reshape(h, {rows * 2}); }},
+    {"gathered",
+     [](const Value& h, int64_t) {
+       return Gather(h, Constant(*h.graph(), std::vector<double>{0, 2, 1}, {I32, {3}}), 0);
+     }},
+    {"window",
+     [](const Value& h, int64_t) {
+       return DynamicSlice(h, Constant(*h.graph(), std::vector<double>{1}, {I32, {1}}), {0}, {2});
+     }},
+};
+
+// d mean(op(tanh(x w))²) / dw too, with which w is updated.
+Graph AlongBatchStep(const AlongBatch& op, int64_t rows) {
+  Graph g{Mesh()};
+  const Value x = g.Input("x", F64, {rows, 2}, {UNSHARDED, UNSHARDED});
+  const Variable w = g.Var("w", {{F64, {2, 2}}, nullptr}, {UNSHARDED, UNSHARDED});
+  const Value y = op.make(Tanh(MatMul(x, w)), rows);
+  g.Update(w, w - Gradients(ReduceMean(Square(y)), {w})[0]);
+  g.Output("y", y);
+  return g;
+}
+
+TEST(RebatchTest, OpsAlongTheBatchAreThoseOfThatSizeOrRefused) {
+  std::map<std::string, std::vector<double>> feeds = {{"w", {0.1, 0.2, -0.4, 0.5}}};
+  for (const AlongBatch& op : kAlongBatch) {
+    for (const int64_t rows : {3, 4, 5, 7}) {
+      SCOPED_TRACE(fmt::format("{}, {} rows", op.name, rows));
+      const absl::StatusOr<Graph> graph = Rebatch(AlongBatchStep(op, 8), 8, rows);
+      EXPECT_EQ(graph.ok(), op.is_made) << graph.status();
+      if (!graph.ok()) {
+        EXPECT_THAT(std::string(MessageOf(graph.status())), testing::HasSubstr("rebatch_test.cc:"));
+        continue;
+      }
+      feeds["x"].clear();
+      for (int64_t i = 0; i < 2 * rows; ++i) feeds["x"].push_back(static_cast<double>(i * 5 % 7 - 3) / 2);
+      const InterpretedStep got = Interpret(*graph, feeds), want = Interpret(AlongBatchStep(op, rows), feeds);
+      EXPECT_EQ(got.outputs.at("y"), want.outputs.at("y"));
+      EXPECT_EQ(got.variables.at("w"), want.variables.at("w"));
+    }
+  }
+}
+
+// A place that fewer rows do not have is refused by its number.
+TEST(RebatchTest, APlaceBeyondTheRowsIsRefused) {
+  const AlongBatch sixth = {"sixth", [](const Value& h, int64_t) { return h[5]; }};
+  EXPECT_TRUE(Rebatch(AlongBatchStep(sixth, 8), 8, 6).ok());
+  EXPECT_THAT(std::string(MessageOf(Rebatch(AlongBatchStep(sixth, 8), 8, 5).status())),
+              testing::HasSubstr("start=5 limit=6"));
+}
+
 }  // namespace
 }  // namespace meshwork::rebatch_test
