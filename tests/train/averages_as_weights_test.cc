@@ -1,6 +1,7 @@
 // Evaluations by averages of weights, against a loop of Set and Get.
 #include "meshwork/train/averages_as_weights.h"
 
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -99,8 +100,8 @@ TEST(AveragesAsWeightsTest, EvaluatesAsIfTheWeightsWereSet) {
   }
 }
 
-// Sessions whose optimizer state is cut by the compiler, whose averages then do not lie as the weights do.
-TEST(AveragesAsWeightsTest, WeightsAndAveragesMayLieElsewhere) {
+// A weight whose optimizer state and average are cut by the compiler, so that these do not lie as the weight does.
+Graph Cut() {
   Graph g(Mesh::VirtualCpus("batch=4").value());
   const Value x = g.Input("x", F64, {8, 16}, {"batch", UNSHARDED});
   const Variable w = g.Var("w", GlorotUniform({16, 64}, F64));
@@ -108,21 +109,67 @@ TEST(AveragesAsWeightsTest, WeightsAndAveragesMayLieElsewhere) {
   Adam({.learning_rate = 0.1}).Minimize(loss);
   AverageWeights(g, {.decay = 0.5});
   g.Output("loss", loss);
-  SessionOptions options;
+  return g;
+}
+
+// The losses by the weights after three steps, by their averages, and by the weights again; all variables are as before.
+std::vector<double> LossesOfCut(Transport* transport) {
+  SessionOptions options{.workers = 1, .own_cores = false};
   options.compile.shard_weight_update = true;
-  Session session = Session::Create(g, options).value();
-  const Feeds feeds = {{"x", Rough(Type{F64, {8, 16}})}};
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(session.Run(feeds).ok());
+  options.executor.transport = transport;
+  Session session = Session::Create(Cut(), options).value();
   EXPECT_NE(session.LayoutOf("w")->ToString(), session.LayoutOf("ema/w")->ToString());
+  const Feeds feeds = {{"x", Rough(Type{F64, {8, 16}})}};
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(session.Run(feeds).ok());
+  const auto loss = [&] { return session.Evaluate(feeds)->scalar("loss").value(); };
   const Tensors before = BitsOf(session);
-  double got = 0;
+  std::vector<double> losses = {loss()};
   {
     const auto averages = AveragesAsWeights::Begin(session).value();
-    got = session.Evaluate(feeds)->scalar("loss").value();
+    losses.push_back(loss());
   }
+  losses.push_back(loss());
   ExpectSameBits(BitsOf(session), before);
-  ASSERT_TRUE(session.Set("w", session.Get("ema/w").value()).ok());
-  EXPECT_EQ(session.Evaluate(feeds)->scalar("loss").value(), got);
+  EXPECT_TRUE(session.Set("w", session.Get("ema/w").value()).ok());
+  EXPECT_EQ(loss(), losses[1]);
+  return losses;
+}
+
+TEST(AveragesAsWeightsTest, WeightsAndAveragesMayLieElsewhere) {
+  const std::vector<double> want = LossesOfCut(nullptr);
+  EXPECT_NE(want[0], want[1]);
+  EXPECT_EQ(want[0], want[2]);
+  const std::vector<std::unique_ptr<Transport>> ends =
+      MakeLoopback(2, {.deadline = std::chrono::seconds(20)});
+  std::vector<std::thread> threads;
+  for (const std::unique_ptr<Transport>& end : ends)
+    threads.emplace_back([&] {
+      const std::vector<double> got = LossesOfCut(end.get());
+      for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-12);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+// In two domains, each of which holds half of each weight.
+TEST(AveragesAsWeightsTest, EvaluatesAlikeInSeveralDomains) {
+  const std::string mesh = "model=2,batch=2";
+  const Metrics want = ByHand(mesh, F64);
+  const std::vector<std::unique_ptr<Transport>> ends =
+      MakeLoopback(2, {.deadline = std::chrono::seconds(20)});
+  std::vector<std::thread> threads;
+  for (const std::unique_ptr<Transport>& end : ends)
+    threads.emplace_back([&] {
+      SessionOptions options{.workers = 1, .own_cores = false, .gather_outputs = true};
+      options.executor.transport = end.get();
+      Session session = Session::Create(Averaged(mesh), options).value();
+      Train(session);
+      const Tensors before = BitsOf(session);
+      const absl::StatusOr<Metrics> got = EvaluateOn(session, Data(), {.averages = "ema"});
+      ASSERT_TRUE(got.ok()) << got.status();
+      EXPECT_NEAR(got->at("loss"), want.at("loss"), 1e-12);
+      ExpectSameBits(BitsOf(session), before);
+    });
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(AveragesAsWeightsTest, TheWeightsAreBackAfterAnError) {
