@@ -202,14 +202,6 @@ TEST(ProgramErrors, Replication) {
                                            "  return y=%s }"),
                                      small);
                     }},
-                   {"a value within a layer, which has no name",
-                    [] {
-                      Graph g(Mesh::Parse("x=4").value());
-                      const Value x = g.Input("x", F32, {16}, {"x"});
-                      const NameScope layer(g, "norm");
-                      g.Output("y", Sort(Exp(x), 0).values);
-                      return Compile(g, {.replication_budget = 60}).status();
-                    }},
                    {"a vector, which has no other dim",
                     [&] {
                       return Compile(
@@ -217,6 +209,18 @@ TEST(ProgramErrors, Replication) {
                           small);
                     }},
                });
+}
+
+// The user has no name for such a value, and no handle on it.
+TEST(ProgramErrors, ReplicationWithinALayer) {
+  const auto within_layer = [] {
+    Graph g(Mesh::Parse("x=4").value());
+    const Value x = g.Input("x", F32, {32}, {"x"});
+    const NameScope layer(g, "norm");
+    g.Output("y", Sort(Exp(x), 0).values);
+    return Compile(g, {.replication_budget = 64}).status();
+  };
+  ExpectErrors("replication_layer", {MISTAKE(within_layer())});
 }
 
 // ---- Local programs.
