@@ -1,6 +1,7 @@
 // The one header most users include.
 #pragma once
 
+#include "meshwork/base/log.h"
 #include "meshwork/base/version.h"
 #include "meshwork/control/control_flow.h"
 #include "meshwork/control/manual.h"

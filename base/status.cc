@@ -1,9 +1,9 @@
 #include "meshwork/base/status.h"
 
-#include <cstdio>
 #include <cstdlib>
 
 #include "meshwork/base/check_border.h"
+#include "meshwork/base/log.h"
 
 namespace meshwork {
 
@@ -21,7 +21,7 @@ void CheckFailed(const char* file, int line, const char* condition, const std::s
                        detail.empty() ? "" : ": ", detail);
   };
   if (CheckBorder::is_open()) throw CheckFailure(text(""));
-  std::fputs((text("meshwork bug: ") + "\n").c_str(), stderr);
+  LogText(LogLevel::kError, text("meshwork bug: "));
   std::abort();
 }
 

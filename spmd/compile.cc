@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "meshwork/base/check_border.h"
+#include "meshwork/base/log.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/mesh/placement.h"
@@ -127,7 +128,7 @@ std::vector<std::string> ToLeaveOut(const Graph& global, const CompileOptions& o
 void Warn(const CompileOptions& options, const Program& program) {
   const std::string line = LeftOutWarning(program.body.name, program.left_out);
   if (options.warn) options.warn(line);
-  else fmt::print(stderr, "{}\n", line);
+  else LogText(LogLevel::kWarning, line);
 }
 
 absl::StatusOr<Program> TryCompile(const Graph& global, const CompileOptions& options,

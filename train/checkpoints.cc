@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "meshwork/base/clock.h"
+#include "meshwork/base/log.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/checkpoint_folder.h"
 #include "meshwork/train/save_restore.h"
@@ -50,7 +51,8 @@ absl::Status CheckIsFree(const CheckpointOptions& options) {
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<FoundCheckpoint> found, ListCheckpoints(options.dir));
   if (found.empty()) return absl::OkStatus();
   return absl::AlreadyExistsError(fmt::format(
-      "{}: has {} of a training, the newest of step {}; go on from it (--resume), or name a folder without "
+      "{}: has {} of a training, the newest of step {}; go on from it (`resume`; --resume of programs "
+      "that have this flag), or name a folder without "
       "checkpoints.",
       options.dir, Count(std::ssize(found), "checkpoint"), found[0].step));
 }
@@ -264,7 +266,7 @@ void CheckpointManager::Report(const absl::Status& status) const {
       last < 0 ? "There is no complete checkpoint" : fmt::format("The last checkpoint is of step {}", last),
       options_.dir);
   if (options_.report != nullptr) options_.report(line);
-  else fmt::print(stderr, "{}\n", line);
+  else LogText(LogLevel::kWarning, line);
 }
 
 }  // namespace meshwork

@@ -8,6 +8,7 @@
 
 #include "fmt/ranges.h"
 #include "meshwork/base/clock.h"
+#include "meshwork/base/log.h"
 #include "meshwork/base/status.h"
 
 namespace meshwork {
@@ -18,8 +19,6 @@ constexpr int64_t kMostSteps = 1 << 20;
 // longer by that: by a tenth at least.
 constexpr double kSlow = 1.5, kLongerStep = 0.1;
 constexpr int64_t kSlowPulses = 5, kBetweenReports = 10;
-
-void ReportToStderr(std::string_view line) { fmt::print(stderr, "{}\n", line); }
 
 double Median(std::vector<double> values) {
   auto middle = values.begin() + std::ssize(values) / 2;
@@ -88,7 +87,8 @@ Pulse::Pulse(Transport* transport, PulseOptions options)
           options.name =
               transport == nullptr ? "this process" : fmt::format("process {}", transport->domain());
         if (options.clock == nullptr) options.clock = SteadySeconds;
-        if (options.report == nullptr) options.report = ReportToStderr;
+        if (options.report == nullptr)
+          options.report = [](std::string_view line) { LogText(LogLevel::kWarning, line); };
         return std::move(options);
       }()),
       last_(options_.clock()),

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "meshwork/base/log.h"
 #include "meshwork/base/quote.h"
 #include "meshwork/base/random_name.h"
 #include "meshwork/base/status.h"
@@ -124,7 +125,7 @@ class Restoring {
         fmt::format("{} The checkpoint is not used{}", PrintableLines(MessageOf(damaged)),
                     next_ < found_.size() ? "; the one before it is tried." : ".");
     if (report_ != nullptr) report_(line);
-    else fmt::print(stderr, "{}\n", line);
+    else LogText(LogLevel::kWarning, line);
   }
 
   const DomainState& state_;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "meshwork/base/cores.h"
+#include "meshwork/base/log.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cuda/build_id.h"
 #include "meshwork/runtime/cuda/code_cache.h"
@@ -290,7 +291,7 @@ void SetUpCompiling(CudaApi& api) {
   constexpr size_t kMostThreads = 32;
   const size_t usable = cores.empty() ? std::thread::hardware_concurrency() : cores.size();
   api.compile_threads = static_cast<int>(std::clamp<size_t>(usable, 1, kMostThreads));
-  api.report = [](std::string_view line) { fmt::print(stderr, "{}\n", line); };
+  api.report = [](std::string_view line) { LogText(LogLevel::kWarning, line); };
 }
 
 }  // namespace meshwork

@@ -12,6 +12,7 @@
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
+#include "meshwork/base/log.h"
 #include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/storage/checkpoint_folder.h"
 #include "support/temp_dir.h"
@@ -60,10 +61,11 @@ TEST_F(ResumeErrors, Restore) {
     return here.Restore(end.domain() == 0 ? Path("good") : Path("nowhere")).status();
   };
   auto skipped = [&] {
-    testing::internal::CaptureStderr();
+    std::string said;
+    SetLogSink(
+        [&](const LogLine& line) { said += fmt::format("{}{}", said.empty() ? "" : "\n", line.text); });
     session.Restore(Runs()).IgnoreError();
-    std::string said = testing::internal::GetCapturedStderr();
-    said.pop_back();
+    SetLogSink(nullptr);
     return absl::UnknownError(said);
   };
   ExpectErrors("restore",

@@ -157,19 +157,21 @@ std::vector<MessagePattern> MessagesOf(std::string_view file, std::string_view s
   const std::vector<Token> tokens = Scanner(source).Scan();
   std::vector<MessagePattern> messages;
   int depth = 0;
-  std::vector<int> in_maker, in_check;  // the depths of the calls that are open
+  std::vector<int> in_maker, left_out;  // the depths of the calls that are open
   for (size_t i = 0; i < tokens.size(); ++i) {
     const Token& token = tokens[i];
     const bool opens = token.text == "(" && token.kind == TokenKind::kOther;
     const bool closes = token.text == ")" && token.kind == TokenKind::kOther;
     if (opens && i > 0 && tokens[i - 1].kind == TokenKind::kWord) {
       if (MakesErrors(tokens[i - 1].text)) in_maker.push_back(depth);
-      if (tokens[i - 1].text == "MESHWORK_CHECK") in_check.push_back(depth);
+      const bool logs =
+          tokens[i - 1].text == "Log" && i + 1 < tokens.size() && tokens[i + 1].text == "LogLevel";
+      if (logs || tokens[i - 1].text == "MESHWORK_CHECK") left_out.push_back(depth);
     }
     depth += opens ? 1 : closes ? -1 : 0;
     if (closes && !in_maker.empty() && in_maker.back() == depth) in_maker.pop_back();
-    if (closes && !in_check.empty() && in_check.back() == depth) in_check.pop_back();
-    if (token.kind != TokenKind::kLiteral || !in_check.empty()) continue;
+    if (closes && !left_out.empty() && left_out.back() == depth) left_out.pop_back();
+    if (token.kind != TokenKind::kLiteral || !left_out.empty()) continue;
     std::vector<std::string> pieces = PiecesOf(token.text);
     if (EndsASentence(token.text) || (!in_maker.empty() && Letters(pieces) >= 4))
       messages.push_back({fmt::format("{}:{}", file, token.line), token.text, std::move(pieces)});

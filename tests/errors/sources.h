@@ -20,7 +20,7 @@ struct MessagePattern {
 
 // What counts as a message: a literal of two words or more that ends a sentence, wherever it stands, and
 // every literal of at least four letters among the arguments of a function that makes errors. Checks of bugs
-// (MESHWORK_CHECK) are left out.
+// (MESHWORK_CHECK) are left out, and lines of the log (Log of base/log.h), which are tested where they are logged.
 std::vector<MessagePattern> MessagesOf(std::string_view file, std::string_view source);
 
 // A literal and its holes: `{}`, `{:02x}`; `{{` is a brace.

@@ -118,7 +118,7 @@ TEST(SourcesTest, FindsMessagesWhereverTheyStand) {
                            "is \n{}.", n ? "at most" : "two", Name("x"));
     const char* rule = "only low and high may be negative.";
     MESHWORK_CHECK(x == ')', "{} is a bug that ends here.", f("no word of it."));
-    Log("no sentence"); Log("Too short."); /* Fail("a comment") */
+    Log(LogLevel::kInfo, "{} is there {}.", f(1), g); Log("no sentence"); Log("Too short."); /* Fail("a comment") */
     RecordError(where + ": the name is taken"); fail('"', "each {{brace}}", 1'000);
   )"),
               // clang-format on

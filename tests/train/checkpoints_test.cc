@@ -248,7 +248,7 @@ TEST_F(CheckpointsTest, AFolderOfAnotherTrainingIsRefused) {
     errors[static_cast<size_t>(end->domain())] = MessageOf(Training(end, "batch=2", Options()).status);
   });
   EXPECT_THAT(errors[0],
-              HasSubstr("has 1 checkpoint of a training, the newest of step 3; go on from it (--resume)"));
+              HasSubstr("has 1 checkpoint of a training, the newest of step 3; go on from it (`resume`;"));
   EXPECT_THAT(errors[1], HasSubstr("--resume"));
 }
 
