@@ -10,7 +10,7 @@
 
 namespace meshwork {
 
-absl::Status FindSpeed(Transport& transport, const std::string& link_file) {
+absl::Status FindSpeed(Transport& transport, const std::string& link_file, std::string_view where) {
   // What the first process knows, all do.
   const bool has_file = transport.domain() == 0 && !link_file.empty();
   absl::StatusOr<std::string> mine = "";
@@ -23,7 +23,7 @@ absl::Status FindSpeed(Transport& transport, const std::string& link_file) {
   }
   const auto agree = [&](const absl::Status& access) {
     if (access.ok()) return Agree(transport, "the link's file", "there");
-    return Agree(transport, "the link's file", Annotate(access, "--link-file: "));
+    return Agree(transport, "the link's file", Annotate(access, where));
   };
   MESHWORK_RETURN_IF_ERROR(agree(status));
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> all, transport.AllGather("the link", *mine));

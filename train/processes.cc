@@ -10,6 +10,7 @@
 
 #include "fmt/ranges.h"
 #include "meshwork/base/cores.h"
+#include "meshwork/base/log.h"
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
@@ -78,6 +79,7 @@ absl::StatusOr<Cluster> FindCluster(const std::string& from, const Environment& 
 }
 
 void AddJoinFlags(FlagTable& flags, JoinOptions* options) {
+  options->by_flags = true;
   flags.Text("cluster",
              "the processes that share the mesh: auto, as mpirun, srun or TF_CONFIG say; mpi; tf_config;\n"
              "                     off; or a JSON file (docs/distributed.md)",
@@ -113,8 +115,9 @@ absl::StatusOr<Processes> Processes::Join(const JoinOptions& options, const Envi
   Processes joined;
   joined.options_ = options;
   absl::StatusOr<Cluster> cluster = FindCluster(options.cluster, environment);
-  if (!cluster.ok()) return Annotate(cluster.status(), "--cluster: ");
+  if (!cluster.ok()) return Annotate(cluster.status(), options.by_flags ? "--cluster: " : "Join: ");
   joined.whole_ = joined.cluster_ = *std::move(cluster);
+  if (!joined.is_alone() || joined.is_evaluator()) SetLogTask(joined.cluster_.task().ToString());
   MESHWORK_ASSIGN_OR_RETURN(joined.connect_.engine, EngineOf(options.transport));
   joined.connect_.deadline = std::chrono::seconds(options.deadline_seconds);
   joined.connect_.rendezvous = environment("MESHWORK_RENDEZVOUS").value_or("");
@@ -140,8 +143,9 @@ absl::Status Processes::Meet() {
   if (connect_.engine == Engine::kAuto) connect_.engine = AutoEngine(cluster_);
   if (connect_.engine == Engine::kMpi)
     return InvalidArgument(
-        "--recover: MPI ends all processes when one is lost; start the job again from its checkpoint, for example by "
-        "meshwork supervise, or take --transport gloo.");
+        "{}: MPI ends all processes when one is lost; start the job again from its checkpoint, for example by "
+        "meshwork supervise, or take {}gloo.",
+        options_.by_flags ? "--recover" : "Join: recover", options_.by_flags ? "--transport " : "transport=");
   if (cluster_.process() < 0) return absl::OkStatus();  // Connect says that it holds no devices
   serves_ = connect_.rendezvous.empty() && cluster_.process() == 0;
   MESHWORK_ASSIGN_OR_RETURN(
@@ -177,7 +181,8 @@ absl::Status Processes::ConnectNow() {
   MESHWORK_ASSIGN_OR_RETURN(transport_, Connect(cluster_, connect_));
   MESHWORK_RETURN_IF_ERROR(CountSharers());
   if (transport_ == nullptr) return absl::OkStatus();
-  MESHWORK_RETURN_IF_ERROR(FindSpeed(*transport_, options_.link_file));
+  MESHWORK_RETURN_IF_ERROR(
+      FindSpeed(*transport_, options_.link_file, options_.by_flags ? "--link-file: " : "Join: link_file: "));
   MESHWORK_ASSIGN_OR_RETURN(clock_, AlignClocks(*transport_));
   transport_ = MakeTimed(std::move(transport_));
   return absl::OkStatus();
@@ -205,7 +210,7 @@ absl::StatusOr<std::optional<CheckpointNote>> Processes::Recover(Session& sessio
   if (meeting_ == nullptr) return std::nullopt;
   MESHWORK_ASSIGN_OR_RETURN(Recovered recovered, live_.Recover(transport_.get(), session));
   if (!recovered.why_not.empty() && is_chief())
-    fmt::print(stderr, "{}: the variables in memory cannot be taken: {}.\n", Name(), recovered.why_not);
+    Log(LogLevel::kWarning, "{}: the variables in memory cannot be taken: {}.", Name(), recovered.why_not);
   return recovered.note;
 }
 
@@ -224,12 +229,12 @@ absl::Status Processes::Run(const std::function<absl::Status()>& body) {
     const bool has_finished = status.ok();
     if (has_finished) status = AwaitOthers();
     if (status.ok() || meeting_ == nullptr || !IsLoss(status)) return status;
-    fmt::print(stderr, "{}\n{}: joins the others again.\n", PrintableLines(MessageOf(status)), Name());
+    Log(LogLevel::kWarning, "{}\n{}: joins the others again.", MessageOf(status), Name());
     status = JoinGeneration();
     // The others knew that all have finished, before one of them was lost.
     if (has_finished && status.code() == absl::StatusCode::kFailedPrecondition) return absl::OkStatus();
     MESHWORK_RETURN_IF_ERROR(status);
-    fmt::print(stderr, "{}: goes on, one of {} processes.\n", Name(), cluster_.num_processes());
+    Log(LogLevel::kInfo, "{}: goes on, one of {} processes.", Name(), cluster_.num_processes());
   }
 }
 

@@ -62,12 +62,14 @@ struct JoinOptions {
   // Whether the cluster's evaluator may join. It is alone, with a mesh of its own, and learns from checkpoints what the
   // others have trained (train/train_and_evaluate.h). Without, it is refused.
   bool may_evaluate = false;
+  // Whether flags of the program have set this (AddJoinFlags): errors then name the flags.
+  bool by_flags = false;
 };
 
 // The cluster that JoinOptions::cluster names. Errors: TF_CONFIG is missing; the file cannot be read; those of Cluster.
 absl::StatusOr<Cluster> FindCluster(const std::string& from, const Environment& environment);
 
-// Adds --cluster, --insecure, --transport, --deadline, --recover, --recover-deadline and --link-file.
+// Adds --cluster, --insecure, --transport, --deadline, --recover, --recover-deadline and --link-file. Sets by_flags.
 void AddJoinFlags(FlagTable& flags, JoinOptions* options);
 
 class Processes {

@@ -37,8 +37,8 @@ absl::Status CheckMayListen(const SocketAddress& address, std::string_view text,
   if (insecure || !token.empty() || IsLoopback(address)) return absl::OkStatus();
   return absl::FailedPreconditionError(fmt::format(
       "other hosts reach {}, and there is no token: whoever reaches it could take part in the job. Set MESHWORK_TOKEN to "
-      "one secret text in all processes of the job; where everybody may, say so by --insecure, in C++ by the option "
-      "`insecure`.",
+      "one secret text in all processes of the job; where everybody may, the option `insecure` says so (--insecure of "
+      "programs that have this flag).",
       text));
 }
 

@@ -19,6 +19,13 @@ TEST(ProcessErrors, Join) {
   };
   const std::map<std::string, std::string> workers = {
       {"TF_CONFIG", R"({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}})"}};
+  // As a program that has the flags.
+  const auto by_flags = [](const JoinOptions& asked) {
+    FlagTable flags("program", "");
+    JoinOptions options = asked;
+    AddJoinFlags(flags, &options);
+    return options;
+  };
   const std::map<std::string, std::string> ps = {
       {"TF_CONFIG",
        R"({"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, "task": {"type": "ps", "index": 0}})"}};
@@ -30,6 +37,8 @@ TEST(ProcessErrors, Join) {
                                 MISTAKE(join({.transport = "carrier pigeon"}, workers)),
                                 MISTAKE(join({}, ps)),
                                 MISTAKE(join({.transport = "mpi", .recover = "wait"}, workers)),
+                                MISTAKE(join(by_flags({.cluster = "tf_config"}))),
+                                MISTAKE(join(by_flags({.transport = "mpi", .recover = "wait"}), workers)),
                             });
 }
 

@@ -64,8 +64,8 @@ TEST(TransportErrors, Loopback) {
   };
   const std::string no_link = testing::TempDir() + "no_link.json", nowhere = "/nowhere/link.json";
   std::ofstream(no_link) << R"({"bandwidth": 0, "latency": 1})";
-  const Play reads_no_link = [&](Transport& end) { return FindSpeed(end, no_link); };
-  const Play writes_nowhere = [&](Transport& end) { return FindSpeed(end, nowhere); };
+  const Play reads_no_link = [&](Transport& end) { return FindSpeed(end, no_link, "--link-file: "); };
+  const Play writes_nowhere = [&](Transport& end) { return FindSpeed(end, nowhere, "--link-file: "); };
   const Play expects_less = [](Transport& end) { return Send(end, 24, 16); };
   ExpectErrors("transport", {
                                 MISTAKE(InDomain0(differ)),
