@@ -84,6 +84,8 @@ class Transport {
 
   virtual int64_t domain() const = 0;
   virtual int64_t num_domains() const = 0;
+  // What carries the data, in messages: "gloo".
+  virtual std::string_view name() const { return "another transport"; }
 
   // How fast messages of two domains reach each other, the same in all domains: an assumption of the implementation,
   // until it is measured (runtime/transport/measure.h). By default nothing takes time.

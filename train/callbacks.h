@@ -24,8 +24,10 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -37,12 +39,15 @@
 
 namespace meshwork {
 
+class EpochCallbacks;
 class FitLoop;
 
 // Where a training is, and what a callback may do to it.
 class FitState {
  public:
-  Session& session() const { return session_; }
+  // With parameter servers, a copy of the training's variables at the end of the last epoch, which is of no use to the
+  // training.
+  Session& session() const { return *session_; }
   int64_t epochs() const { return epochs_; }
   int64_t epoch() const { return epoch_; }           // from 0
   int64_t epoch_steps() const { return in_epoch_; }  // steps of this epoch that are done
@@ -64,7 +69,7 @@ class FitState {
   bool is_chief() const { return is_chief_; }
   Pulse& pulse() const { return pulse_; }
   // Writes a line where FitOptions::log says, in domain 0.
-  void Log(std::string_view line) const;
+  void Log(std::string_view line) const { log_(line); }
 
   // Ends the training after this step, or this epoch; `why` becomes History::stopped. If one domain of several calls it, the
   // training ends in all of them after the same step, and stops() is true in all from then on.
@@ -78,25 +83,36 @@ class FitState {
   void Feed(std::string_view input, Tensor value) { fed_[std::string(input)] = std::move(value); }
 
   // What a checkpoint says so that this training can be gone on with from here: the step, the place in the data, the means of
-  // the epoch so far, the history, and what the callbacks save. Error: that of PipelineIterator::Save.
+  // the epoch so far, the history, and what the callbacks save. Error: that of PipelineIterator::Save. REQUIRES, as GoOnFrom:
+  // a Fit of a session.
   absl::StatusOr<CheckpointNote> Note() const;
   // Within OnTrainBegin: goes on from such a note, in place of the start. The session's variables are the caller's to
   // restore. Errors: the note is not from Note; the steps per epoch, or the data, are others.
   absl::Status GoOnFrom(const CheckpointNote& note);
 
  private:
+  friend class EpochCallbacks;
   friend class FitLoop;
-  FitState(Session& session, Pulse& pulse) : session_(session), pulse_(pulse) {}
+  FitState(Session* session, Pulse& pulse, std::function<void(std::string_view line)> log)
+      : session_(session), log_(std::move(log)), pulse_(pulse) {}
 
-  Session& session_;
+  Session* const session_;  // null only if there are no callbacks
+  const std::function<void(std::string_view line)> log_;
   Pulse& pulse_;
   bool is_chief_ = true, is_interrupted_ = false, has_validation_ = false;
   int64_t epochs_ = 0, epoch_ = 0, in_epoch_ = 0, steps_per_epoch_ = 0;
   Metrics logs_, last_;
   Feeds feeds_, fed_;
   History history_;
-  std::string why_stop_;  // of several domains: what Stop has said, until all have agreed
-  FitLoop* loop_ = nullptr;
+  std::string why_stop_;     // of several domains: what Stop has said, until all have agreed
+  FitLoop* loop_ = nullptr;  // null: of parameter servers
+};
+
+// A folder of checkpoints of a training.
+struct SavedTraining {
+  std::string dir;
+  int64_t step = -1;     // of the newest one that can be used; -1: there is none
+  bool resumes = false;  // whether the same Fit goes on from there; else it has the variables alone
 };
 
 class Callback {
@@ -116,6 +132,11 @@ class Callback {
   virtual absl::Status Restore(FitState& /*state*/, std::string_view /*saved*/) { return absl::OkStatus(); }
   // The training is over, also after an error: nothing that belongs to it may be kept.
   virtual void Release() {}
+  // Where it saves the training; nothing: nowhere.
+  virtual std::optional<SavedTraining> Saved() const { return std::nullopt; }
+  // OK if the Fit of parameter servers (parameter_server/rpc/parameter_server_strategy.h) may call it: there is no OnStepEnd
+  // there, and what it does to the session, or feeds, is lost.
+  virtual absl::Status CheckServed() const { return absl::OkStatus(); }
   // Whether it is called after all others, whose Save it writes.
   virtual bool is_last() const { return false; }
 };

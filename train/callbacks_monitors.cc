@@ -90,6 +90,13 @@ class StopEarly : public Callback {
           best_epoch_));
     return absl::OkStatus();
   }
+  absl::Status CheckServed() const override {
+    if (!options_.restore_best) return absl::OkStatus();
+    return internal::NotServed(
+        "EarlyStopping",
+        "restore_best would change variables that servers keep; leave it out, and save those of the "
+        "best epoch by BestCheckpoint");
+  }
   std::string Save() const override {
     return internal::ToExactText({{"best", monitor_.Save()},
                                   {"best_epoch", static_cast<double>(best_epoch_)},
@@ -151,6 +158,11 @@ class ReduceRate : public Callback {
     waited_ = 0;
     cooling_ = options_.cooldown;
     return SetRate(state, Tensor::Full(before.type(), lower));
+  }
+  absl::Status CheckServed() const override {
+    return internal::NotServed(
+        "ReduceOnPlateau",
+        "servers keep the rate, and workers feed their steps; write the rate into the program (train/rates.h)");
   }
   std::string Save() const override {
     return internal::ToExactText({{"best", monitor_.Save()},
@@ -230,6 +242,11 @@ class CheckOutput : public Callback {
           "; find_op names the op that made it. Or go on from an earlier checkpoint, with a smaller learning rate.");
     return absl::OutOfRangeError(
         fmt::format("{}. {}", text, UndoAndExplainNan(state.session(), state.feeds())));
+  }
+  absl::Status CheckServed() const override {
+    return internal::NotServed(
+        "StopOnNan",
+        "it looks at each step, which workers make; look at the means of an epoch in Lambdas' on_epoch_end");
   }
 
  private:

@@ -1,4 +1,5 @@
 // The callbacks that save a training.
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <optional>
@@ -25,6 +26,15 @@ absl::Status SaveEpochs(const FitState& state, const std::string& dir) {
   for (const auto& [name, value] : state.logs())
     if (std::isfinite(value)) note.metrics[name] = value;
   return state.session().Save(dir, note);
+}
+
+SavedTraining NewestIn(const std::string& dir, bool resumes) {
+  SavedTraining saved{.dir = dir, .resumes = resumes};
+  const absl::StatusOr<std::vector<FoundCheckpoint>> found = ListCheckpoints(dir);
+  if (!found.ok()) return saved;
+  for (const FoundCheckpoint& checkpoint : *found)
+    if (checkpoint.index.ok()) saved.step = std::max(saved.step, checkpoint.step);
+  return saved;
 }
 
 // Error: only one of the system, which is told and left.
@@ -54,6 +64,7 @@ class SaveBest : public Callback {
     saved_step_ = state.steps();
     return absl::OkStatus();
   }
+  std::optional<SavedTraining> Saved() const override { return NewestIn(options_.dir, /*resumes=*/false); }
   std::string Save() const override {
     return internal::ToExactText({{"best", monitor_.Save()}, {"step", static_cast<double>(saved_step_)}});
   }
@@ -88,6 +99,7 @@ class SaveLast : public Callback {
   absl::Status OnTrainEnd(FitState& state) override {
     return steps_.empty() || steps_.back() != state.steps() ? SaveNow(state) : absl::OkStatus();
   }
+  std::optional<SavedTraining> Saved() const override { return NewestIn(options_.dir, /*resumes=*/false); }
   std::string Save() const override {
     Metrics numbers;
     for (size_t i = 0; i < steps_.size(); ++i)
@@ -151,6 +163,12 @@ class Backup : public Callback {
       state.Log(fmt::format("BackupAndResume: step {} is saved in {}; the same Fit goes on from there.",
                             state.steps(), options_.dir));
     return absl::OkStatus();
+  }
+  std::optional<SavedTraining> Saved() const override { return NewestIn(options_.dir, /*resumes=*/true); }
+  absl::Status CheckServed() const override {
+    return internal::NotServed(
+        "BackupAndResume",
+        "servers save, and the training goes on from there; give ParameterServerOptions::folder");
   }
   bool is_last() const override { return true; }
   void Release() override { manager_.reset(); }

@@ -8,6 +8,7 @@
 #include "meshwork/base/suggest.h"
 #include "meshwork/storage/file.h"
 #include "meshwork/train/callbacks.h"
+#include "meshwork/train/monitor.h"
 #include "meshwork/train/progress.h"
 #include "meshwork/train/summary_writer.h"
 
@@ -52,6 +53,11 @@ class ShowProgress : public Callback {
   absl::Status OnEpochEnd(FitState& state) override {
     if (progress_ != nullptr) progress_->EndEpoch(Measures(state.logs(), true));
     return absl::OkStatus();
+  }
+  absl::Status CheckServed() const override {
+    return internal::NotServed(
+        "ProgressBar",
+        "it counts steps, which workers make; that Fit writes a line after each epoch by itself");
   }
   void Release() override { progress_.reset(); }
 
@@ -130,6 +136,11 @@ class LogToTensorBoard : public Callback {
     }
     return absl::OkStatus();
   }
+  absl::Status CheckServed() const override {
+    if (options_.every_steps == 0) return absl::OkStatus();
+    return internal::NotServed("TensorBoardLog",
+                               "every_steps reads each step, which workers make; leave it 0");
+  }
   void Release() override {
     train_.reset();
     validation_.reset();
@@ -172,6 +183,11 @@ class CallFunctions : public Callback {
   absl::Status OnStepEnd(FitState& state) override { return Call(functions_.on_step_end, state); }
   absl::Status OnEpochEnd(FitState& state) override { return Call(functions_.on_epoch_end, state); }
   absl::Status OnTrainEnd(FitState& state) override { return Call(functions_.on_train_end, state); }
+  absl::Status CheckServed() const override {
+    if (functions_.on_step_end == nullptr) return absl::OkStatus();
+    return internal::NotServed("Lambdas",
+                               "nothing calls on_step_end, as workers make the steps; do it in on_epoch_end");
+  }
 
  private:
   static absl::Status Call(const std::function<absl::Status(FitState& state)>& function, FitState& state) {

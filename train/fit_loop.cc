@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <utility>
 
+#include "fmt/ranges.h"
 #include "meshwork/base/clock.h"
+#include "meshwork/base/log.h"
 #include "meshwork/base/status.h"
 #include "meshwork/train/evaluation.h"
 #include "meshwork/train/metrics.h"
@@ -20,8 +22,6 @@ constexpr const char kEpoch[] = "fit/epoch", kEpochSteps[] = "fit/epoch_steps", 
                      kMeans[] = "fit/means", kSeconds[] = "fit/seconds", kHistory[] = "fit/history";
 
 std::string CallbackFact(size_t c) { return fmt::format("fit/callback/{}", c); }
-
-void LogToStderr(std::string_view line) { fmt::print(stderr, "{}\n", line); }
 
 // The facts of a note, as they are read.
 class FitFacts {
@@ -56,14 +56,8 @@ class FitFacts {
 
 // ---- FitState.
 
-void FitState::Log(std::string_view line) const {
-  if (!is_chief_) return;
-  if (loop_->options_.log != nullptr) loop_->options_.log(line);
-  else LogToStderr(line);
-}
-
 void FitState::Stop(std::string why) {
-  std::string& stopped = loop_->agreement_.is_alone() ? history_.stopped : why_stop_;
+  std::string& stopped = loop_ == nullptr || loop_->agreement_.is_alone() ? history_.stopped : why_stop_;
   if (stopped.empty()) stopped = why.empty() ? "stopped" : std::move(why);
 }
 
@@ -86,7 +80,7 @@ FitLoop::FitLoop(Session& session, const Pipeline& data, const FitOptions& optio
       pulse_(session.Here().transport,
              {.stop = options.stop, .clock = options.seconds, .report = options.log}),
       agreement_("Fit", session),
-      state_(session, pulse_),
+      state_(&session, pulse_, [this](std::string_view line) { Say(LogLevel::kInfo, line); }),
       callbacks_(options.callbacks),
       means_(session.graph(), options.outputs),
       walk_(options.initial_epoch) {
@@ -110,12 +104,62 @@ absl::Status FitLoop::Call(absl::Status (Callback::*when)(FitState& state)) {
   return absl::OkStatus();
 }
 
+void FitLoop::Say(LogLevel level, std::string_view line) const {
+  if (!state_.is_chief_) return;
+  if (options_.log != nullptr) options_.log(line);
+  else LogText(level, line);
+}
+
+void FitLoop::SayWhatBegins() const {
+  const DomainState here = session_.Here();
+  const Mesh& mesh = session_.graph().mesh();
+  std::vector<std::string> folders;
+  for (const CallbackPtr& callback : callbacks_)
+    if (const std::optional<SavedTraining> saved = callback->Saved()) folders.push_back(saved->dir);
+  Say(LogLevel::kInfo,
+      fmt::format(
+          "Fit: {} from step {}; mesh {}, {} on {}; {}; {}.",
+          Count(state_.epochs_ - options_.initial_epoch, "epoch"), state_.steps(), mesh.ToString(),
+          Count(mesh.num_devices(), "device"), here.backend,
+          here.num_domains() == 1
+              ? "1 process"
+              : fmt::format("{} processes by {}", here.num_domains(), here.transport->name()),
+          folders.empty() ? "saves nothing" : fmt::format("saves in {}", fmt::join(folders, " and "))));
+}
+
+void FitLoop::SayHowToGoOn() const {
+  std::string ways;
+  bool resumes = false;
+  // Nothing is being written any more.
+  for (const CallbackPtr& callback : callbacks_) callback->Release();
+  for (const CallbackPtr& callback : callbacks_) {
+    const std::optional<SavedTraining> saved = callback->Saved();
+    if (!saved.has_value() || saved->step < 0) continue;
+    resumes |= saved->resumes;
+    ways += saved->resumes ? fmt::format(" Step {} is saved in {}; the same Fit goes on from there.",
+                                         saved->step, saved->dir)
+                           : fmt::format(" The variables of step {} are saved in {}, for Session::Restore.",
+                                         saved->step, saved->dir);
+  }
+  if (!resumes) ways += " The same Fit begins again from its start; BackupAndResume lets it go on.";
+  Say(LogLevel::kError, fmt::format("Fit: it has failed after step {} of epoch {} of {}.{}", state_.in_epoch_,
+                                    state_.epoch_ + 1, state_.epochs_, ways));
+}
+
 absl::StatusOr<History> FitLoop::Run() {
+  absl::StatusOr<History> history = Train();
+  if (!history.ok() && has_begun_) SayHowToGoOn();
+  return history;
+}
+
+absl::StatusOr<History> FitLoop::Train() {
   absl::StatusOr<std::unique_ptr<PrefetchToDevice>> ahead =
       PrefetchToDevice::Create(session_, options_.prefetch_to_device);
   MESHWORK_RETURN_IF_ERROR(Mine(ahead.status()));
   ahead_ = *std::move(ahead);
   MESHWORK_RETURN_IF_ERROR(Begin());
+  has_begun_ = true;
+  SayWhatBegins();
   MESHWORK_RETURN_IF_ERROR(AgreeToGoOn());
   while (state_.epoch_ < state_.epochs_ && !state_.stops()) {
     MESHWORK_RETURN_IF_ERROR(TrainEpoch());

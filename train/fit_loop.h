@@ -7,11 +7,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/base/log.h"
 #include "meshwork/train/data_agreement.h"
 #include "meshwork/train/fit.h"
 #include "meshwork/train/output_means.h"
@@ -44,6 +46,13 @@ class FitLoop {
  private:
   friend class FitState;
 
+  absl::StatusOr<History> Train();
+  // A line where FitOptions::log says, in domain 0.
+  void Say(LogLevel level, std::string_view line) const;
+  // What computes, and where it is saved.
+  void SayWhatBegins() const;
+  // After an error: from which step one can go on, and how.
+  void SayHowToGoOn() const;
   absl::Status Begin();
   // Between two epochs: all go on, or all stop.
   absl::Status AgreeToGoOn();
@@ -92,6 +101,7 @@ class FitLoop {
   int64_t walk_;          // over the data, counted from 0
   std::string position_;  // in it, behind the last step, where there is no iterator yet, or it may be ahead
   std::optional<PipelineIterator> batches_;
+  bool has_begun_ = false;                   // Begin has succeeded
   bool is_empty_ = true;                     // the walk, so far
   bool is_between_ = false;                  // the epoch has ended, the next one has not begun
   double epoch_seconds_ = 0;                 // of the steps of this epoch that are done

@@ -45,6 +45,10 @@ bool Monitor::Improves(double value) {
   return is_better;
 }
 
+absl::Status NotServed(std::string_view callback, std::string_view what) {
+  return InvalidArgument("{}: the Fit of parameter servers cannot have it: {}.", callback, what);
+}
+
 absl::StatusOr<Metrics> SavedNumbers(std::string_view callback, std::string_view saved,
                                      std::initializer_list<std::string_view> names) {
   absl::StatusOr<Metrics> numbers = FromExactText(saved);

@@ -43,6 +43,9 @@ class Monitor {
   std::optional<double> best_;
 };
 
+// That the Fit of parameter servers cannot have this (Callback::CheckServed). `what`: ends in what to do instead.
+absl::Status NotServed(std::string_view callback, std::string_view what);
+
 // The numbers that a callback has saved. Error: the text is not from it.
 absl::StatusOr<Metrics> SavedNumbers(std::string_view callback, std::string_view saved,
                                      std::initializer_list<std::string_view> names);

@@ -27,6 +27,7 @@ namespace meshwork {
 struct DomainState {
   Transport* transport = nullptr;
   std::map<std::string, DTensor> variables;
+  std::string backend = {};  // Backend::name()
 
   int64_t domain() const { return transport == nullptr ? 0 : transport->domain(); }
   int64_t num_domains() const { return transport == nullptr ? 1 : transport->num_domains(); }

@@ -307,7 +307,7 @@ absl::StatusOr<CheckpointNote> Session::Restore(const std::string& path, const R
 
 DomainState Session::Here() const {
   if (impl_ == nullptr) return {};
-  return {impl_->transport, impl_->variables};
+  return {impl_->transport, impl_->variables, std::string(impl_->backend->name())};
 }
 
 const Graph& Session::graph() const {

@@ -76,6 +76,7 @@ class GlooLink : public MessageLink {
   // Says bye to the other domains, unless the link is aborted.
   ~GlooLink() override;
 
+  std::string_view name() const override { return "gloo"; }
   int64_t domain() const override { return domain_; }
   int64_t num_domains() const override { return num_domains_; }
 

@@ -240,6 +240,7 @@ class Loopback : public Transport {
 
   int64_t domain() const override { return domain_; }
   int64_t num_domains() const override { return hub_->num_domains(); }
+  std::string_view name() const override { return "loopback"; }
 
   absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
     MESHWORK_RETURN_IF_ERROR(made_.Check(kLoopback));

@@ -117,6 +117,7 @@ class MessageTransport : public Transport {
 
   int64_t domain() const override { return link_->domain(); }
   int64_t num_domains() const override { return link_->num_domains(); }
+  std::string_view name() const override { return link_->name(); }
 
   absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
     MESHWORK_RETURN_IF_ERROR(made_.Check(kTransport));

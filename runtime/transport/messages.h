@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -50,6 +51,7 @@ class MessageExchange {
 class MessageLink {
  public:
   virtual ~MessageLink() = default;
+  virtual std::string_view name() const = 0;  // Transport's
   virtual int64_t domain() const = 0;
   virtual int64_t num_domains() const = 0;
   // The reason of an abort, if there was one.

@@ -144,6 +144,8 @@ class MpiLink : public MessageLink {
     watcher_ = std::thread([this] { Watch(); });
   }
 
+  std::string_view name() const override { return "mpi"; }
+
   ~MpiLink() override {
     {
       const std::lock_guard lock(state_);

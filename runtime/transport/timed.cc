@@ -48,6 +48,7 @@ class TimedTransport : public Transport {
 
   int64_t domain() const override { return transport_->domain(); }
   int64_t num_domains() const override { return transport_->num_domains(); }
+  std::string_view name() const override { return transport_->name(); }
   double seconds_waited() const override { return std::chrono::duration<double>(*waited_).count(); }
 
   absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/train/averages_as_weights.h"
+#include "meshwork/train/epoch_callbacks.h"
 #include "meshwork/train/find_nan.h"
 #include "meshwork/train/prefetch_to_device.h"
 #include "support/temp_dir.h"
@@ -195,6 +196,14 @@ TEST_F(FitErrors, Lines) {
     const absl::Status status = Fit(session, Losses(losses), options).status();
     return status.ok() ? absl::InvalidArgumentError(said) : status;
   };
+  // The last line of a Fit that fails in its third step.
+  const auto fails = [&](std::vector<CallbackPtr> callbacks) {
+    callbacks.push_back(Lambdas({.on_step_end = [](FitState& state) {
+      return state.steps() == 3 ? absl::AbortedError("lost") : absl::OkStatus();
+    }}));
+    train(std::move(callbacks), {1, 2, 3}, -1, false).IgnoreError();
+    return absl::AbortedError(said.substr(said.rfind('\n') + 1));
+  };
   const auto stop_early = [] {
     return EarlyStopping({.monitor = "loss", .patience = 2, .restore_best = true});
   };
@@ -224,10 +233,31 @@ TEST_F(FitErrors, Lines) {
                     [&] {
                       return train({stop_early()}, {1, 2, 3}, -1, true);
                     }},
+                   MISTAKE(fails({})),
+                   MISTAKE(fails({LastCheckpoint({.dir = Path("last")})})),
+                   MISTAKE(fails({BackupAndResume({.dir = Path("steps"), .steps = 1})})),
                    MISTAKE(train({CsvLog(Path("csv/log.csv")), lose_folder}, {1}, -1, false)),
                    MISTAKE(mended()),
                },
                {{dir(), "DIR"}});
+}
+
+// What the Fit of parameter servers does not take.
+TEST_F(FitErrors, ServedCallbacks) {
+  const auto begin = [](std::vector<CallbackPtr> callbacks) {
+    return EpochCallbacks(nullptr, {.callbacks = std::move(callbacks)}).BeginTraining();
+  };
+  const auto nothing = [](FitState&) { return absl::OkStatus(); };
+  ExpectErrors("fit_served", {
+                                 MISTAKE(begin({nullptr})),
+                                 MISTAKE(begin({ProgressBar()})),
+                                 MISTAKE(begin({StopOnNan()})),
+                                 MISTAKE(begin({ReduceOnPlateau()})),
+                                 MISTAKE(begin({BackupAndResume({.dir = Path("backup")})})),
+                                 MISTAKE(begin({EarlyStopping({.restore_best = true})})),
+                                 MISTAKE(begin({TensorBoardLog(Path("board"), {.every_steps = 1})})),
+                                 MISTAKE(begin({Lambdas({.on_step_end = nothing})})),
+                             });
 }
 
 // What process 1 of two returns. `is_first`: in process 0.

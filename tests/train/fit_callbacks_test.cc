@@ -112,9 +112,12 @@ TEST_F(FitCallbacksTest, ReduceOnPlateauLowersAVariable) {
   // Epochs 2 and 3 are no better: 0.25. The fourth is left out, 5 and 6 are no better: 0.125. Epoch 7 is better, 8 and 9
   // are not: not below 0.1.
   EXPECT_THAT(rates, ElementsAre(0.5, 0.5, 0.25, 0.25, 0.125, 0.125, 0.125, 0.125, 0.1f));
-  EXPECT_THAT(log_, ElementsAre("ReduceOnPlateau: loss was not lower in 2 epochs; rate is 0.25 now.",
-                                "ReduceOnPlateau: loss was not lower in 2 epochs; rate is 0.125 now.",
-                                "ReduceOnPlateau: loss was not lower in 2 epochs; rate is 0.1 now."));
+  EXPECT_THAT(
+      log_,
+      ElementsAre("Fit: 9 epochs from step 0; mesh [batch=1], 1 device on CPU; 1 process; saves nothing.",
+                  "ReduceOnPlateau: loss was not lower in 2 epochs; rate is 0.25 now.",
+                  "ReduceOnPlateau: loss was not lower in 2 epochs; rate is 0.125 now.",
+                  "ReduceOnPlateau: loss was not lower in 2 epochs; rate is 0.1 now."));
 }
 
 TEST_F(FitCallbacksTest, ReduceOnPlateauLowersWhatIsFed) {

@@ -113,6 +113,12 @@ TEST_F(FitResumeTest, AfterAnErrorFromTheLastBackup) {
   }}));
   Session first = Session::Create(Model("batch=2")).value();
   EXPECT_EQ(Fit(first, data, options).status(), absl::AbortedError("lost"));
+  // Its last line says from where it goes on: every step of them is saved, but for the last one.
+  EXPECT_EQ(
+      log_.back(),
+      fmt::format("Fit: it has failed after step 2 of epoch 2 of 4. Step 4 is saved in {}; the same Fit "
+                  "goes on from there.",
+                  Path("backup")));
   fails = false;
   Session second = Session::Create(Model("batch=2")).value();
   log_.clear();
@@ -175,8 +181,8 @@ TEST_F(FitResumeTest, ASignalStopsAfterTheStepAndSaysHowToGoOn) {
     std::_Exit(history.steps == 5 && history.epochs.size() == 1 ? 0 : 1);
   };
   EXPECT_EXIT(interrupted(), ExitedWithCode(0),
-              "Fit: interrupted by this process after step 2 of epoch 2 of 4.\n"
-              "BackupAndResume: step 5 is saved in .*/backup; the same Fit goes on from there.");
+              "\\] Fit: interrupted by this process after step 2 of epoch 2 of 4.\n"
+              "I.*\\] BackupAndResume: step 5 is saved in .*/backup; the same Fit goes on from there.");
   // Another process goes on.
   Session session = Session::Create(Model("batch=2")).value(),
           whole = Session::Create(Model("batch=2")).value();

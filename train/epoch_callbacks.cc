@@ -1,0 +1,73 @@
+#include "meshwork/train/epoch_callbacks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "meshwork/base/log.h"
+#include "meshwork/base/status.h"
+
+namespace meshwork {
+
+EpochCallbacks::EpochCallbacks(Session* session, const EpochCallbacksOptions& options)
+    : options_(options),
+      callbacks_(options.callbacks),
+      pulse_(/*transport=*/nullptr),
+      state_(
+          session, pulse_, options.log != nullptr ? options.log : [](std::string_view line) {
+            LogText(LogLevel::kInfo, line);
+          }) {
+  std::stable_partition(callbacks_.begin(), callbacks_.end(), [](const CallbackPtr& callback) {
+    return callback == nullptr || !callback->is_last();
+  });
+  state_.epochs_ = options.epochs;
+  state_.steps_per_epoch_ = options.steps_per_epoch;
+  state_.has_validation_ = options.has_validation;
+}
+
+EpochCallbacks::~EpochCallbacks() {
+  for (const CallbackPtr& callback : callbacks_)
+    if (callback != nullptr) callback->Release();
+}
+
+absl::Status EpochCallbacks::Call(absl::Status (Callback::*when)(FitState& state)) {
+  for (const CallbackPtr& callback : callbacks_) MESHWORK_RETURN_IF_ERROR(((*callback).*when)(state_));
+  return absl::OkStatus();
+}
+
+absl::Status EpochCallbacks::BeginTraining() {
+  for (size_t c = 0; c < options_.callbacks.size(); ++c) {
+    if (options_.callbacks[c] == nullptr)
+      return InvalidArgument("Fit: callback {} of {} is null; leave it out.", c + 1,
+                             options_.callbacks.size());
+    MESHWORK_RETURN_IF_ERROR(options_.callbacks[c]->CheckServed());
+  }
+  return Call(&Callback::OnTrainBegin);
+}
+
+absl::Status EpochCallbacks::BeginEpoch(int64_t epoch) {
+  state_.epoch_ = epoch;
+  state_.in_epoch_ = 0;
+  state_.logs_.clear();
+  return Call(&Callback::OnEpochBegin);
+}
+
+absl::Status EpochCallbacks::EndEpoch(EpochLog epoch) {
+  state_.in_epoch_ = epoch.steps;
+  state_.logs_ = epoch.values;
+  state_.history_.steps = epoch.step;
+  state_.history_.epochs.push_back(std::move(epoch));
+  return Call(&Callback::OnEpochEnd);
+}
+
+void EpochCallbacks::Interrupt(std::string why) {
+  if (state_.stops()) return;
+  state_.is_interrupted_ = true;
+  state_.history_.stopped = std::move(why);
+}
+
+absl::StatusOr<History> EpochCallbacks::EndTraining() {
+  MESHWORK_RETURN_IF_ERROR(Call(&Callback::OnTrainEnd));
+  return std::move(state_.history_);
+}
+
+}  // namespace meshwork
