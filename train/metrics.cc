@@ -5,6 +5,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
+#include "meshwork/ir/row.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/train/initializers.h"
 
@@ -189,6 +190,23 @@ Value ConfusionMatrixMetric::Update(const Value& logits, const Value& labels,
   const Value counts = ConfusionCounts({logits, loc}, labels, options);
   const std::vector<Value> after = Add({{counts}}, loc);
   return after.empty() ? Value() : SetResult(after[0]);
+}
+
+std::vector<MetricSum> MetricSumsOf(const Graph& graph) {
+  const auto definition = [&](ValueId value, std::string_view op) -> const Node* {
+    const int node = graph.value(value).node;
+    const bool is_it = node >= 0 && graph.nodes()[static_cast<size_t>(node)].row->name == op;
+    return is_it ? &graph.nodes()[static_cast<size_t>(node)] : nullptr;
+  };
+  std::vector<MetricSum> sums;
+  for (const VariableUpdate& update : graph.updates()) {
+    if (!graph.argument_name(update.argument).starts_with(kMetricPrefix)) continue;
+    const Node* const stopped = definition(update.value, "stop_gradient");
+    const Node* const sum = stopped == nullptr ? nullptr : definition(stopped->operands[0], "add");
+    if (sum != nullptr && sum->operands[0] == graph.arguments()[static_cast<size_t>(update.argument)].value)
+      sums.push_back({update.argument, sum->operands[1], update.value});
+  }
+  return sums;
 }
 
 absl::Status ResetMetrics(Session& session, std::span<const std::string> names) {

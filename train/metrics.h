@@ -216,6 +216,15 @@ inline constexpr std::string_view kMetricPrefix = "metrics/";
 // between the same steps. Errors: there is no such metric, and then none is set; those of Session::Set.
 absl::Status ResetMetrics(Session& session, std::span<const std::string> names = {});
 
+// A sum of a metric, in its graph.
+struct MetricSum {
+  int argument;   // the variable: an index into Graph::arguments()
+  ValueId added;  // what a step adds to it
+  ValueId after;  // the sum after the step
+};
+// All sums of the graph's metrics, as Metric::Add has written their updates.
+std::vector<MetricSum> MetricSumsOf(const Graph& graph);
+
 // OK if the step's output kInvalidLabels (ops/losses.h) is 0. Errors: InvalidArgument, there were labels out of range;
 // there is no such output.
 absl::Status CheckLabels(const StepResult& result);

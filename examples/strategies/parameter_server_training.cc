@@ -111,6 +111,7 @@ absl::Status Main(const Flags& flags) {
         .Batch(flags.batch);
   };
   return strategy.Run(graph, batches_of, [&](mw::ParameterServerTraining& training) -> absl::Status {
+    mw::CatchStopSignals();  // Fit then ends with a checkpoint
     MESHWORK_ASSIGN_OR_RETURN(const int64_t before, training.StepsDone());
     fmt::print("{} after step {}\n", before == 0 ? "training begins" : "training goes on", before);
     std::fflush(stdout);
@@ -125,6 +126,7 @@ absl::Status Main(const Flags& flags) {
                                             .steps_per_epoch = flags.steps_per_epoch,
                                             .validation_data = test,
                                             .after_epoch = [&](const mw::EpochLog&) { return save(); }}));
+    if (!history.stopped.empty()) return absl::OkStatus();
     // All steps were made before the chief was started again.
     if (history.epochs.empty()) MESHWORK_RETURN_IF_ERROR(save());
     MESHWORK_ASSIGN_OR_RETURN(mw::Session* const trained, training.Snapshot());

@@ -11,10 +11,11 @@ using NextStatus = grpc::CompletionQueue::NextStatus;
 using StreamFactory = grpc::internal::ClientAsyncReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>;
 
 CallStream::CallStream(const std::shared_ptr<grpc::Channel>& channel, const grpc::internal::RpcMethod& method,
-                       const std::string& token) {
+                       const RpcOptions& options) {
   context_.set_initial_metadata_corked(true);  // sent with the first chunk
-  context_.AddMetadata(kTokenKey, token);
+  context_.AddMetadata(kTokenKey, options.token);
   context_.AddMetadata(kProtocolKey, std::to_string(kRpcProtocol));
+  if (!options.task.empty()) context_.AddMetadata(kTaskKey, options.task);
   stream_.reset(StreamFactory::Create(channel.get(), &queue_, method, &context_, /*start=*/true, nullptr));
 }
 

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "meshwork/parameter_server/rpc/message.h"
+#include "meshwork/parameter_server/rpc/options.h"
 
 namespace meshwork::internal {
 
@@ -31,7 +32,7 @@ class CallStream {
 
   // Connects with the first call.
   CallStream(const std::shared_ptr<grpc::Channel>& channel, const grpc::internal::RpcMethod& method,
-             const std::string& token);
+             const RpcOptions& options);
   // REQUIRES: no call runs.
   ~CallStream();
   CallStream(const CallStream&) = delete;

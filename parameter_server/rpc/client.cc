@@ -9,6 +9,7 @@
 #include <grpcpp/impl/rpc_method.h>
 
 #include <algorithm>
+#include <cctype>
 #include <mutex>
 #include <set>
 #include <string_view>
@@ -21,6 +22,7 @@
 #include "meshwork/base/version.h"
 #include "meshwork/parameter_server/rpc/call_stream.h"
 #include "meshwork/parameter_server/rpc/grpc_stream.h"
+#include "meshwork/parameter_server/rpc/presence.h"
 #include "meshwork/parameter_server/rpc/tls.h"
 #include "meshwork/runtime/transport/address.h"
 #endif
@@ -68,14 +70,27 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const Soc
   return OpenGrpcChannel(resolved, credentials, arguments, kClientPings);
 }
 
+// "Parameter server", as it stands within a sentence.
+std::string Lower(std::string what) {
+  if (!what.empty()) what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
+  return what;
+}
+
+// As gRPC sends it.
+RpcOptions WithTask(RpcOptions options) {
+  const auto is_plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == ' '; };
+  if (!std::all_of(options.task.begin(), options.task.end(), is_plain)) options.task.clear();
+  return options;
+}
+
 class GrpcRpcClient : public RpcClient {
  public:
   GrpcRpcClient(const std::string& what, std::string address, const RpcOptions& options,
                 const std::shared_ptr<grpc::Channel>& channel)
       : where_(fmt::format("{} {}", what, address)),
         address_(std::move(address)),
-        options_(options),
-        connection_(new Connection{.channel = channel}) {}
+        options_(WithTask(options)),
+        connection_(new Connection(channel, fmt::format("the {} {}", Lower(what), address_))) {}
 
   absl::StatusOr<RpcMessage> Call(const RpcMessage& request, LateAnswer* late) override {
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<MessagePart> parts, Parts(request));
@@ -88,7 +103,9 @@ class GrpcRpcClient : public RpcClient {
         const auto second = std::make_shared<SecondAnswer>(*this, std::move(stream), request.call);
         *late = [second] { return second->Get(); };
       }
+      if (status.ok()) connection_->presence.NoteThere();
       if (!IsLost(status)) return Answer(status, request.call, options_.deadline, std::move(answer));
+      connection_->presence.NoteAway(WhyLost(status));
       // As long as the server is away, until somebody listens there again.
       if (RpcClock::now() + kPause < end) std::this_thread::sleep_for(kPause);
       connection_->channel->WaitForConnected(std::min(end, RpcClock::now() + milliseconds(500)));
@@ -128,14 +145,18 @@ class GrpcRpcClient : public RpcClient {
 
  private:
   struct Connection {
+    Connection(std::shared_ptr<grpc::Channel> made, std::string who)
+        : channel(std::move(made)), presence(std::move(who)) {}
+
     const std::shared_ptr<grpc::Channel> channel;
     const grpc::internal::RpcMethod method{internal::kRpcMethod, grpc::internal::RpcMethod::BIDI_STREAMING,
                                            channel};
-    ReceiveMemory memory = ReceiveMemory();
-    std::mutex mutex = {};
+    Presence presence;  // of the server
+    ReceiveMemory memory;
+    std::mutex mutex;
     bool is_cancelled = false;
-    std::set<internal::CallStream*> running = {};
-    std::vector<std::unique_ptr<internal::CallStream>> idle = {};
+    std::set<internal::CallStream*> running;
+    std::vector<std::unique_ptr<internal::CallStream>> idle;
   };
 
   // Of a call that still has its stream.
@@ -237,8 +258,7 @@ class GrpcRpcClient : public RpcClient {
       }
       const bool is_new = stream == nullptr;
       if (is_new)
-        stream =
-            std::make_unique<internal::CallStream>(connection_->channel, connection_->method, options_.token);
+        stream = std::make_unique<internal::CallStream>(connection_->channel, connection_->method, options_);
       if (!is_new && !stream->IsOpen()) continue;
       const std::lock_guard lock(connection_->mutex);
       if (connection_->is_cancelled) return nullptr;

@@ -111,6 +111,12 @@ void ClosureQueue::EndedLocked() {
   if (num_running_ == 0) changed_.notify_all();
 }
 
+bool ClosureQueue::WaitForFew(int64_t waiting, std::chrono::milliseconds at_most) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, at_most,
+                           [&] { return has_ended_ || !error_.ok() || std::ssize(waiting_) <= waiting; });
+}
+
 void ClosureQueue::Fail(const absl::Status& error) {
   const std::lock_guard lock(mutex_);
   FailLocked(error);

@@ -6,6 +6,7 @@
 // Thread-safe. Source: _CoordinatedClosureQueue of tensorflow/python/distribute/coordinator/cluster_coordinator.py.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -52,6 +53,8 @@ class ClosureQueue {
   std::optional<Closure> FinishAndTake(const Closure& closure, absl::StatusOr<std::vector<Tensor>> results,
                                        std::vector<Tensor>& tensors);
 
+  // Waits until at most so many closures wait, or there is an error, at most for so long. Whether it is so.
+  bool WaitForFew(int64_t waiting, std::chrono::milliseconds at_most);
   // An error that is nobody's closure.
   void Fail(const absl::Status& error);
   // Waits until no closure waits or runs. Error: the first one of a closure, or of Fail.

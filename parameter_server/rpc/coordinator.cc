@@ -12,6 +12,7 @@
 #include "meshwork/base/random_name.h"
 #include "meshwork/base/status.h"
 #include "meshwork/parameter_server/rpc/client.h"
+#include "meshwork/parameter_server/rpc/presence.h"
 
 namespace meshwork {
 namespace {
@@ -53,6 +54,7 @@ class ClusterCoordinator::Impl {
     bool is_there = false;
     bool is_refusing = false;  // it answers that it is none of this job's
     absl::Status why_away;     // OK: it was not asked yet
+    std::unique_ptr<Presence> presence;
   };
 
   // A thread for each closure of a worker that runs at a time; the first one also asks whether the worker is there.
@@ -104,6 +106,8 @@ absl::Status ClusterCoordinator::Impl::Start(const std::vector<std::string>& add
   for (const std::string& address : addresses) {
     auto worker = std::make_unique<Worker>();
     worker->place = {.index = std::ssize(workers_), .count = std::ssize(addresses)};
+    worker->presence =
+        std::make_unique<Presence>(fmt::format("worker {} at {}", worker->place.index, address));
     MESHWORK_ASSIGN_OR_RETURN(worker->client, RpcClient::Create("Worker", address, options_.rpc));
     workers_.push_back(std::move(worker));
   }
@@ -147,6 +151,14 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const std::string& name
 absl::Status ClusterCoordinator::Join() {
   MESHWORK_RETURN_IF_ERROR(made_.Check("ClusterCoordinator"));
   return impl_->queue().Join();
+}
+
+bool ClusterCoordinator::WaitForFew(int64_t waiting, milliseconds at_most) {
+  return !made_.is_here() || impl_->queue().WaitForFew(waiting, at_most);
+}
+
+void ClusterCoordinator::CancelWaiting(const absl::Status& why) {
+  if (made_.is_here()) impl_->queue().Fail(why);
 }
 
 bool ClusterCoordinator::Done() const { return !made_.is_here() || impl_->queue().HasNone(); }
@@ -206,6 +218,7 @@ bool ClusterCoordinator::Impl::WaitUntilThere(Worker& worker, bool asks) {
     lock.lock();
     if (ping.answer.ok()) {
       worker.is_there = true;
+      worker.presence->NoteThere();
       all_away_since_.reset();
       changed_.notify_all();
     } else if (!ends_) {
@@ -220,6 +233,9 @@ void ClusterCoordinator::Impl::NoteAway(Worker& worker, const absl::Status& why,
   worker.is_there = false;
   worker.is_refusing = !is_lost;
   worker.why_away = why;
+  std::string reason(MessageOf(why));
+  if (reason.ends_with('.')) reason.pop_back();
+  if (!ends_) worker.presence->NoteAway(reason);
   changed_.notify_all();
 }
 

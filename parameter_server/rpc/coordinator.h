@@ -66,6 +66,10 @@ class ClusterCoordinator {
   // Waits until all closures have ended. Errors: the first one of a closure; UNAVAILABLE, no worker has answered for the
   // deadline, and which ones were asked.
   absl::Status Join();
+  // Waits until at most so many closures wait for a worker, or one has failed, at most for so long. Whether it is so.
+  bool WaitForFew(int64_t waiting, std::chrono::milliseconds at_most);
+  // Cancels the closures that wait. The next call of Schedule or Join returns this error, if there is no earlier one.
+  void CancelWaiting(const absl::Status& why);
   // Whether no closure waits or runs: Join would not wait.
   bool Done() const;
 

@@ -24,6 +24,7 @@ inline constexpr const char* kRpcMethod = "/meshwork.Rpc/Call";
 // What every call says of its caller.
 inline constexpr const char* kTokenKey = "meshwork-token-bin";
 inline constexpr const char* kProtocolKey = "meshwork-protocol";
+inline constexpr const char* kTaskKey = "meshwork-task";  // RpcOptions::task; may be missing
 
 // A message is sent in chunks of so many bytes: gRPC holds one chunk at either end before it passes it on. Larger ones are
 // not taken: what gRPC holds for a peer is bounded.

@@ -35,6 +35,9 @@ struct RpcOptions {
   // So many streams of calls may be open at a server, >= 1: each keeps a thread and 1 to 2 MB besides its message. A client
   // opens one for each call that runs at a time.
   int64_t max_streams = 1024;
+  // Of a client: Task::ToString() of this process, by which a server knows whether it is connected. Letters, digits and
+  // spaces; else it is not sent.
+  std::string task = {};
 };
 
 // The version of what servers and clients say to each other. Both must have the same.

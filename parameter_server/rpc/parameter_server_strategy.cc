@@ -24,6 +24,9 @@ namespace {
 // Of all steps, whoever makes them: a step that is made twice is known by its number.
 constexpr char kStepPusher[] = "step";
 constexpr char kState[] = "meshwork/worker", kStep[] = "meshwork/step";
+constexpr int64_t kStepsAhead = 2;  // that wait, for each worker
+constexpr std::chrono::milliseconds kLookForStop{100};
+constexpr char kStopped[] = "the training was stopped";
 
 JobFacts FactsOf(const Graph& graph, const TrainingSplit& split, const ParameterServerOptions& options) {
   std::string pieces;
@@ -88,9 +91,10 @@ absl::Status WithoutCheckpoints(size_t server) {
 
 // Arguments: the number of the step, and behind it, in the same tensor, the version that each server's values have at least, and
 // the life of each server's store if none may have been started again; then nothing, or a tensor for each input. Results: how
-// many examples it had, the outputs, and the version of each server behind it.
-absl::StatusOr<std::vector<Tensor>> MakeStep(const Graph& graph, WorkerState& state,
-                                             const std::vector<Tensor>& arguments) {
+// many examples it had, the outputs, of a step on the worker's own data also `added`, and the version of each server behind
+// it.
+absl::StatusOr<std::vector<Tensor>> MakeStep(const Graph& graph, const std::vector<std::string>& added,
+                                             WorkerState& state, const std::vector<Tensor>& arguments) {
   const std::vector<std::string> names = NamesOfInputs(graph);
   const bool is_fed = arguments.size() == 1 + names.size();
   if (!is_fed && arguments.size() != 1)
@@ -116,7 +120,9 @@ absl::StatusOr<std::vector<Tensor>> MakeStep(const Graph& graph, WorkerState& st
   for (size_t i = 0; i < lives.size(); ++i)
     if (state.served.lives()[i] != lives[i]) return WithoutCheckpoints(i);
   std::vector<Tensor> results = {Tensor::Full({I64, {}}, static_cast<double>(ExamplesIn(graph, feeds)))};
-  for (const std::string& name : NamesOfOutputs(graph)) {
+  std::vector<std::string> returned = NamesOfOutputs(graph);
+  if (!is_fed) returned.insert(returned.end(), added.begin(), added.end());
+  for (const std::string& name : returned) {
     MESHWORK_ASSIGN_OR_RETURN(results.emplace_back(), result.Get(name));
   }
   results.push_back(
@@ -150,6 +156,7 @@ absl::StatusOr<ParameterServerStrategy> ParameterServerStrategy::Create(const Pa
   ParameterServerStrategy strategy(*std::move(cluster), options);
   if (strategy.options_.rpc.token.empty())
     strategy.options_.rpc.token = environment("MESHWORK_TOKEN").value_or("");
+  strategy.options_.rpc.task = strategy.cluster_.task().ToString();
   return strategy;
 }
 
@@ -160,9 +167,10 @@ absl::Status ParameterServerStrategy::Run(const Graph& graph, const DataFunction
         "ParameterServerStrategy: this process is {}, which does not train; an evaluator follows what the chief saves of "
         "Snapshot(), by EvaluateCheckpoints.",
         cluster_.task().ToString());
-  MESHWORK_ASSIGN_OR_RETURN(
-      const TrainingSplit split,
-      SplitTraining(graph, {.num_servers = cluster_.count(Role::kPs), .partitioner = options_.partitioner}));
+  const MetricTotals metrics(graph);
+  MESHWORK_ASSIGN_OR_RETURN(const TrainingSplit split,
+                            SplitTraining(metrics.Counting(), {.num_servers = cluster_.count(Role::kPs),
+                                                               .partitioner = options_.partitioner}));
   const JobFacts facts = FactsOf(graph, split, options_);
 
   const auto make_worker = [&](WorkerPlace place) -> absl::StatusOr<std::shared_ptr<WorkerState>> {
@@ -184,7 +192,7 @@ absl::Status ParameterServerStrategy::Run(const Graph& graph, const DataFunction
       [&](ClosureContext& context,
           const std::vector<Tensor>& arguments) -> absl::StatusOr<std::vector<Tensor>> {
         MESHWORK_ASSIGN_OR_RETURN(const std::shared_ptr<WorkerState> state, context.Resource<WorkerState>(0));
-        return MakeStep(graph, *state, arguments);
+        return MakeStep(graph, metrics.names(), *state, arguments);
       }));
 
   const auto make_store = [&](const Task& task) -> absl::StatusOr<std::shared_ptr<ParameterStore>> {
@@ -197,10 +205,12 @@ absl::Status ParameterServerStrategy::Run(const Graph& graph, const DataFunction
                                       .keep = options_.keep,
                                       .session = options_.session});
   };
-  MESHWORK_ASSIGN_OR_RETURN(
-      const bool is_chief,
-      RunTask(cluster_,
-              {.rpc = options_.rpc, .store = make_store, .facts = facts, .closures = std::move(closures)}));
+  MESHWORK_ASSIGN_OR_RETURN(const bool is_chief,
+                            RunTask(cluster_, {.rpc = options_.rpc,
+                                               .store = make_store,
+                                               .facts = facts,
+                                               .closures = std::move(closures),
+                                               .saves_at_stop = !options_.folder.empty()}));
   if (!is_chief) return absl::OkStatus();
   absl::Status status;
   {
@@ -278,27 +288,58 @@ absl::StatusOr<std::vector<int64_t>> ParameterServerTraining::Missing(int64_t st
   return std::vector<int64_t>(missing.begin(), missing.end());
 }
 
-absl::Status ParameterServerTraining::MakeSteps(const std::vector<int64_t>& numbers, OutputMeans& means) {
+absl::StatusOr<bool> ParameterServerTraining::MakeSteps(const std::vector<int64_t>& numbers,
+                                                        const std::function<bool()>& stops, StepsMade& made) {
+  const auto asked = [&] { return stops != nullptr && stops(); };
   std::vector<RemoteValue> steps;
   for (const int64_t number : numbers) {
+    // So that few steps are to be cancelled, and their results never wait for long.
+    bool has_room = false;
+    while (!has_room && !asked())
+      has_room = coordinator_->WaitForFew(kStepsAhead * coordinator_->num_workers(), kLookForStop);
+    if (asked()) {
+      coordinator_->CancelWaiting(absl::CancelledError(kStopped));
+      const absl::Status ended = coordinator_->Join();
+      return absl::IsCancelled(ended) ? absl::StatusOr<bool>(false) : ended;
+    }
     MESHWORK_ASSIGN_OR_RETURN(RemoteValue step, Schedule(number, /*checks_lives=*/false, {}));
     steps.push_back(std::move(step));
     last_number_ = std::max(last_number_, number);
   }
   MESHWORK_RETURN_IF_ERROR(coordinator_->Join());
-  const std::vector<std::string> names = NamesOfOutputs(graph_);
-  for (const RemoteValue& step : steps) {
-    MESHWORK_ASSIGN_OR_RETURN(const std::vector<Tensor> results, step.Fetch());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<Tensor> results, steps[i].Fetch());
     NoteVersions(results);
-    MESHWORK_ASSIGN_OR_RETURN(const double examples, results[0].Scalar());
-    std::map<std::string, Tensor> outputs;
-    for (size_t i = 0; i < names.size(); ++i) outputs[names[i]] = results[i + 1];
-    means.Add(StepResult(std::move(outputs)), static_cast<int64_t>(examples));
+    if (made.numbers.insert(numbers[i]).second) MESHWORK_RETURN_IF_ERROR(AddResults(results, made));
   }
-  return absl::OkStatus();
+  return true;
+}
+
+absl::Status ParameterServerTraining::AddResults(const std::vector<Tensor>& results, StepsMade& made) {
+  MESHWORK_ASSIGN_OR_RETURN(const double examples, results[0].Scalar());
+  std::vector<std::string> names = NamesOfOutputs(graph_);
+  const size_t num_outputs = names.size();
+  names.insert(names.end(), metrics_.names().begin(), metrics_.names().end());
+  std::map<std::string, Tensor> outputs, added;
+  for (size_t i = 0; i < names.size(); ++i) (i < num_outputs ? outputs : added)[names[i]] = results[i + 1];
+  made.means.Add(StepResult(std::move(outputs)), static_cast<int64_t>(examples));
+  return metrics_.Add(StepResult(std::move(added)));
+}
+
+absl::StatusOr<Metrics> ParameterServerTraining::ValuesOf(const StepsMade& made) {
+  Metrics values = made.means.Values();
+  MESHWORK_ASSIGN_OR_RETURN(const Metrics metrics, metrics_.Values(options_.session));
+  for (const auto& [name, value] : metrics) values[name] = value;
+  return values;
 }
 
 absl::StatusOr<Metrics> ParameterServerTraining::Train(int64_t steps) {
+  MESHWORK_ASSIGN_OR_RETURN(std::optional<Metrics> means, TrainUnless(nullptr, steps));
+  return *std::move(means);
+}
+
+absl::StatusOr<std::optional<Metrics>> ParameterServerTraining::TrainUnless(
+    const std::function<bool()>& stops, int64_t steps) {
   const int64_t gather = std::max<int64_t>(options_.gather, 1);
   if (steps % gather != 0)
     return InvalidArgument(
@@ -309,13 +350,15 @@ absl::StatusOr<Metrics> ParameterServerTraining::Train(int64_t steps) {
   MESHWORK_RETURN_IF_ERROR(coordinator_->Join());
   const int64_t save_every = (options_.save_every + gather - 1) / gather * gather;
   const bool saves = !options_.folder.empty();
-  OutputMeans means(graph_);
+  metrics_.Clear();
+  StepsMade made{.means = OutputMeans(graph_)};
   while (true) {
     MESHWORK_ASSIGN_OR_RETURN(const int64_t done, StepsDone());
     const int64_t end = std::min(steps, done / save_every * save_every + save_every);
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> missing, Missing(end));
     if (!missing.empty()) {
-      MESHWORK_RETURN_IF_ERROR(MakeSteps(missing, means));
+      MESHWORK_ASSIGN_OR_RETURN(const bool goes_on, MakeSteps(missing, stops, made));
+      if (!goes_on) return std::nullopt;
       MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> lost, Missing(end));
       if (!lost.empty()) continue;
     }
@@ -323,44 +366,9 @@ absl::StatusOr<Metrics> ParameterServerTraining::Train(int64_t steps) {
     if (saves && *std::min_element(secured_.begin(), secured_.end()) < end) MESHWORK_RETURN_IF_ERROR(Save());
     if (end >= steps) {
       MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> lost, Missing(steps));
-      if (lost.empty()) return means.Values();
+      if (lost.empty()) return ValuesOf(made);
     }
   }
-}
-
-absl::StatusOr<History> ParameterServerTraining::Fit(const ParameterServerFitOptions& options) {
-  if (options.epochs < 1 || options.steps_per_epoch < 1)
-    return InvalidArgument(
-        "ParameterServerTraining::Fit: {} epochs of {} steps; both must be at least 1. A worker's data are walked without "
-        "end, so only steps_per_epoch says how long an epoch is.",
-        options.epochs, options.steps_per_epoch);
-  History history;
-  for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
-    const auto start = std::chrono::steady_clock::now();
-    const int64_t end = (epoch + 1) * options.steps_per_epoch;
-    MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> missing, Missing(end));
-    if (missing.empty()) {
-      MESHWORK_RETURN_IF_ERROR(Train(end).status());
-      continue;
-    }
-    EpochLog log = {.epoch = epoch, .steps = options.steps_per_epoch, .step = end};
-    MESHWORK_ASSIGN_OR_RETURN(log.values, Train(end));
-    log.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    log.examples = log.steps * LeadingInputOf(graph_).rows;
-    if (options.validation_data.has_value()) {
-      MESHWORK_ASSIGN_OR_RETURN(Session* const snapshot, Snapshot());
-      MESHWORK_ASSIGN_OR_RETURN(const Metrics validation, EvaluateOn(*snapshot, *options.validation_data));
-      for (const auto& [name, value] : validation) log.values["val_" + name] = value;
-    }
-    std::string line = fmt::format("epoch {}/{}: step {}", epoch + 1, options.epochs, end);
-    for (const auto& [name, value] : log.values) line += fmt::format(", {} {:.4f}", name, value);
-    if (options.log != nullptr) options.log(line);
-    else fmt::print(stderr, "{}\n", line);
-    history.epochs.push_back(std::move(log));
-    history.steps = end;
-    if (options.after_epoch != nullptr) MESHWORK_RETURN_IF_ERROR(options.after_epoch(history.epochs.back()));
-  }
-  return history;
 }
 
 void ParameterServerTraining::NoteVersions(const std::vector<Tensor>& results) {
@@ -403,6 +411,7 @@ absl::StatusOr<RemoteValue> ParameterServerTraining::Step(const Feeds& feeds) {
       Schedule(last_number_ + 1, /*checks_lives=*/options_.folder.empty(), std::move(arguments)));
   running_.push_back(step);
   ++last_number_;
+  metrics_.Clear();  // those of the servers have this step in them
   return step;
 }
 
@@ -415,6 +424,7 @@ absl::StatusOr<Session*> ParameterServerTraining::Snapshot() {
     MESHWORK_ASSIGN_OR_RETURN(const Tensor value, served_->Get(name));
     MESHWORK_RETURN_IF_ERROR(snapshot_->Set(name, value));
   }
+  for (const auto& [name, total] : metrics_.totals()) MESHWORK_RETURN_IF_ERROR(snapshot_->Set(name, total));
   MESHWORK_RETURN_IF_ERROR(CheckLives());
   snapshot_->set_steps_done(steps);
   return &*snapshot_;

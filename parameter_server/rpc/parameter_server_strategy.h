@@ -35,6 +35,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,16 +44,20 @@
 #include "absl/status/statusor.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/mesh/cluster.h"
+#include "meshwork/parameter_server/metric_totals.h"
 #include "meshwork/parameter_server/partitioners.h"
 #include "meshwork/parameter_server/rpc/coordinator.h"
 #include "meshwork/parameter_server/rpc/options.h"
 #include "meshwork/parameter_server/served_session.h"
 #include "meshwork/parameter_server/split.h"
 #include "meshwork/strategy/distribute.h"
+#include "meshwork/train/callbacks.h"
+#include "meshwork/train/epoch_callbacks.h"
 #include "meshwork/train/history.h"
 #include "meshwork/train/output_means.h"
 #include "meshwork/train/pipeline.h"
 #include "meshwork/train/session.h"
+#include "meshwork/train/stop_signals.h"
 
 namespace meshwork {
 
@@ -83,9 +88,17 @@ struct ParameterServerFitOptions {
   int64_t steps_per_epoch = 0;  // of all workers together, >= 1
   // Evaluated after each epoch; its outputs are called "val_loss", ….
   std::optional<Pipeline> validation_data = {};
-  std::function<void(std::string_view line)> log = {};  // a line per epoch; null: to standard error
+  // A line per epoch, and those of callbacks; null: to standard error.
+  std::function<void(std::string_view line)> log = {};
+  // As of a session's Fit (train/fit.h): EarlyStopping, CsvLog, TensorBoardLog, BestCheckpoint, LastCheckpoint, Lambdas. There
+  // is no OnStepEnd, as workers make the steps. FitState::session() is a Snapshot() of the end of the last epoch. Those that
+  // need more are refused (Callback::CheckServed).
+  std::vector<CallbackPtr> callbacks = {};
   // Called after each epoch in which steps were made, as to save a Snapshot(). What it returns, if it is an error, ends Fit.
   std::function<absl::Status(const EpochLog& epoch)> after_epoch = {};
+  // Whether to stop: no more steps begin then, and the servers save. After CatchStopSignals, Ctrl-C and SIGTERM ask for it.
+  // Null: never.
+  std::function<bool()> stop = IsStopAsked;
 };
 
 // The training, as the chief sees it. Not thread-safe.
@@ -96,12 +109,15 @@ class ParameterServerTraining {
   // How many updates each server has made: as many as it has applied steps, or one for each `gather` of them.
   absl::StatusOr<std::vector<int64_t>> Updates();
   // Has workers make steps until 1 to `steps` are applied by all servers; those that are, are not made. Saves after each
-  // save_every-th. Returns the means of the scalar outputs over the steps that were made. Errors: one of a step, such as
+  // save_every-th. Returns the means of the scalar outputs over the steps that were made, and metrics (train/metrics.h) of
+  // these steps alone, each counted once; of an output that is computed of a metric and of something else, the value of the
+  // last step. Errors: one of a step, such as
   // its data's; a server or all workers are away for longer than their deadline; a server has lost steps that no checkpoint
   // of its has; `steps` is no multiple of ParameterServerOptions::gather.
   absl::StatusOr<Metrics> Train(int64_t steps);
-  // Train, epoch by epoch; what was applied before counts. An epoch in which no step was left to be made is not in the
-  // history. Errors, besides: an option is out of range; those of EvaluateOn and after_epoch.
+  // Train, epoch by epoch; what was applied before counts. An epoch in which no step was left to be made, or which something
+  // stopped before its end, is not in the history. Errors, besides: an option is out of range; those of EvaluateOn,
+  // EpochCallbacks and after_epoch. The log then says how to go on.
   absl::StatusOr<History> Fit(const ParameterServerFitOptions& options);
   // One step, on these feeds: some worker will make it, at values that have all steps in them whose results are there. Fetch gives
   // how many examples it had, i64[], then the outputs, by their names in alphabetical order, and last the version that each server
@@ -112,7 +128,8 @@ class ParameterServerTraining {
 
   // A session of the whole program, with the variables as the servers have them now: to be evaluated (EvaluateOn), to predict,
   // or to be saved as other sessions are, for EvaluateCheckpoints (train/evaluator.h) or to be served: its steps_done() are
-  // the step to save it with. What it trains stays with it. Valid until the next call. Errors: those of Session::Create and of the servers.
+  // the step to save it with. What it trains stays with it. After Train and Fit its metrics have the sums of the last Train, or
+  // the last epoch; the servers' go on. Valid until the next call. Errors: those of Session::Create and of the servers.
   absl::StatusOr<Session*> Snapshot();
   // All servers write a checkpoint, now. Error: there is no folder; those of ShardStore::Save.
   absl::Status Save();
@@ -123,21 +140,43 @@ class ParameterServerTraining {
  private:
   friend class ParameterServerStrategy;
   ParameterServerTraining(const Graph& graph, const ParameterServerOptions& options)
-      : graph_(graph), options_(options) {}
+      : graph_(graph), options_(options), metrics_(graph) {}
+
+  // What steps on the workers' data came to. One that a server lost, and that is made again, is not counted again.
+  struct StepsMade {
+    OutputMeans means;
+    std::set<int64_t> numbers = {};
+  };
 
   absl::Status Begin(const Cluster& cluster, const TrainingSplit& split);
+  // Train, until `stops` says so, if it is not null: then nothing.
+  absl::StatusOr<std::optional<Metrics>> TrainUnless(const std::function<bool()>& stops, int64_t steps);
+  absl::StatusOr<History> FitEpochs(const ParameterServerFitOptions& options, bool& has_begun);
+  // Whether it has not been stopped.
+  absl::StatusOr<bool> FitEpoch(const ParameterServerFitOptions& options, int64_t epoch,
+                                EpochCallbacks& calls);
+  // Has the servers save that are there, and returns how many steps they have.
+  absl::StatusOr<int64_t> SaveAtStop();
+  void SayWhatBegins(const ParameterServerFitOptions& options, int64_t done) const;
+  void SayHowToGoOn() const;
   absl::Status LostError(size_t server) const;
   // Without checkpoints: that no server was started again.
   absl::Status CheckLives();
   // The numbers of 1 to `steps` that a server has not taken.
   absl::StatusOr<std::vector<int64_t>> Missing(int64_t steps);
-  absl::Status MakeSteps(const std::vector<int64_t>& numbers, OutputMeans& means);
+  // Whether all were made; else `stops` has said so.
+  absl::StatusOr<bool> MakeSteps(const std::vector<int64_t>& numbers, const std::function<bool()>& stops,
+                                 StepsMade& made);
+  // Adds the results of a step.
+  absl::Status AddResults(const std::vector<Tensor>& results, StepsMade& made);
+  absl::StatusOr<Metrics> ValuesOf(const StepsMade& made);
   // Gives the coordinator a step, with what a worker has to know of it besides its feeds.
   absl::StatusOr<RemoteValue> Schedule(int64_t number, bool checks_lives, std::vector<ClosureArgument> feeds);
   void NoteVersions(const std::vector<Tensor>& results);
 
   const Graph& graph_;
   const ParameterServerOptions& options_;
+  MetricTotals metrics_;  // of the steps of the last Train, if no others came behind them
   std::vector<std::shared_ptr<ParameterStore>> stores_;
   std::optional<ServedSession> served_;
   std::optional<Session> snapshot_;

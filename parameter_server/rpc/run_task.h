@@ -28,14 +28,15 @@ struct TaskOptions {
   std::function<absl::StatusOr<std::shared_ptr<ParameterStore>>(const Task& task)> store = {};
   JobFacts facts = {};            // of the store
   ClosureRegistry closures = {};  // that a task "worker" runs
+  bool saves_at_stop = false;     // whether a task "ps" that a signal ends saves its store before
 };
 
 // In a parameter server: serves its store at its address in the cluster. In a worker: runs closures. Both until they are
 // asked to end, by ShutDownCluster, SIGTERM or SIGINT; then false. A second signal ends the process at once. Either keeps up to
 // 256 MiB of freed memory for the messages to come. In the chief
 // and an evaluator: true, at once.
-// Errors: the store's; a task "ps" without one; those of StoreServer::Start and WorkerServer::Start; nobody knows the
-// task's address.
+// Errors: the store's, also as it saves for saves_at_stop; a task "ps" without one; those of StoreServer::Start and
+// WorkerServer::Start; nobody knows the task's address.
 absl::StatusOr<bool> RunTask(const Cluster& cluster, const TaskOptions& options);
 
 // Asks all parameter servers and workers of the cluster to end. Those that are away are asked again for two seconds: one that

@@ -11,8 +11,10 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -45,6 +47,8 @@ constexpr GrpcPings kServerPings{.ask_ms = 20000, .answer_ms = 20000};
 // For calls that run when the server ends, and then for answers that are under way. gRPC itself would wait for all clients to
 // close their connections, which they do not notice between two calls.
 constexpr std::chrono::milliseconds kFarewell{1000}, kFlush{50};
+// Callers say who they are: so many are remembered.
+constexpr size_t kMostTasks = size_t{1} << 16;
 
 class CallService : public grpc::Service {
  public:
@@ -61,6 +65,11 @@ class CallService : public grpc::Service {
   }
 
   void BeginToEnd() { ends_ = true; }
+  bool IsConnected(const std::string& task) const {
+    const std::lock_guard lock(mutex_);
+    const bool was = came_.erase(task) > 0;
+    return was || streams_of_.contains(task);
+  }
   // Waits until no call runs, at most for so long.
   void WaitForCalls(std::chrono::milliseconds at_most) {
     std::unique_lock lock(mutex_);
@@ -89,14 +98,28 @@ class CallService : public grpc::Service {
   // While it lives, it counts.
   class OpenStream {
    public:
-    explicit OpenStream(std::atomic<int64_t>& count) : count_(count), number_(++count) {}
-    ~OpenStream() { --count_; }
+    // `task`: of the caller, as it says; "" if it does not.
+    OpenStream(CallService& service, std::string_view task)
+        : service_(service), task_(task), number_(++service.num_streams_) {
+      if (task_.empty()) return;
+      const std::lock_guard lock(service_.mutex_);
+      ++service_.streams_of_[task_];
+      if (service_.came_.size() < kMostTasks) service_.came_.insert(task_);
+    }
+    ~OpenStream() {
+      --service_.num_streams_;
+      if (task_.empty()) return;
+      const std::lock_guard lock(service_.mutex_);
+      const auto found = service_.streams_of_.find(task_);
+      if (--found->second == 0) service_.streams_of_.erase(found);
+    }
     OpenStream(const OpenStream&) = delete;
     OpenStream& operator=(const OpenStream&) = delete;
     int64_t number() const { return number_; }  // of those that were open when it was opened, itself included
 
    private:
-    std::atomic<int64_t>& count_;
+    CallService& service_;
+    const std::string task_;
     const int64_t number_;
   };
 
@@ -106,7 +129,7 @@ class CallService : public grpc::Service {
     if (ends_) return Ends();
     if (grpc::Status refusal = CheckCaller(context); !refusal.ok()) return refusal;
     // Of callers with the token alone: others keep nothing open.
-    const OpenStream open(num_streams_);
+    const OpenStream open(*this, ValueOf(context, internal::kTaskKey).value_or(""));
     if (open.number() > options_.max_streams) return TooManyStreams();
     for (grpc::ByteBuffer chunk; stream.Read(&chunk);) {
       const RunningCall running(*this);
@@ -195,9 +218,11 @@ class CallService : public grpc::Service {
   ReceiveMemory memory_;
   std::atomic<bool> ends_{false};
   std::atomic<int64_t> num_streams_{0};
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable ended_;
   int64_t num_running_ = 0;
+  std::map<std::string, int64_t> streams_of_;  // that are open, by the caller's task
+  mutable std::set<std::string> came_;  // tasks that have opened one, until IsConnected has told of them
 };
 
 class GrpcRpcServer : public RpcServer {
@@ -217,6 +242,9 @@ class GrpcRpcServer : public RpcServer {
   }
 
   int port() const override { return port_; }
+  bool IsConnected(const std::string& task) const override {
+    return made_.is_here() && serving_->service.IsConnected(task);
+  }
   void BeginToEnd() override { serving_->service.BeginToEnd(); }
 
  private:
@@ -230,6 +258,7 @@ class GrpcRpcServer : public RpcServer {
     CallService service;
     std::unique_ptr<grpc::Server> server;
   };
+  const ForkMark made_;
   const UnlessForked<Serving> serving_;
   int port_ = 0;
 };

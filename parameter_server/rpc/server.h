@@ -36,6 +36,9 @@ class RpcServer {
   virtual ~RpcServer() = default;
 
   virtual int port() const = 0;
+  // Whether a client of this task (RpcOptions::task) is connected, or was since the last call. One that has called stays so
+  // until it ends, or the network breaks.
+  virtual bool IsConnected(const std::string& task) const = 0;
   // From now on new calls are refused, and an ABORTED of the handler means that the server ends: callers try again, in case
   // it comes back.
   virtual void BeginToEnd() = 0;

@@ -46,6 +46,7 @@ class StoreServer {
   ~StoreServer();
 
   int port() const { return server_->port(); }
+  bool IsConnected(const std::string& task) const { return server_->IsConnected(task); }  // RpcServer's
   // The names of all calls that a client may make.
   static std::vector<std::string> Calls();
   // Waits until a client has asked the server to end (ShutDownServer), at most for so long. Whether one has.

@@ -57,6 +57,7 @@ class WorkerServer {
   ~WorkerServer();
 
   int port() const { return server_->port(); }
+  bool IsConnected(const std::string& task) const { return server_->IsConnected(task); }  // RpcServer's
   // The names of all calls that a client may make.
   static std::vector<std::string> Calls();
   // Waits until a client has asked the server to end (ShutDownServer), at most for so long. Whether one has.

@@ -8,11 +8,13 @@
 #include "gtest/gtest.h"
 #include "meshwork/control/control_flow.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/parameter_server/metric_totals.h"
 #include "meshwork/parameter_server/partitioners.h"
 #include "meshwork/parameter_server/served_session.h"
 #include "meshwork/parameter_server/shard_store.h"
 #include "meshwork/parameter_server/split.h"
 #include "meshwork/train/initializers.h"
+#include "meshwork/train/metrics.h"
 #include "meshwork/train/optimizers.h"
 #include "support/temp_dir.h"
 
@@ -97,6 +99,22 @@ class OtherStore : public ParameterStore {
   absl::StatusOr<int64_t> Save() override { return 0; }
   void Stop() override {}
 };
+
+TEST_F(ServedTrainingErrors, Metrics) {
+  const Graph graph = Trained([](Graph& g, const Variable&, const Value& loss) {
+    g.Output("mean", MeanMetric(g, "mean").Update(loss));
+    Sgd({}).Minimize(loss);
+  });
+  MetricTotals totals(graph);
+  const auto add = [&](const Tensor& total) {
+    return totals.Add(
+        StepResult({{totals.names()[0], total}, {totals.names()[1], Tensor::Zeros({F64, {}})}}));
+  };
+  ExpectErrors("served_metrics", {
+                                     MISTAKE(totals.Add(StepResult({}))),
+                                     MISTAKE(add(Tensor::Zeros({F32, {2}}))),
+                                 });
+}
 
 TEST_F(ServedTrainingErrors, Stores) {
   const TrainingSplit split = SplitTraining(BySgd(), {.partitioner = FixedShardsPartitioner(2)}).value();

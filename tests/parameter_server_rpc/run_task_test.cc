@@ -1,28 +1,71 @@
 // The processes of a cluster, each by its role.
 #include "meshwork/parameter_server/rpc/run_task.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <regex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "fmt/ranges.h"
 #include "gtest/gtest.h"
+#include "meshwork/base/log.h"
 #include "meshwork/base/status.h"
 #include "meshwork/parameter_server/rpc/coordinator.h"
 #include "meshwork/parameter_server/rpc/store_server.h"
 #include "meshwork/runtime/transport/gloo.h"
+#include "meshwork/storage/file.h"
 #include "support/clusters.h"
+#include "support/temp_dir.h"
 
 namespace meshwork::run_task_test {
 namespace {
 
+// Of the log of this process: "W chief 0: text".
+class Lines {
+ public:
+  void Add(const LogLine& line) {
+    const std::lock_guard lock(mutex_);
+    lines_.push_back(
+        fmt::format("{} {}: {}", "IWE"[static_cast<size_t>(line.level)], line.process, line.text));
+    changed_.notify_all();
+  }
+  int64_t CountOf(const std::string& pattern) {
+    const std::lock_guard lock(mutex_);
+    return CountLocked(pattern);
+  }
+  void Await(const std::string& pattern) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(60), [&] { return CountLocked(pattern) > 0; }))
+        << pattern << " is none of:\n"
+        << fmt::format("{}", fmt::join(lines_, "\n"));
+  }
+
+ private:
+  int64_t CountLocked(const std::string& pattern) const {
+    return std::count_if(lines_.begin(), lines_.end(), [&](const std::string& line) {
+      return std::regex_match(line, std::regex(pattern));
+    });
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> lines_;
+};
+
 // A chief, which this process is, two workers and a parameter server.
-class RunTaskTest : public testing::Test {
+class RunTaskTest : public TempDirTest {
  protected:
   void SetUp() override {
     if (!HasGloo()) GTEST_SKIP() << "this build has no gRPC";
@@ -33,6 +76,8 @@ class RunTaskTest : public testing::Test {
       kill(child, SIGKILL);
       waitpid(child, nullptr, 0);
     }
+    SetLogSink(nullptr);
+    SetLogTask("");
   }
 
   std::string TfConfig(const Task& task) const {
@@ -47,9 +92,27 @@ class RunTaskTest : public testing::Test {
     std::string program = TASK_CHILD, config = "TF_CONFIG=" + TfConfig(task);
     char* const arguments[] = {program.data(), nullptr};
     char* const environment[] = {config.data(), nullptr};
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 2, LogOf(task.ToString()).c_str(),
+                                     O_WRONLY | O_CREAT | O_APPEND, 0600);
     pid_t child = -1;
-    ASSERT_EQ(posix_spawn(&child, TASK_CHILD, nullptr, nullptr, arguments, environment), 0);
+    ASSERT_EQ(posix_spawn(&child, TASK_CHILD, &actions, nullptr, arguments, environment), 0);
+    posix_spawn_file_actions_destroy(&actions);
     children_[task.ToString()] = child;
+  }
+  // Standard error of a child.
+  std::string LogOf(const std::string& task) const { return Path(task); }
+  // Waits until the log of a child has a line that matches.
+  void AwaitLine(const std::string& task, const std::string& pattern) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    std::string log;
+    while (std::chrono::steady_clock::now() < end) {
+      log = ReadFile(LogOf(task)).value();
+      if (std::regex_search(log, std::regex(pattern))) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    ADD_FAILURE() << task << " never says \"" << pattern << "\"; it has said:\n" << log;
   }
   // How a child ends that was told to.
   int StatusOf(const std::string& task) {
@@ -59,7 +122,7 @@ class RunTaskTest : public testing::Test {
     return status;
   }
 
-  const RpcOptions rpc_{.token = "a token"};
+  const RpcOptions rpc_{.token = "a token", .task = "chief 0"};
   const std::vector<int> ports_ = {FreePort(), FreePort(), FreePort(), FreePort()};
   std::map<std::string, pid_t> children_;
 };
@@ -88,6 +151,7 @@ TEST_F(RunTaskTest, SigtermEndsItWell) {
   kill(children_.at("worker 0"), SIGTERM);
   EXPECT_EQ(StatusOf("ps 0"), 0);
   EXPECT_EQ(StatusOf("worker 0"), 0);
+  AwaitLine("ps 0", R"(ps 0\] a signal ends this server; its version 0 is saved)");
 }
 
 TEST_F(RunTaskTest, AllClosuresRunThoughAWorkerIsKilled) {
@@ -103,6 +167,45 @@ TEST_F(RunTaskTest, AllClosuresRunThoughAWorkerIsKilled) {
   EXPECT_TRUE(coordinator->Join().ok());
   for (int i = 0; i < 200; ++i)
     EXPECT_EQ(values[static_cast<size_t>(i)].Fetch().value().at(0).Scalar().value(), 2 * i);
+}
+
+TEST_F(RunTaskTest, EachProcessSaysWhoIsLostAndWhoIsThereAgain) {
+  Lines said;
+  SetLogSink([&](const LogLine& line) { said.Add(line); });
+  ASSERT_TRUE(RunTask(Chief(), {.rpc = rpc_}).value());
+  std::string worker = Chief().AddressOf({Role::kWorker, 1}), server = Chief().AddressOf({Role::kPs, 0});
+  {
+    const auto coordinator = ClusterCoordinator::Create(Chief(), {.rpc = rpc_}).value();
+    const auto store = RemoteStore::Connect(server, rpc_).value();
+    const auto work = [&] {
+      for (int i = 0; i < 40; ++i) EXPECT_TRUE(coordinator->Schedule("twice", {Tensor(1.0)}).ok());
+      EXPECT_EQ(coordinator->Join(), absl::OkStatus());
+      EXPECT_EQ(store->Pull({}).status(), absl::OkStatus());
+    };
+    work();
+    for (const Task& task : {Task{Role::kWorker, 1}, Task{Role::kPs, 0}}) {
+      kill(children_.at(task.ToString()), SIGKILL);
+      StatusOf(task.ToString());
+      // One call finds the server away, again and again, until it is there.
+      std::thread other([&] { work(); });
+      said.Await(fmt::format("W chief 0: .*{} is lost: .*", Chief().AddressOf(task)));
+      Start(task);
+      other.join();
+      said.Await(fmt::format("I chief 0: .*{} is there again, after .*", Chief().AddressOf(task)));
+    }
+    EXPECT_EQ(said.CountOf(".* is lost: .*"), 2);
+    EXPECT_EQ(said.CountOf(".* is there again, .*"), 2);
+  }
+  // The chief, which is this process, has no connection any more. No process but it is waited for.
+  const std::string chief = Chief().AddressOf({Role::kChief, 0});
+  const std::string head = R"([0-9]{4} [0-9:]{8}\.[0-9]{6} )";
+  for (const std::string task : {"worker 0", "ps 0"}) {
+    AwaitLine(task, "W" + head + task + R"(\] chief 0 at )" + chief + " is lost: it has no connection");
+    AwaitLine(task,
+              "W" + head + task + R"(\] waits for chief 0 at )" + chief + ", which has been away for 10s: ");
+  }
+  const auto store = RemoteStore::Connect(server, rpc_).value();
+  AwaitLine("ps 0", "I" + head + R"(ps 0\] chief 0 at )" + chief + " is there again, after ");
 }
 
 TEST_F(RunTaskTest, AClosureThatEndsItsWorkersIsGivenUp) {

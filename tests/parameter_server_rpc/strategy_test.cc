@@ -1,14 +1,25 @@
 // ParameterServerStrategy: chief, workers and servers, each a thread of this process.
 #ifdef MESHWORK_HAVE_GLOO
+#include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "meshwork/base/log.h"
 #include "meshwork/parameter_server/rpc/parameter_server_strategy.h"
+#include "meshwork/storage/file.h"
+#include "meshwork/train/callbacks.h"
 #include "meshwork/train/evaluator.h"
 #include "meshwork/train/fit.h"
+#include "meshwork/train/metrics.h"
+#include "meshwork/train/random.h"
+#include "meshwork/train/summaries.h"
 #include "parameter_server/models.h"
 #include "support/served_cluster.h"
 #include "support/temp_dir.h"
@@ -16,9 +27,16 @@
 namespace meshwork::strategy_test {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::DoubleNear;
 using ::testing::ElementsAre;
+using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::Lt;
+using ::testing::Pointwise;
+
+constexpr int64_t kRows = 6;
 
 // 24 examples, the wave's first four batches.
 Dataset WaveExamples() {
@@ -148,6 +166,242 @@ TEST_F(ParameterServerStrategyTest, FitsByWorkersAtTheirOwnPace) {
   EXPECT_EQ(status, absl::OkStatus());
   for (const char* server : {"servers/server-0-of-2", "servers/server-1-of-2"})
     EXPECT_TRUE(std::filesystem::exists(Path(server))) << server;
+}
+
+// A model whose metrics look at the examples alone, so that they are the same whoever makes which step at which weights.
+Graph Metered() {
+  Graph g(Mesh::VirtualCpus("batch=1").value());
+  const Value x = g.Input("x", F64, {kRows}), weight = g.Input("weight", F64, {kRows}),
+              label = g.Input("label", I32, {kRows});
+  const Variable w = g.Var("w", Filled(1, {}, F64));
+  const Value loss = ReduceMean(Square(x * w - 0.5));
+  Sgd({.learning_rate = 1e-3}).Minimize(loss);
+  g.Output("loss", loss);
+  g.Output("mean", MeanMetric(g, "mean").Update(x, {.weights = weight}));
+  g.Output("rms", RootMeanSquaredErrorMetric(g, "rms").Update(x, weight));
+  g.Output("auc", AucMetric(g, "auc", 21).Update(x, label));
+  const Value precision = PrecisionMetric(g, "precision").Update(x, label),
+              recall = RecallMetric(g, "recall").Update(x, label);
+  g.Output("f1", DivNoNan(precision * recall * 2.0, precision + recall));
+  return g;
+}
+
+TEST_F(ParameterServerStrategyTest, MetricsAreOfTheStepsOfTheirEpochWhoeverMakesThem) {
+  const Graph graph = Metered();
+  struct Case {
+    int workers, servers;
+    ParameterServerOptions options;
+  };
+  for (const Case& c : {Case{1, 1, {}}, Case{3, 2, {.partitioner = InPieces(2)}}, Case{3, 1, {.gather = 2}},
+                        Case{2, 1, {.max_staleness = 0, .folder = Path("metered"), .save_every = 3}}}) {
+    SCOPED_TRACE(fmt::format("{} workers, {} servers, gather {}", c.workers, c.servers, c.options.gather));
+    std::mutex mutex;
+    std::vector<Feeds> used;  // in this epoch
+    const auto data = [&](const InputContext& worker) -> absl::StatusOr<Pipeline> {
+      return Pipeline::FromFunction({}, [&, worker](int64_t i) -> absl::StatusOr<Example> {
+        Random random(static_cast<uint64_t>(1000 * worker.input_pipeline_id + i));
+        Feeds feeds = {{"x", Tensor::Zeros({F64, {kRows}})},
+                       {"weight", Tensor::Zeros({F64, {kRows}})},
+                       {"label", Tensor::Zeros({I32, {kRows}})}};
+        for (int64_t row = 0; row < kRows; ++row) {
+          const auto r = static_cast<size_t>(row);
+          feeds["x"].mutable_values<double>()[r] = random.Uniform(0, 1);
+          feeds["weight"].mutable_values<double>()[r] = random.Uniform(0, 2);
+          feeds["label"].mutable_values<int32_t>()[r] = static_cast<int32_t>(random.Below(2));
+        }
+        const std::lock_guard lock(mutex);
+        used.push_back(feeds);
+        return Example(Columns(feeds.begin(), feeds.end()));
+      });
+    };
+    // One process that makes the same steps.
+    Session alone = Session::Create(graph, {.workers = 1}).value();
+    const auto expect = [&](const EpochLog& epoch) -> absl::Status {
+      const std::lock_guard lock(mutex);
+      EXPECT_EQ(std::ssize(used), 8);
+      MESHWORK_RETURN_IF_ERROR(ResetMetrics(alone));
+      StepResult last({});
+      for (const Feeds& feeds : std::exchange(used, {})) {
+        MESHWORK_ASSIGN_OR_RETURN(last, alone.Run(feeds));
+      }
+      for (const char* name : {"mean", "rms", "auc", "f1"})
+        EXPECT_NEAR(epoch.values.at(name), last.scalar(name).value(), 1e-12)
+            << name << ", epoch " << epoch.epoch;
+      return absl::OkStatus();
+    };
+    ServedCluster cluster(c.workers, c.servers, graph, c.options, data);
+    const absl::Status status = cluster.Run([&](ParameterServerTraining& training) -> absl::Status {
+      MESHWORK_RETURN_IF_ERROR(
+          training.Fit({.epochs = 3, .steps_per_epoch = 8, .after_epoch = expect}).status());
+      MESHWORK_ASSIGN_OR_RETURN(const Session* const snapshot, training.Snapshot());
+      for (const std::string& name : alone.variable_names()) {
+        if (!name.starts_with(kMetricPrefix)) continue;
+        EXPECT_EQ(
+            AllClose(snapshot->Get(name).value(), alone.Get(name).value(), {.rtol = 1e-12, .atol = 1e-12}),
+            absl::OkStatus())
+            << name;
+      }
+      return absl::OkStatus();
+    });
+    EXPECT_EQ(status, absl::OkStatus());
+  }
+}
+
+TEST_F(ParameterServerStrategyTest, ValidationLeavesTheMetricsOfTheTrainingAlone) {
+  const Graph graph = Regression(
+      [](const Value& loss) {
+        kAdam(loss);
+        Graph& g = *loss.graph();
+        g.Output("mean_loss", MeanMetric(g, "mean_loss").Update(loss));
+      },
+      "batch=1");
+  Session alone = Session::Create(graph, {.workers = 1}).value();
+  const History want = Fit(alone, Waves({.input_pipeline_id = 0, .num_input_pipelines = 1}),
+                           {.epochs = 3, .validation_data = Waves({})})
+                           .value();
+  const absl::Status status = RunCluster(
+      1, 2, graph, {.partitioner = InPieces(2)}, [&](ParameterServerTraining& training) -> absl::Status {
+        MESHWORK_ASSIGN_OR_RETURN(
+            const History history,
+            training.Fit({.epochs = 3, .steps_per_epoch = 4, .validation_data = Waves({})}));
+        for (const char* name : {"loss", "mean_loss", "val_loss", "val_mean_loss"})
+          EXPECT_THAT(history.Of(name), Pointwise(DoubleNear(1e-9), want.Of(name))) << name;
+        return absl::OkStatus();
+      });
+  EXPECT_EQ(status, absl::OkStatus());
+}
+
+TEST_F(ParameterServerStrategyTest, FitCallsCallbacksAtTheBordersOfEpochs) {
+  std::vector<std::string> calls;
+  const auto note = [&](std::string what) {
+    return [&, what](FitState& state) {
+      calls.push_back(fmt::format("{} {}", what, state.epoch()));
+      return absl::OkStatus();
+    };
+  };
+  // Of the session, that it has the variables at the end of the epoch.
+  const auto look = [&](FitState& state) -> absl::Status {
+    calls.push_back(fmt::format("end {} of {}, step {}", state.epoch(), state.epochs(), state.steps()));
+    EXPECT_EQ(state.session().Get("adam/step")->Scalar().value(), static_cast<double>(state.steps()));
+    EXPECT_EQ(state.epoch_steps(), 8);
+    EXPECT_EQ(state.history().Of("val_loss").back(), state.logs().at("val_loss"));
+    return absl::OkStatus();
+  };
+  const auto calling = Lambdas({.on_train_begin = note("begin training"),
+                                .on_epoch_begin = note("begin"),
+                                .on_epoch_end = look,
+                                .on_train_end = note("end training")});
+  // No loss is lower by so much: it stops after the second epoch.
+  const auto stopping = EarlyStopping({.monitor = "val_loss", .patience = 1, .min_delta = 1e9});
+  const absl::Status status = RunCluster(
+      2, 2, Regression(kAdam, "batch=1"), {.partitioner = InPieces(2)},
+      [&](ParameterServerTraining& training) -> absl::Status {
+        MESHWORK_ASSIGN_OR_RETURN(
+            const History history,
+            training.Fit({.epochs = 5,
+                          .steps_per_epoch = 8,
+                          .validation_data = Waves({}),
+                          .callbacks = {LastCheckpoint({.dir = Path("last")}), calling, stopping,
+                                        CsvLog(Path("log.csv")), TensorBoardLog(Path("board")),
+                                        BestCheckpoint({.dir = Path("best")})}}));
+        EXPECT_THAT(history.stopped, HasSubstr("EarlyStopping: val_loss was not lower in 1 epoch"));
+        EXPECT_EQ(history.steps, 16);
+        EXPECT_EQ(training.StepsDone().value(), 16);
+        EXPECT_EQ(ReadFile(Path("log.csv")).value(), history.ToCsv());
+        // What was saved is what the servers have.
+        MESHWORK_ASSIGN_OR_RETURN(Session* const snapshot, training.Snapshot());
+        MESHWORK_ASSIGN_OR_RETURN(Session saved, Session::Create(snapshot->graph(), {.workers = 1}));
+        MESHWORK_ASSIGN_OR_RETURN(const CheckpointNote of, saved.Restore(Path("last")));
+        EXPECT_EQ(of.step, 16);
+        for (const std::string& name : saved.variable_names())
+          EXPECT_EQ(AllEqual(saved.Get(name).value(), snapshot->Get(name).value()), absl::OkStatus()) << name;
+        MESHWORK_ASSIGN_OR_RETURN(const CheckpointNote best, saved.Restore(Path("best")));
+        EXPECT_DOUBLE_EQ(best.metrics.at("val_loss"),
+                         std::min(history.Of("val_loss")[0], history.Of("val_loss")[1]));
+        return absl::OkStatus();
+      });
+  EXPECT_EQ(status, absl::OkStatus());
+  EXPECT_THAT(calls, ElementsAre("begin training 0", "begin 0", "end 0 of 5, step 8", "begin 1",
+                                 "end 1 of 5, step 16", "end training 1"));
+  EXPECT_FALSE(ReadSummaries(Path("board"))->scalars.empty());
+}
+
+TEST_F(ParameterServerStrategyTest, ASignalEndsFitWithACheckpointFromWhichItGoesOn) {
+  const Graph graph = Regression(kAdam, "batch=1");
+  for (const bool has_folder : {true, false}) {
+    std::vector<std::string> log;
+    SetLogSink([&, mutex = std::make_shared<std::mutex>()](const LogLine& line) {
+      const std::lock_guard lock(*mutex);
+      log.push_back(line.text);
+    });
+    const ParameterServerOptions options = {.folder = has_folder ? Path("servers") : std::string(),
+                                            .save_every = 1000};
+    int64_t done = 0;
+    bool is_interrupted = true;
+    const auto fit = [&](const std::function<bool()>& stop, const CallbackPtr& calling) {
+      return RunCluster(2, 2, graph, options, [&](ParameterServerTraining& training) -> absl::Status {
+        MESHWORK_ASSIGN_OR_RETURN(
+            const History history,
+            training.Fit({.epochs = 3, .steps_per_epoch = 30, .callbacks = {calling}, .stop = stop}));
+        done = training.StepsDone().value();
+        EXPECT_EQ(history.steps, done);
+        EXPECT_EQ(history.stopped, is_interrupted ? "interrupted by the chief" : "");
+        return absl::OkStatus();
+      });
+    };
+    int64_t asked = 0, ended = 0;
+    const auto count = Lambdas({.on_epoch_end = [&](FitState&) { return ++ended, absl::OkStatus(); },
+                                .on_train_end =
+                                    [&](FitState& state) {
+                                      EXPECT_EQ(state.is_interrupted(), is_interrupted);
+                                      return absl::OkStatus();
+                                    }});
+    // In the second epoch, for the steps of which it is asked more often than that.
+    EXPECT_EQ(fit([&] { return ended == 1 && ++asked > 10; }, count), absl::OkStatus());
+    EXPECT_EQ(ended, 1);
+    EXPECT_THAT(done, AllOf(Ge(30), Lt(60)));
+    EXPECT_THAT(log,
+                Contains(HasSubstr(fmt::format("Fit: interrupted by the chief after step {} of 90", done))));
+    if (!has_folder) continue;
+    EXPECT_THAT(log, Contains(HasSubstr("the same program goes on from there")));
+    const int64_t before = done;
+    is_interrupted = false;
+    log.clear();
+    EXPECT_EQ(fit([] { return false; }, count), absl::OkStatus());
+    EXPECT_EQ(done, 90);
+    EXPECT_THAT(log, Contains(HasSubstr(fmt::format("Fit: 3 epochs of 30 steps, {} of them done", before))));
+  }
+  SetLogSink(nullptr);
+}
+
+TEST_F(ParameterServerStrategyTest, AfterAnErrorTheLogSaysHowToGoOn) {
+  std::vector<std::string> log;
+  const auto fail = [](const EpochLog& epoch) {
+    return epoch.epoch == 1 ? absl::DataLossError("the disk is full.") : absl::OkStatus();
+  };
+  for (const bool has_folder : {true, false}) {
+    SetLogSink([&, mutex = std::make_shared<std::mutex>()](const LogLine& line) {
+      const std::lock_guard lock(*mutex);
+      log.push_back(line.text);
+    });
+    const absl::Status status =
+        RunCluster(1, 1, Regression(kAdam, "batch=1"),
+                   {.folder = has_folder ? Path("failed") : std::string(), .save_every = 4},
+                   [&](ParameterServerTraining& training) -> absl::Status {
+                     return training.Fit({.epochs = 3, .steps_per_epoch = 6, .after_epoch = fail}).status();
+                   });
+    SetLogSink(nullptr);
+    EXPECT_EQ(status, absl::DataLossError("the disk is full."));
+    EXPECT_THAT(
+        log, Contains(has_folder
+                          ? fmt::format("Fit: it has failed. The servers have saved step 12 and maybe later "
+                                        "ones in {}; the same program, started in all processes again, "
+                                        "goes on from there.",
+                                        Path("failed"))
+                          : "Fit: it has failed. The servers' variables end with them; "
+                            "ParameterServerOptions::folder has servers save, and lets the same program "
+                            "go on."));
+  }
 }
 
 TEST_F(ParameterServerStrategyTest, GoesOnWhereTheServersWere) {
