@@ -98,9 +98,10 @@ absl::Status Resumable::AfterStep(int64_t step, const std::function<CheckpointFa
 absl::Status Resumable::End(int64_t step, const CheckpointFacts& facts) {
   if (checkpoints_ == nullptr) return absl::OkStatus();
   MESHWORK_RETURN_IF_ERROR(checkpoints_->Finish(Note(step, facts)));
-  if (pulse_.stops())
-    fmt::print(Out(), "stopped after step {}, as a signal asked {}; --resume goes on from {}\n", step,
-               pulse_.stopped_by(), options_.checkpoint_dir);
+  if (!pulse_.stops()) return absl::OkStatus();
+  EndWith(static_cast<int>(options_.stop_exit_code));
+  fmt::print(Out(), "stopped after step {}, as a signal asked {}; --resume goes on from {}\n", step,
+             pulse_.stopped_by(), options_.checkpoint_dir);
   return absl::OkStatus();
 }
 

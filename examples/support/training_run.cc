@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cmath>
 #include <csignal>
@@ -189,6 +190,10 @@ void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& s
   flags.Int("keep-checkpoints", "so many stay, the newest ones", &options->keep_checkpoints, 1, kMostKept);
   flags.Switch("resume", "goes on from the newest checkpoint in --checkpoint-dir, if there is one",
                &options->resume);
+  flags.Int(
+      "stop-exit-code",
+      "the exit code after SIGTERM or Ctrl-C and the last checkpoint; 75 lets Kubernetes start the job again",
+      &options->stop_exit_code, 0, 255);
   AddJoinFlags(flags, &options->join);
   flags.Switch("deterministic", "the same bits on however many processes, for more bytes between them",
                &options->deterministic);
@@ -411,10 +416,12 @@ absl::Status RunOnGpus(const RunOptions& options,
 
 namespace {
 
+std::atomic<int> exit_code_of_success = 0;
+
 // As of meshwork's commands: 2 if the same would happen again, so that meshwork supervise does not start it again.
 int ExitCode(const absl::Status& status) {
   switch (status.code()) {
-    case absl::StatusCode::kOk: return 0;
+    case absl::StatusCode::kOk: return exit_code_of_success;
     case absl::StatusCode::kResourceExhausted:  // memory, or the disk
     case absl::StatusCode::kUnavailable:        // another process is lost
     case absl::StatusCode::kDeadlineExceeded:
@@ -424,6 +431,8 @@ int ExitCode(const absl::Status& status) {
 }
 
 }  // namespace
+
+void EndWith(int exit_code) { exit_code_of_success = exit_code; }
 
 int RunMain(std::string_view program, const std::function<absl::Status()>& run) {
   std::signal(SIGPIPE, SIG_IGN);  // training goes on when its report is no longer read

@@ -34,6 +34,7 @@ struct RunOptions {
   std::string checkpoint_dir, checkpoint_every = "600s";
   int64_t keep_checkpoints = 5;
   bool resume = false;
+  int64_t stop_exit_code = 0;
   std::string check_replicas = "off";  // ParseReplicaCheck
   JoinOptions join;
   Processes* processes = nullptr;  // set by RunWithOthers
@@ -42,8 +43,8 @@ struct RunOptions {
 };
 
 // Adds --mesh, --devices, --precision, --seed, --workers, --json, --plot, --profile, --explain, --shard-weight-update, --dump,
-// --log-dir, --deterministic, --checkpoint-dir, --checkpoint-every, --keep-checkpoints, --resume, --check-replicas,
-// --debug-nans and the flags of AddJoinFlags.
+// --log-dir, --deterministic, --checkpoint-dir, --checkpoint-every, --keep-checkpoints, --resume, --stop-exit-code,
+// --check-replicas, --debug-nans and the flags of AddJoinFlags.
 // `axes` and `seed_of` tell --help what the mesh and the seed are used for.
 void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& seed_of, RunOptions* options);
 
@@ -122,7 +123,8 @@ absl::Status RunOnDevices(Options& options, const std::function<absl::Status(con
 }
 
 // The main function of such a program: calls run(). If run() fails, prints its error to standard error and
-// returns 2, or 1 if another process was lost or what failed may succeed next time.
+// returns 2, or 1 if another process was lost or what failed may succeed next time. Else 0, or what EndWith was called with.
 int RunMain(std::string_view program, const std::function<absl::Status()>& run);
+void EndWith(int exit_code);
 
 }  // namespace meshwork

@@ -157,11 +157,12 @@ TEST_F(ResumeTest, TheNewestStay) {
 TEST_F(ResumeTest, SigtermWritesACheckpointAndEndsWell) {
   for (const int signal : {SIGTERM, SIGINT}) {
     std::filesystem::remove_all(Path("runs"));
-    const Finished stopped = Resume("batch=2",
-                                    {"--checkpoint-every", "3steps", "--epochs", "1000000", "--json",
-                                     Path("json"), "--save", Path("weights")},
-                                    Await(3, signal));
-    EXPECT_EQ(stopped.code, 0) << stopped.err;
+    const Finished stopped =
+        Resume("batch=2",
+               {"--checkpoint-every", "3steps", "--epochs", "1000000", "--json", Path("json"), "--save",
+                Path("weights"), "--stop-exit-code", signal == SIGTERM ? "75" : "0"},
+               Await(3, signal));
+    EXPECT_EQ(stopped.code, signal == SIGTERM ? 75 : 0) << stopped.err;
     EXPECT_EQ(stopped.err, "");
     const int64_t step = Steps().at(0);
     EXPECT_GE(step, 3);
@@ -216,7 +217,7 @@ TEST_F(ResumeTest, AFolderOfAnotherTrainingIsRefused) {
   ASSERT_EQ(Resume("batch=2", {"--steps", "2"}).code, 0);
   ExpectRejected(
       TrainOn("batch=2", {"--checkpoint-dir", Path("runs")}),
-      "$/runs: has 1 checkpoint of a training, the newest of step 2; go on from it (--resume), or name a folder "
+      "$/runs: has 1 checkpoint of a training, the newest of step 2; go on from it (`resume`; --resume of programs that have this flag), or name a folder "
       "without checkpoints.");
   EXPECT_THAT(Steps(), ElementsAre(2));
 }
