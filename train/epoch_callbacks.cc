@@ -47,6 +47,7 @@ absl::Status EpochCallbacks::BeginTraining() {
 absl::Status EpochCallbacks::BeginEpoch(int64_t epoch) {
   state_.epoch_ = epoch;
   state_.in_epoch_ = 0;
+  state_.history_.steps = epoch * options_.steps_per_epoch;
   state_.logs_.clear();
   return Call(&Callback::OnEpochBegin);
 }

@@ -44,6 +44,7 @@ class EpochCallbacks {
 
   // Errors: those of Callback::CheckServed; a callback is null; those of the callbacks.
   absl::Status BeginTraining();
+  // The first one is not epoch 0 where the training goes on.
   absl::Status BeginEpoch(int64_t epoch);
   // Adds the epoch to the history.
   absl::Status EndEpoch(EpochLog epoch);

@@ -275,7 +275,11 @@ constexpr AlongBatch kAlongBatch[] = {
      }},
     {"backwards", [](const Value& h, int64_t) { return Reverse(h, {0}); }},
     {"rolled", [](const Value& h, int64_t) { return Roll(h, 1, 0); }},
-    {"joined", [](const Value& h, int64_t) { return Concat({h, Tanh(h)}, 0); }, false},  // its gradient
+    {"joined",
+     [](const Value& h, int64_t) {
+       return Concat({h, Tanh(h)}, 0);
+     },
+     false},  // its gradient
     {"stacked",
      [](const Value& h, int64_t) {
        return Stack({h, Tanh(h)}, 1);

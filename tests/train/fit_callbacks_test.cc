@@ -8,7 +8,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
+#include "meshwork/base/status.h"
 #include "meshwork/storage/file.h"
+#include "meshwork/train/epoch_callbacks.h"
 #include "support/temp_dir.h"
 #include "train/fit_programs.h"
 
@@ -186,6 +188,24 @@ TEST_F(FitCallbacksTest, TensorBoardLogHasEachStepOnceAfterAResume) {
     EXPECT_THAT(epochs, ElementsAre("epoch/loss 1 5", "epoch/loss 2 4", "epoch/loss 3 30", "epoch/loss 4 20",
                                     "epoch/loss 5 10"));
   }
+}
+
+// The same where the steps are made elsewhere: lost after its second epoch, it goes on with the second.
+TEST_F(FitCallbacksTest, TensorBoardLogHasEachEpochOnceAfterAResumeElsewhere) {
+  const auto train = [&](int64_t first, int64_t end, double loss) {
+    EpochCallbacks calls(&session_,
+                         {.callbacks = {TensorBoardLog(dir())}, .epochs = 3, .steps_per_epoch = 10});
+    ASSERT_EQ(MessageOf(calls.BeginTraining()), "");
+    for (int64_t epoch = first; epoch < end; ++epoch) {
+      ASSERT_EQ(MessageOf(calls.BeginEpoch(epoch)), "");
+      ASSERT_EQ(MessageOf(calls.EndEpoch(
+                    {.epoch = epoch, .steps = 10, .step = 10 * (epoch + 1), .values = {{"loss", loss}}})),
+                "");
+    }
+  };
+  train(0, 2, 5);
+  train(1, 3, 4);
+  EXPECT_THAT(ScalarsOf(Path("train")), ElementsAre("epoch/loss 10 5", "epoch/loss 20 4", "epoch/loss 30 4"));
 }
 
 TEST_F(FitCallbacksTest, ProgressBarWritesALineForEachEpoch) {
