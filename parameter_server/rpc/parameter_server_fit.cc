@@ -34,25 +34,28 @@ absl::StatusOr<History> ParameterServerTraining::FitEpochs(const ParameterServer
                                   .has_validation = options.validation_data.has_value(),
                                   .log = options.log});
   MESHWORK_RETURN_IF_ERROR(calls.BeginTraining());
-  MESHWORK_ASSIGN_OR_RETURN(int64_t done, StepsDone());
-  SayWhatBegins(options, done);
+  MESHWORK_ASSIGN_OR_RETURN(const int64_t before, StepsDone());
+  SayWhatBegins(options, before);
   has_begun = true;
   bool goes_on = true;
   for (int64_t epoch = 0; epoch < options.epochs && goes_on && !calls.stops(); ++epoch) {
     MESHWORK_ASSIGN_OR_RETURN(goes_on, FitEpoch(options, epoch, calls));
   }
+  std::optional<int64_t> done;
   if (!goes_on) {
     calls.Interrupt("interrupted by the chief");
     MESHWORK_ASSIGN_OR_RETURN(done, SaveAtStop());
-    Log(LogLevel::kWarning, "Fit: interrupted by the chief after step {} of {}.{}", done,
-        options.epochs * options.steps_per_epoch,
+    Log(LogLevel::kWarning, "Fit: interrupted by the chief{}.{}",
+        done.has_value()
+            ? fmt::format(" after step {} of {}", *done, options.epochs * options.steps_per_epoch)
+            : std::string(),
         options_.folder.empty()
             ? " The servers do not save, as they have no folder (ParameterServerOptions::folder)."
-            : fmt::format(" The servers have saved it in {}; the same program goes on from there.",
+            : fmt::format(" The servers have saved in {}; the same program goes on from there.",
                           options_.folder));
   }
   MESHWORK_ASSIGN_OR_RETURN(History history, calls.EndTraining());
-  if (!goes_on) history.steps = done;
+  if (done.has_value()) history.steps = *done;
   return history;
 }
 
@@ -89,20 +92,23 @@ absl::StatusOr<bool> ParameterServerTraining::FitEpoch(const ParameterServerFitO
   return true;
 }
 
-absl::StatusOr<int64_t> ParameterServerTraining::SaveAtStop() {
-  std::vector<int64_t> through;
-  for (size_t i = 0; i < stores_.size(); ++i) {
-    if (options_.folder.empty()) continue;
-    // Once: a server that the same signal has reached saves by itself, and is not waited for.
-    const absl::StatusOr<int64_t> version = stores_[i]->Save();
-    if (version.ok()) through.push_back(*version * std::max<int64_t>(options_.gather, 1));
-    else if (absl::IsUnavailable(version.status()))
-      Log(LogLevel::kWarning, "Fit: {} A server that a signal ends saves by itself.",
-          MessageOf(version.status()));
-    else return version.status();
+absl::StatusOr<std::optional<int64_t>> ParameterServerTraining::SaveAtStop() {
+  const bool has_folder = !options_.folder.empty();
+  bool are_there = true;
+  for (const auto& store : stores_) {
+    // Once: a server that the same signal has reached saves by itself, and is not waited for. Without a folder a server that is
+    // there refuses.
+    const absl::Status saved = store->Save().status();
+    if (absl::IsUnavailable(saved)) {
+      are_there = false;
+      if (has_folder)
+        Log(LogLevel::kWarning, "Fit: {} A server that a signal ends saves by itself.", MessageOf(saved));
+    } else if (has_folder && !saved.ok()) {
+      return saved;
+    }
   }
-  if (std::ssize(through) == std::ssize(stores_) || options_.folder.empty()) return StepsDone();
-  return through.empty() ? last_number_ : *std::min_element(through.begin(), through.end());
+  if (!are_there) return std::nullopt;
+  return StepsDone();
 }
 
 void ParameterServerTraining::SayWhatBegins(const ParameterServerFitOptions& options, int64_t done) const {

@@ -173,8 +173,14 @@ absl::Status ParameterServerStrategy::Run(const Graph& graph, const DataFunction
                                                                .partitioner = options_.partitioner}));
   const JobFacts facts = FactsOf(graph, split, options_);
 
+  std::mutex mutex;
+  std::vector<std::weak_ptr<ParameterStore>> connected;  // of a worker
   const auto make_worker = [&](WorkerPlace place) -> absl::StatusOr<std::shared_ptr<WorkerState>> {
     MESHWORK_ASSIGN_OR_RETURN(auto stores, ConnectStores(cluster_, options_.rpc, facts));
+    {
+      const std::lock_guard lock(mutex);
+      connected.assign(stores.begin(), stores.end());
+    }
     MESHWORK_ASSIGN_OR_RETURN(ServedSession session,
                               ServedSession::Create(split, std::move(stores),
                                                     {.retries = std::numeric_limits<int64_t>::max(),
@@ -195,6 +201,12 @@ absl::Status ParameterServerStrategy::Run(const Graph& graph, const DataFunction
         return MakeStep(graph, metrics.names(), *state, arguments);
       }));
 
+  // A step may wait for a server that the same signal has ended.
+  const auto end_waits = [&] {
+    const std::lock_guard lock(mutex);
+    for (const std::weak_ptr<ParameterStore>& store : connected)
+      if (const auto held = store.lock()) held->Stop();
+  };
   const auto make_store = [&](const Task& task) -> absl::StatusOr<std::shared_ptr<ParameterStore>> {
     return ShardStore::Create(split, {.server = task.index,
                                       .seed = options_.session.seed,
@@ -205,12 +217,12 @@ absl::Status ParameterServerStrategy::Run(const Graph& graph, const DataFunction
                                       .keep = options_.keep,
                                       .session = options_.session});
   };
-  MESHWORK_ASSIGN_OR_RETURN(const bool is_chief,
-                            RunTask(cluster_, {.rpc = options_.rpc,
-                                               .store = make_store,
-                                               .facts = facts,
-                                               .closures = std::move(closures),
-                                               .saves_at_stop = !options_.folder.empty()}));
+  MESHWORK_ASSIGN_OR_RETURN(const bool is_chief, RunTask(cluster_, {.rpc = options_.rpc,
+                                                                    .store = make_store,
+                                                                    .facts = facts,
+                                                                    .closures = std::move(closures),
+                                                                    .saves_at_stop = !options_.folder.empty(),
+                                                                    .end_waits = end_waits}));
   if (!is_chief) return absl::OkStatus();
   absl::Status status;
   {

@@ -155,8 +155,8 @@ class ParameterServerTraining {
   // Whether it has not been stopped.
   absl::StatusOr<bool> FitEpoch(const ParameterServerFitOptions& options, int64_t epoch,
                                 EpochCallbacks& calls);
-  // Has the servers save that are there, and returns how many steps they have.
-  absl::StatusOr<int64_t> SaveAtStop();
+  // Has the servers save that are there. Returns how many steps they have, if all are.
+  absl::StatusOr<std::optional<int64_t>> SaveAtStop();
   void SayWhatBegins(const ParameterServerFitOptions& options, int64_t done) const;
   void SayHowToGoOn() const;
   absl::Status LostError(size_t server) const;

@@ -104,6 +104,7 @@ absl::StatusOr<bool> RunTask(const Cluster& cluster, const TaskOptions& options)
     MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<WorkerServer> server,
                               WorkerServer::Start(options.closures, address, options.rpc));
     ServeUntilAsked(cluster, *server);
+    if (options.end_waits != nullptr) options.end_waits();
     return false;
   }
   if (options.store == nullptr)

@@ -29,6 +29,8 @@ struct TaskOptions {
   JobFacts facts = {};            // of the store
   ClosureRegistry closures = {};  // that a task "worker" runs
   bool saves_at_stop = false;     // whether a task "ps" that a signal ends saves its store before
+  // Called when a task "worker" is to end, before it waits for the closures that run: ends what they wait for. May be null.
+  std::function<void()> end_waits = {};
 };
 
 // In a parameter server: serves its store at its address in the cluster. In a worker: runs closures. Both until they are
