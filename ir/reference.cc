@@ -283,7 +283,7 @@ nothing is sent ([layouts](layouts.md)).
 Sums of bf16 are made in float and rounded once: over devices, where terms that are owed are kept and sent as f32, over the
 iterations of a scan, and by the collectives of a manual region. Long sums of f32 – products, reductions, gradients by filters –
 are made in parts on CPUs, each in float, and the parts are added in double: four million terms that are alike add up to within
-2e-5 of the sum. What may differ between meshes where numbers are infinite or
+3e-5 of the sum. What may differ between meshes where numbers are infinite or
 NaN is said in
 [limitations.md](limitations.md#numbers-that-depend-on-the-mesh).
 

@@ -52,15 +52,19 @@ void GemmOf(const GemmShape& s, std::span<const GemmTerm> terms, const T* a, con
 
 bool IsOfVector(const GemmShape& s) { return s.m == 1 || s.n == 1; }
 
-// So many products of a sum the library may add up in one call. It adds those of a vector one by one, and those of a matrix
-// in blocks of some hundreds.
-int64_t LongestCall(const GemmShape& s) { return IsOfVector(s) ? kTermsOfPart : 32 * kTermsOfPart; }
+// So many products of a sum the library may add up in one call. It adds those of a matrix in blocks of some hundreds, those of a
+// vector whose other operand lies along k in lanes of a register, and those of other vectors one by one.
+int64_t LongestCall(const GemmShape& s) {
+  if (!IsOfVector(s)) return 32 * kTermsOfPart;
+  const bool lies_along_k = s.m == 1 ? s.transpose_b : !s.transpose_a;
+  return lies_along_k ? 16 * kTermsOfPart : kTermsOfPart;
+}
 
-// What a call for k products counts of that: it adds a sum to the matrix, however few products that has.
-int64_t LengthOf(const GemmShape& s, int64_t k) { return IsOfVector(s) ? k : std::max<int64_t>(k, 32); }
+// What a call for k products counts of that: it adds a sum to the result, however few products that has.
+int64_t LengthOf(const GemmShape& s, int64_t k) { return std::max(k, LongestCall(s) / kTermsOfPart); }
 
-constexpr int64_t kLongTileM = 256,
-                  kLongTileN = 512;  // whose sums in double are a megabyte, with little to pack per product
+// Tiles whose sums in double are a megabyte, with little to pack per product; vectors are read in long pieces.
+constexpr int64_t kLongTileM = 256, kLongTileN = 512, kLongVector = 1 << 16;
 
 // Of the tile's elements; calls count `length` together.
 LongSum LongSumOf(const GemmShape& tile, int64_t length) {
@@ -85,11 +89,13 @@ void MultiplyInParts(const GemmShape& tile, std::span<const GemmTerm> terms, con
 }
 
 void LongGemm(const GemmShape& s, std::span<const GemmTerm> terms, const float* a, const float* b, float* c) {
-  for (int64_t i = 0; i < s.m; i += kLongTileM) {
-    for (int64_t j = 0; j < s.n; j += kLongTileN) {
+  const int64_t tile_m = IsOfVector(s) ? kLongVector : kLongTileM,
+                tile_n = IsOfVector(s) ? kLongVector : kLongTileN;
+  for (int64_t i = 0; i < s.m; i += tile_m) {
+    for (int64_t j = 0; j < s.n; j += tile_n) {
       GemmShape tile = s;
-      tile.m = std::min(kLongTileM, s.m - i);
-      tile.n = std::min(kLongTileN, s.n - j);
+      tile.m = std::min(tile_m, s.m - i);
+      tile.n = std::min(tile_n, s.n - j);
       MultiplyInParts(tile, terms, a + i * (s.transpose_a ? 1 : s.lda), b + j * (s.transpose_b ? s.ldb : 1),
                       c + i * s.ldc + j);
     }
