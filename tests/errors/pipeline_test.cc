@@ -163,6 +163,7 @@ TEST(PipelineErrors, Positions) {
   };
   const Pipeline fewer = p.Filter([&](const Example& e) { return NumberOf(e) < left; });
   const Pipeline shuffled = p.Shuffle(2, 1);
+  const auto changes = [&](const Example& e) -> int64_t { return left == 5 && NumberOf(e) == 0 ? 5 : 0; };
   std::string damaged = at(p, 3);
   damaged.back() = 'x';
   ExpectErrors("pipeline_positions", {
@@ -177,6 +178,7 @@ TEST(PipelineErrors, Positions) {
                                          MISTAKE(shrunk(shrinks)),
                                          MISTAKE(shrunk(fewer.Cache())),
                                          MISTAKE(shrunk(fewer.Shuffle(2, 1))),
+                                         MISTAKE(shrunk(p.BucketBySequenceLength(changes, {3}, {2, 2}))),
                                      });
 }
 
