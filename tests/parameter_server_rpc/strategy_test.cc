@@ -323,7 +323,11 @@ TEST_F(ParameterServerStrategyTest, FitCallsCallbacksAtTheBordersOfEpochs) {
   EXPECT_EQ(status, absl::OkStatus());
   EXPECT_THAT(calls, ElementsAre("begin training 0", "begin 0", "end 0 of 5, step 8", "begin 1",
                                  "end 1 of 5, step 16", "end training 1"));
-  EXPECT_FALSE(ReadSummaries(Path("board"))->scalars.empty());
+  for (const char* run : {"board/train", "board/validation"}) {
+    const absl::StatusOr<Summaries> board = ReadSummaries(Path(run));
+    ASSERT_TRUE(board.ok()) << board.status();
+    EXPECT_FALSE(board->scalars.empty()) << run;
+  }
 }
 
 TEST_F(ParameterServerStrategyTest, ASignalEndsFitWithACheckpointFromWhichItGoesOn) {
