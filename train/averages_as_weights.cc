@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <map>
 #include <set>
 
 #include "fmt/format.h"
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/dtensor.h"
 
 namespace meshwork {
 namespace {
@@ -41,8 +39,9 @@ absl::StatusOr<std::unique_ptr<AveragesAsWeights>> AveragesAsWeights::Begin(Sess
                                                                             const std::string& name) {
   MESHWORK_RETURN_IF_ERROR(Annotate(CheckAverages(session, name), "AveragesAsWeights: "));
   std::unique_ptr<AveragesAsWeights> averages(new AveragesAsWeights(session));
+  std::map<std::string, DTensor> state = session.State();
   for (const Pair& pair : AveragesIn(session, name)) {
-    MESHWORK_RETURN_IF_ERROR(averages->Exchange(pair));
+    MESHWORK_RETURN_IF_ERROR(averages->Exchange(pair, state));
     averages->exchanged_.push_back(pair);
   }
   return averages;
@@ -50,12 +49,13 @@ absl::StatusOr<std::unique_ptr<AveragesAsWeights>> AveragesAsWeights::Begin(Sess
 
 absl::Status AveragesAsWeights::End() {
   absl::Status status;
-  for (; !exchanged_.empty(); exchanged_.pop_back()) status.Update(Exchange(exchanged_.back()));
+  if (exchanged_.empty()) return status;
+  std::map<std::string, DTensor> state = session_.State();
+  for (; !exchanged_.empty(); exchanged_.pop_back()) status.Update(Exchange(exchanged_.back(), state));
   return status;
 }
 
-absl::Status AveragesAsWeights::Exchange(const Pair& pair) {
-  std::map<std::string, DTensor> state = session_.State();
+absl::Status AveragesAsWeights::Exchange(const Pair& pair, std::map<std::string, DTensor>& state) {
   DTensor &weight = state.at(pair.first), &average = state.at(pair.second);
   if (weight.type() == average.type() && weight.layout() == average.layout() &&
       weight.bytes() == average.bytes() && weight.memory().is_host() && average.memory().is_host()) {

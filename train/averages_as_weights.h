@@ -14,6 +14,7 @@
 // Thread safety: the session's thread. The session must outlive it, and not be moved.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,6 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/runtime/dtensor.h"
 #include "meshwork/train/session.h"
 
 namespace meshwork {
@@ -41,7 +43,8 @@ class AveragesAsWeights {
   using Pair = std::pair<std::string, std::string>;  // the names of a weight and of its average
 
   explicit AveragesAsWeights(Session& session) : session_(session) {}
-  absl::Status Exchange(const Pair& pair);
+  // `state`: the session's.
+  absl::Status Exchange(const Pair& pair, std::map<std::string, DTensor>& state);
 
   Session& session_;
   std::vector<Pair> exchanged_;

@@ -1,24 +1,21 @@
 #include "meshwork/train/epoch_callbacks.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "meshwork/base/log.h"
 #include "meshwork/base/status.h"
+#include "meshwork/train/fit_loop.h"
 
 namespace meshwork {
 
 EpochCallbacks::EpochCallbacks(Session* session, const EpochCallbacksOptions& options)
     : options_(options),
-      callbacks_(options.callbacks),
+      callbacks_(internal::InOrderOfCalls(options.callbacks)),
       pulse_(/*transport=*/nullptr),
       state_(
           session, pulse_, options.log != nullptr ? options.log : [](std::string_view line) {
             LogText(LogLevel::kInfo, line);
           }) {
-  std::stable_partition(callbacks_.begin(), callbacks_.end(), [](const CallbackPtr& callback) {
-    return callback == nullptr || !callback->is_last();
-  });
   state_.epochs_ = options.epochs;
   state_.steps_per_epoch_ = options.steps_per_epoch;
   state_.has_validation_ = options.has_validation;
@@ -35,12 +32,8 @@ absl::Status EpochCallbacks::Call(absl::Status (Callback::*when)(FitState& state
 }
 
 absl::Status EpochCallbacks::BeginTraining() {
-  for (size_t c = 0; c < options_.callbacks.size(); ++c) {
-    if (options_.callbacks[c] == nullptr)
-      return InvalidArgument("Fit: callback {} of {} is null; leave it out.", c + 1,
-                             options_.callbacks.size());
-    MESHWORK_RETURN_IF_ERROR(options_.callbacks[c]->CheckServed());
-  }
+  MESHWORK_RETURN_IF_ERROR(internal::CheckCallbacks(options_.callbacks));
+  for (const CallbackPtr& callback : options_.callbacks) MESHWORK_RETURN_IF_ERROR(callback->CheckServed());
   return Call(&Callback::OnTrainBegin);
 }
 

@@ -157,10 +157,7 @@ absl::Status CheckOptions(const Session& session, const Pipeline& data, const Fi
         options.epochs, options.initial_epoch);
   if (options.validation_every < 1)
     return InvalidArgument("Fit: validation_every is {}; it must be positive.", options.validation_every);
-  for (size_t c = 0; c < options.callbacks.size(); ++c)
-    if (options.callbacks[c] == nullptr)
-      return InvalidArgument("Fit: callback {} of {} is null; leave it out.", c + 1,
-                             options.callbacks.size());
+  MESHWORK_RETURN_IF_ERROR(internal::CheckCallbacks(options.callbacks));
   MESHWORK_RETURN_IF_ERROR(CheckData("Fit", "data", data, options.steps_per_epoch, "steps_per_epoch"));
   MESHWORK_RETURN_IF_ERROR(
       CheckAveragesOf("Fit", "validation_averages", session, options.validation_averages));
@@ -213,6 +210,20 @@ absl::StatusOr<Metrics> Validate(Session& session, const FitOptions& options, co
 }
 
 absl::Status NoBatchOf(const Pipeline& data) { return NoBatch("Fit", data); }
+
+absl::Status CheckCallbacks(const std::vector<CallbackPtr>& callbacks) {
+  for (size_t c = 0; c < callbacks.size(); ++c)
+    if (callbacks[c] == nullptr)
+      return InvalidArgument("Fit: callback {} of {} is null; leave it out.", c + 1, callbacks.size());
+  return absl::OkStatus();
+}
+
+std::vector<CallbackPtr> InOrderOfCalls(std::vector<CallbackPtr> callbacks) {
+  std::stable_partition(callbacks.begin(), callbacks.end(), [](const CallbackPtr& callback) {
+    return callback == nullptr || !callback->is_last();
+  });
+  return callbacks;
+}
 
 }  // namespace internal
 

@@ -1,6 +1,5 @@
 #include "meshwork/train/fit_loop.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <utility>
@@ -81,11 +80,9 @@ FitLoop::FitLoop(Session& session, const Pipeline& data, const FitOptions& optio
              {.stop = options.stop, .clock = options.seconds, .report = options.log}),
       agreement_("Fit", session),
       state_(&session, pulse_, [this](std::string_view line) { Say(LogLevel::kInfo, line); }),
-      callbacks_(options.callbacks),
+      callbacks_(internal::InOrderOfCalls(options.callbacks)),
       means_(session.graph(), options.outputs),
       walk_(options.initial_epoch) {
-  std::stable_partition(callbacks_.begin(), callbacks_.end(),
-                        [](const CallbackPtr& callback) { return !callback->is_last(); });
   state_.loop_ = this;
   state_.is_chief_ = session.Here().domain() == 0;
   state_.epochs_ = options.epochs;

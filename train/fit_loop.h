@@ -30,6 +30,10 @@ absl::StatusOr<Feeds> FeedsOf(const Example& batch, const FeedFunction& function
 // The outputs of FitOptions on the validation data. Errors are those of all domains.
 absl::StatusOr<Metrics> Validate(Session& session, const FitOptions& options, const Feeds& fed);
 absl::Status NoBatchOf(const Pipeline& data);
+// Error: one is null.
+absl::Status CheckCallbacks(const std::vector<CallbackPtr>& callbacks);
+// As they are called: those that want to be last behind the others.
+std::vector<CallbackPtr> InOrderOfCalls(std::vector<CallbackPtr> callbacks);
 
 }  // namespace internal
 

@@ -56,10 +56,10 @@ class Batching : public Stage {
   const bool drop_remainder;
 };
 
-class BatchWalk : public WalkOver<Batching> {
+class BatchWalk : public CountingWalk<Batching> {
  public:
   BatchWalk(const Batching& stage, uint64_t epoch)
-      : WalkOver(stage), input_(stage.input->Begin(epoch)), buffers_(new BufferPool, DeleteUnlessForked()) {}
+      : CountingWalk(stage, epoch), buffers_(new BufferPool, DeleteUnlessForked()) {}
 
   absl::StatusOr<std::optional<Example>> Next() override {
     Columns batch;
@@ -84,14 +84,6 @@ class BatchWalk : public WalkOver<Batching> {
     MESHWORK_ASSIGN_OR_RETURN(const int64_t skipped, input_->Skip(TimesAtMost(n, stage_->n)));
     read_ += skipped;
     return *BatchesOf(skipped, stage_->n, stage_->drop_remainder);
-  }
-  absl::Status Save(Counters& to) const override {
-    to.push_back(read_);
-    return input_->Save(to);
-  }
-  absl::Status Restore(CounterReader& from) override {
-    MESHWORK_ASSIGN_OR_RETURN(read_, from.Next());
-    return input_->Restore(from);
   }
 
  private:
@@ -125,9 +117,7 @@ class BatchWalk : public WalkOver<Batching> {
     return absl::OkStatus();
   }
 
-  const std::unique_ptr<Walk> input_;
   const std::shared_ptr<BufferPool> buffers_;
-  int64_t read_ = 0;
 };
 
 std::unique_ptr<Walk> Batching::Begin(uint64_t epoch) const {

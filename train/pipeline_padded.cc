@@ -202,10 +202,10 @@ class PaddedBatching : public Stage {
   const PaddingOptions options;
 };
 
-class PaddedBatchWalk : public WalkOver<PaddedBatching> {
+class PaddedBatchWalk : public CountingWalk<PaddedBatching> {
  public:
   PaddedBatchWalk(const PaddedBatching& stage, uint64_t epoch)
-      : WalkOver(stage), input_(stage.input->Begin(epoch)), joiner_("PaddedBatch", stage.options) {}
+      : CountingWalk(stage, epoch), joiner_("PaddedBatch", stage.options) {}
 
   absl::StatusOr<std::optional<Example>> Next() override {
     std::deque<NumberedExample> elements;
@@ -223,19 +223,9 @@ class PaddedBatchWalk : public WalkOver<PaddedBatching> {
     read_ += skipped;
     return *BatchesOf(skipped, stage_->n, stage_->options.drop_remainder);
   }
-  absl::Status Save(Counters& to) const override {
-    to.push_back(read_);
-    return input_->Save(to);
-  }
-  absl::Status Restore(CounterReader& from) override {
-    MESHWORK_ASSIGN_OR_RETURN(read_, from.Next());
-    return input_->Restore(from);
-  }
 
  private:
-  const std::unique_ptr<Walk> input_;
   Joiner joiner_;
-  int64_t read_ = 0;
 };
 
 std::unique_ptr<Walk> PaddedBatching::Begin(uint64_t epoch) const {

@@ -25,9 +25,9 @@ class Filtering : public Stage {
   const Pipeline::FilterFunction function;
 };
 
-class FilterWalk : public WalkOver<Filtering> {
+class FilterWalk : public CountingWalk<Filtering> {
  public:
-  FilterWalk(const Filtering& stage, uint64_t epoch) : WalkOver(stage), input_(stage.input->Begin(epoch)) {}
+  using CountingWalk::CountingWalk;
 
   absl::StatusOr<std::optional<Example>> Next() override {
     for (;;) {
@@ -38,18 +38,6 @@ class FilterWalk : public WalkOver<Filtering> {
       if (wanted) return element;
     }
   }
-  absl::Status Save(Counters& to) const override {
-    to.push_back(read_);
-    return input_->Save(to);
-  }
-  absl::Status Restore(CounterReader& from) override {
-    MESHWORK_ASSIGN_OR_RETURN(read_, from.Next());
-    return input_->Restore(from);
-  }
-
- private:
-  const std::unique_ptr<Walk> input_;
-  int64_t read_ = 0;
 };
 
 // ---- Take.

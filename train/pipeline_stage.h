@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/base/status.h"
 #include "meshwork/train/example.h"
 
 namespace meshwork::internal {
@@ -80,6 +81,26 @@ class WalkOver : public Walk {
 
  protected:
   const std::shared_ptr<const S> stage_;
+};
+
+// One that counts what it reads of its stage's `input`; its position is that number and the input's position.
+template <typename S>
+class CountingWalk : public WalkOver<S> {
+ public:
+  CountingWalk(const S& stage, uint64_t epoch) : WalkOver<S>(stage), input_(stage.input->Begin(epoch)) {}
+
+  absl::Status Save(Counters& to) const override {
+    to.push_back(read_);
+    return input_->Save(to);
+  }
+  absl::Status Restore(CounterReader& from) override {
+    MESHWORK_ASSIGN_OR_RETURN(read_, from.Next());
+    return input_->Restore(from);
+  }
+
+ protected:
+  const std::unique_ptr<Walk> input_;
+  int64_t read_ = 0;
 };
 
 // For Walk::Restore of a walk that can only read again: skips as many elements as the next counter says. `stage` and `input`

@@ -26,13 +26,13 @@ absl::StatusOr<DigitsSummaries> DigitsSummaries::Create(const DigitsModel& model
         Agree(*transport, "--tensorboard", std::string(dir.empty() ? "is not given" : "is given")));
   if (dir.empty() || !options.run.is_chief()) return summaries;
   for (const auto& [run, writer] :
-       {std::pair{"train", &summaries.log_}, std::pair{"test", &summaries.test_}}) {
+       {std::pair{"train", &summaries.train_}, std::pair{"test", &summaries.test_}}) {
     absl::StatusOr<SummaryWriter> log =
         SummaryWriter::Create(fmt::format("{}/{}", dir, run), {.purge_step = first_step + 1});
     if (!log.ok()) return Annotate(log.status(), "--tensorboard: ");
     *writer = *std::move(log);
   }
-  summaries.Note(summaries.log_->Graph(graph));
+  summaries.Note(summaries.train_->Graph(graph));
   return summaries;
 }
 
@@ -43,13 +43,13 @@ void DigitsSummaries::Note(const absl::Status& status) {
 }
 
 void DigitsSummaries::BeginEpoch(const BatchOptions& batches, int64_t steps_done) {
-  if (!log_.has_value()) return;
+  if (!train_.has_value()) return;
   const BatchOptions shown = {
       .batch_size = kImages, .shuffle_seed = batches.shuffle_seed, .epoch = batches.epoch};
   for (const Batch& batch : data_.digits.train.Batches(shown)) {
     const absl::StatusOr<Tensor> panel =
         ImageGrid(batch["image"].Reshaped({batch.rows(), kSide, kSide}), kColumns);
-    Note(panel.ok() ? log_->Image("inputs/first_of_the_epoch", *panel, steps_done) : panel.status());
+    Note(panel.ok() ? train_->Image("inputs/first_of_the_epoch", *panel, steps_done) : panel.status());
     break;
   }
   timed_step_ = steps_done;
@@ -57,12 +57,13 @@ void DigitsSummaries::BeginEpoch(const BatchOptions& batches, int64_t steps_done
 }
 
 void DigitsSummaries::Step(int64_t step, double loss, double accuracy) {
-  if (!log_.has_value() || step % kEvery != 0) return;
-  Note(log_->Scalar("loss", loss, step));
-  Note(log_->Scalar("accuracy", accuracy, step));
+  if (!train_.has_value() || step % kEvery != 0) return;
+  Note(train_->Scalar("loss", loss, step));
+  Note(train_->Scalar("accuracy", accuracy, step));
   const double now = SteadySeconds();
   if (now > timed_at_)
-    Note(log_->Scalar("steps_per_second", static_cast<double>(step - timed_step_) / (now - timed_at_), step));
+    Note(train_->Scalar("steps_per_second", static_cast<double>(step - timed_step_) / (now - timed_at_),
+                        step));
   timed_step_ = step;
   timed_at_ = now;
 }
@@ -70,15 +71,15 @@ void DigitsSummaries::Step(int64_t step, double loss, double accuracy) {
 absl::Status DigitsSummaries::EndEpoch(int64_t step, double test_loss, double test_accuracy) {
   if (options_.tensorboard.empty()) return absl::OkStatus();
   MESHWORK_ASSIGN_OR_RETURN(const Weights weights, WeightsOf(model_, session_));
-  if (!log_.has_value()) return absl::OkStatus();
+  if (!train_.has_value()) return absl::OkStatus();
   Note(test_->Scalar("loss", test_loss, step));
   Note(test_->Scalar("accuracy", test_accuracy, step));
-  for (const auto& [name, tensor] : weights) Note(log_->Histogram(name, tensor, step));
+  for (const auto& [name, tensor] : weights) Note(train_->Histogram(name, tensor, step));
   return absl::OkStatus();
 }
 
 void DigitsSummaries::Close() {
-  for (std::optional<SummaryWriter>* const log : {&log_, &test_})
+  for (std::optional<SummaryWriter>* const log : {&train_, &test_})
     if (log->has_value()) Note((*log)->Close());
 }
 

@@ -17,8 +17,7 @@ namespace meshwork {
 class DigitsSummaries {
  public:
   // Writes the program. Steps after `first_step` are shown as they are logged from now on. All processes must call it.
-  // Errors: those of SummaryWriter::Create; some processes have
-  // --tensorboard, and others have not.
+  // Errors: those of SummaryWriter::Create; some processes have --tensorboard, and others have not.
   static absl::StatusOr<DigitsSummaries> Create(const DigitsModel& model, const Graph& graph,
                                                 const Session& session, const Data& data,
                                                 const DigitsOptions& options, int64_t first_step);
@@ -43,7 +42,8 @@ class DigitsSummaries {
   const Session& session_;
   const Data& data_;
   const DigitsOptions& options_;
-  std::optional<SummaryWriter> log_, test_;  // the chief's; two runs, which TensorBoard draws in one picture
+  std::optional<SummaryWriter> train_,
+      test_;  // the chief's; two runs, which TensorBoard draws in one picture
   bool has_failed_ = false;
   int64_t timed_step_ = 0;  // the speed is measured from here on
   double timed_at_ = 0;
