@@ -47,6 +47,19 @@ Arrows ArrowsOf(const std::vector<SourceFile>& files, std::vector<std::string>& 
   return arrows;
 }
 
+std::vector<std::string> MissingHeaders(const std::vector<SourceFile>& files) {
+  static const std::regex* const included = new std::regex("#include \"meshwork/([^\"]*)\"");
+  std::set<std::string> present;
+  for (const SourceFile& file : files) present.insert(file.path);
+  std::vector<std::string> missing;
+  for (const SourceFile& file : files)
+    for (auto it = std::sregex_iterator(file.text.begin(), file.text.end(), *included);
+         it != std::sregex_iterator(); ++it)
+      if (const std::string header = (*it)[1].str(); !present.contains(header))
+        missing.push_back(fmt::format("{} includes {}, which is missing", file.path, header));
+  return missing;
+}
+
 std::vector<std::string> Differences(const std::vector<Room>& house, const Arrows& arrows) {
   std::vector<std::string> differences;
   std::set<std::string> below;

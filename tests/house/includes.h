@@ -26,6 +26,10 @@ std::vector<SourceFile> SourcesOf(const std::filesystem::path& root, std::string
 // "meshwork/<room>/<file>.h".
 Arrows ArrowsOf(const std::vector<SourceFile>& files, std::vector<std::string>& findings);
 
+// Headers of the house that a header in `files` includes and that are not in `files`, a line for each. Where `files` are those
+// that are installed, none may be missing.
+std::vector<std::string> MissingHeaders(const std::vector<SourceFile>& files);
+
 // The house: a room, and the rooms that its files include. From the lowest to the topmost.
 struct Room {
   std::string_view name;

@@ -85,6 +85,23 @@ TEST(IncludesTest, EveryRoomIsInTheTable) {
   EXPECT_THAT(built, UnorderedElementsAreArray(listed));
 }
 
+// Who has the installed headers can compile each.
+TEST(IncludesTest, InstalledHeadersIncludeInstalledOnes) {
+  const std::filesystem::path root = std::filesystem::path(MESHWORK_TEST_DIR).parent_path();
+  std::ifstream list(MESHWORK_INSTALLED_HEADERS);
+  if (!list) GTEST_SKIP() << "built without MESHWORK_INSTALL";
+  std::vector<SourceFile> installed;
+  for (std::string path; std::getline(list, path);) {
+    if (path.empty()) continue;
+    std::ifstream file(path, std::ios::binary);
+    ASSERT_TRUE(file) << path;
+    installed.push_back({std::filesystem::path(path).lexically_relative(root).string(),
+                         {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}});
+  }
+  EXPECT_GT(installed.size(), 100);
+  EXPECT_THAT(MissingHeaders(installed), IsEmpty());
+}
+
 // What proves a program shares nothing with what made it.
 TEST(IncludesTest, TheCheckerSeesNoPass) {
   std::vector<std::string> findings;
@@ -106,6 +123,12 @@ TEST(IncludesTest, AnotherArrowIsFound) {
   EXPECT_THAT(Differences(House(), ArrowsOf(files, findings)),
               ElementsAre("mesh -> layout: mesh/new.h includes a header of it",
                           "verify -> spmd: verify/new.cc includes a header of it"));
+}
+
+TEST(IncludesTest, AMissingHeaderIsFound) {
+  EXPECT_THAT(MissingHeaders({{"a/a.h", "#include <vector>\n#include \"meshwork/a/b.h\"\n"},
+                              {"a/b.h", "#include \"fmt/format.h\"\n#include \"meshwork/c/c.h\"\n"}}),
+              ElementsAre("a/b.h includes c/c.h, which is missing"));
 }
 
 TEST(IncludesTest, WhatTheTableHasTooMuchIsFound) {
