@@ -31,8 +31,8 @@ std::vector<bool> ReadFor(const Graph& body, ValueId id) {
   reads[id] = true;
   for (size_t n = body.nodes().size(); n-- > 0;) {
     const Node& node = body.nodes()[n];
-    if (OfAny(reads, node.results))
-      for (ValueId operand : node.operands) reads[operand] = true;
+    if (!OfAny(reads, node.results)) continue;
+    for (size_t o = 0; o < (IsNote(node) ? 1 : node.operands.size()); ++o) reads[node.operands[o]] = true;
   }
   return reads;
 }
@@ -40,7 +40,7 @@ std::vector<bool> ReadFor(const Graph& body, ValueId id) {
 // Whether the node is linear, or affine, in these operands together.
 bool IsLinearIn(const Graph& body, const Node& node, const std::vector<bool>& operands) {
   if (node.row->name == "cast") return IsFloat(body.value(node.results[0]).type.dtype);
-  if (node.row->name == "when_training") return true;
+  if (IsNote(node)) return true;
   if (node.row->rule == nullptr || node.results.size() != 1) return false;
   const Rule rule = RuleOf(body, node);
   const PartialSet sum = {{0, ReduceOp::kSum}};

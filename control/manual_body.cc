@@ -108,7 +108,7 @@ class BodyWriter {
       map_[node.results[0]] = WriteDeviceOp(node);
       return;
     }
-    if (node.row->kind == OpKind::kIdentity) {
+    if (IsNote(node)) {
       map_[node.results[0]] = map_[node.operands[0]];
       return;
     }

@@ -232,7 +232,7 @@ int AddLocalNode(Graph& graph, std::string_view op, std::span<const ValueId> ope
 
 absl::Status CheckLocalNode(const Graph& graph, const Node& node) {
   MESHWORK_CHECK(HasLayouts(graph, node.operands) && HasLayouts(graph, node.results));
-  if (node.row->kind == OpKind::kIdentity)
+  if (IsNote(node))
     return InvalidArgument("has no meaning in a local program; write the collectives instead.");
   if (node.row->kind == OpKind::kControl) return CheckLocalControl(graph, node);
   switch (node.row->collective) {

@@ -11,6 +11,7 @@
 // values to new ones.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "meshwork/ir/graph.h"
@@ -42,5 +43,9 @@ class Rewriter {
 // Appends a node of one program to another, with its results' infos. `map`: per value of `from`, its value in
 // `to`; the entries of the results are filled in. REQUIRES: the entries of the operands are there.
 void CopyNode(const Graph& from, const Node& node, Graph& to, std::vector<ValueId>& map);
+
+// `wanted` as they are where `to` stands in place of `from`: the nodes in between are appended once more. REQUIRES: the two
+// are of one type.
+std::vector<ValueId> AppendWith(Graph& graph, ValueId from, ValueId to, std::span<const ValueId> wanted);
 
 }  // namespace meshwork

@@ -54,9 +54,9 @@ enum class OpKind {
   kCompute,     // works on whole tensors; Localize runs it on blocks by its rule
   kCollective,  // exchanges blocks between devices; only in local programs
   kLocal,       // local programs only, no communication: slices of a block, padding masks
-  kIdentity,    // a note for the compiler (relayout, stop_gradient, when_training) that leaves no local node
-  kControl,     // a loop, a branch, a manual region: its regions say what it computes (ir/regions.h)
-  kDevice,      // exchanges blocks in a manual region; only there (control/manual.h)
+  kIdentity,  // a note for the compiler (relayout, stop_gradient, …) that leaves no local node; see IsNote
+  kControl,   // a loop, a branch, a manual region: its regions say what it computes (ir/regions.h)
+  kDevice,    // exchanges blocks in a manual region; only there (control/manual.h)
 };
 
 // What a collective exchanges; ir/collective_spec.h reads the rest off a node.
@@ -153,6 +153,9 @@ struct OpRow {
   double sample_low = -1, sample_high = 1;
   int64_t sample_int_low = 1, sample_int_high = 7;
 };
+
+// Whether the result is the first operand: a note for the compiler, which alone reads what else the node is given.
+inline bool IsNote(const Node& node) { return node.row->kind == OpKind::kIdentity; }
 
 // `attrs` of a node of this row whose first result has `shape`; see AttrSpec::is_result_shape.
 Attrs WithResultShape(const OpRow& row, Attrs attrs, const Shape& shape);

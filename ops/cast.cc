@@ -1,8 +1,10 @@
-// The family that leaves values or bits as they are: cast to another dtype, bitcast, stop_gradient, when_training.
+// The family that leaves values or bits as they are: cast to another dtype, bitcast, stop_gradient, when_training,
+// custom_gradient.
 #include <cstring>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/gradients.h"
+#include "meshwork/ir/rewrite.h"
 #include "meshwork/kernels/convert.h"
 #include "meshwork/ops/elementwise.h"
 #include "meshwork/ops/families.h"
@@ -102,6 +104,51 @@ absl::StatusOr<std::vector<Type>> InferWhenTraining(const OpView& view) {
 
 std::vector<Value> WhenTrainingGrad(const GradView& view) { return {view.result_grads[0], Value()}; }
 
+// Operands of custom_gradient: y, what stands for the gradient of y, and after these n inputs and n gradients.
+constexpr size_t kFirstInput = 2;
+size_t NumInputs(size_t operands) { return (operands - kFirstInput) / 2; }
+
+absl::StatusOr<std::vector<Type>> InferCustomGradient(const OpView& view) {
+  const std::vector<Type>& types = view.operands;
+  if (types.size() <= kFirstInput || types.size() % 2 != 0)
+    return InvalidArgument("takes y, what stands for its gradient, inputs and a gradient for each; got {}.",
+                           Count(std::ssize(types), "operand"));
+  if (!IsFloat(types[0].dtype))
+    return InvalidArgument("{} has no gradient; only f32, f64 and bf16 have.", types[0].ToString());
+  if (types[1] != types[0])
+    return InvalidArgument("what stands for the gradient is {}, and what it is of {}; they are of one type.",
+                           types[1].ToString(), types[0].ToString());
+  const size_t inputs = NumInputs(types.size());
+  for (size_t i = 0; i < inputs; ++i) {
+    const Type &input = types[kFirstInput + i], &gradient = types[kFirstInput + inputs + i];
+    if (!IsFloat(input.dtype))
+      return InvalidArgument("input {} is {}, which has no gradient; only f32, f64 and bf16 have.", i,
+                             input.ToString());
+    if (gradient != input)
+      return InvalidArgument("the gradient of input {} is {}, and the input {}; they are of one type.", i,
+                             gradient.ToString(), input.ToString());
+  }
+  return std::vector<Type>{types[0]};
+}
+
+Rule CustomGradientRule(const OpView& view) {
+  Rule rule = ElementwiseRule({{view.operands[0]}, view.results, view.attrs}, MovesElements(Which::kFirst));
+  for (size_t o = 1; o < view.operands.size(); ++o)
+    rule.operands.emplace_back(view.operands[o].shape.size(), kNoLetter);
+  return rule;
+}
+
+std::vector<Value> CustomGradientGrad(const GradView& view) {
+  Graph& graph = *view.operands[0].graph();
+  const size_t inputs = NumInputs(view.operands.size());
+  std::vector<ValueId> gradients;
+  for (size_t i = 0; i < inputs; ++i) gradients.push_back(view.operands[kFirstInput + inputs + i].id());
+  gradients = AppendWith(graph, view.operands[1].id(), view.result_grads[0].id(), gradients);
+  std::vector<Value> grads(view.operands.size());
+  for (size_t i = 0; i < inputs; ++i) grads[kFirstInput + i] = Value(&graph, gradients[i]);
+  return grads;
+}
+
 }  // namespace
 
 std::span<const OpRow> CastOps() {
@@ -156,6 +203,18 @@ std::span<const OpRow> CastOps() {
        .grad = WhenTrainingGrad,
        .cpu = CopyCpu,
        .samples = {"f32[4,6], f32[4,6]", "i32[], i32[]"}},
+      {.name = "custom_gradient",
+       .doc =
+           "the first operand, whose gradient stands in the program: what follows are a value in place of the gradient of "
+           "the result, inputs, and the gradient of each input, made of that value",
+       .num_operands = -1,
+       .kind = OpKind::kIdentity,
+       .infer = InferCustomGradient,
+       .rule = CustomGradientRule,
+       .grad = CustomGradientGrad,
+       .cpu = CopyCpu,
+       .samples = {"f32[4,6], f32[4,6], f32[6], f32[6]",
+                   "f64[], f64[], f32[4], bf16[2,3], f32[4], bf16[2,3]"}},
   };
   return *rows;
 }
@@ -166,6 +225,28 @@ Value Bitcast(const Operand& x, DType dtype) { return AddOp("bitcast", {x}, {{"d
 Value StopGradient(const Operand& x) { return AddOp("stop_gradient", {x}); }
 Value WhenTraining(const Operand& training, const Operand& otherwise) {
   return AddOp("when_training", {training, otherwise});
+}
+Value CustomGradient(const Operand& y, const ValueList& inputs,
+                     const std::function<std::vector<Value>(const Value& dy)>& backward) {
+  const Operand stand_in(StopGradient(y), y.location());
+  if (!stand_in.value().valid()) return {};
+  const std::vector<Value> gradients = backward(stand_in.value());
+  std::vector<Operand> operands = {y, stand_in}, behind;
+  const std::span<const Value> given = inputs.values();
+  if (gradients.size() != given.size()) {
+    RecordMistake(Resolve(operands), "custom_gradient",
+                  "backward gives {} for {}; one for each, Value() where there is none.",
+                  Count(std::ssize(gradients), "gradient"), Count(std::ssize(given), "input"));
+    return {};
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!gradients[i].valid()) continue;
+    operands.emplace_back(given[i], y.location());
+    behind.emplace_back(gradients[i], y.location());
+  }
+  if (behind.empty()) return stand_in.value();
+  operands.insert(operands.end(), behind.begin(), behind.end());
+  return AddOp("custom_gradient", operands);
 }
 
 }  // namespace meshwork

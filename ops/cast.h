@@ -1,8 +1,13 @@
-// Other dtypes, constants to gradients, and what differs between training and evaluation. Part of ops/ops.h, which says what holds for all ops.
+// Other dtypes, constants to gradients, gradients of one's own, and what differs between training and evaluation. Part of
+// ops/ops.h, which says what holds for all ops.
 #pragma once
+
+#include <functional>
+#include <vector>
 
 #include "meshwork/ir/graph.h"
 #include "meshwork/ir/operand.h"
+#include "meshwork/ir/value_list.h"
 
 namespace meshwork {
 
@@ -27,5 +32,20 @@ Value StopGradient(const Operand& x);
 // A compiled program trains (Session::Run); Session::Evaluate and Predict compile programs that do not. What only the
 // other one needs is not computed. Gradients are those of training.
 Value WhenTraining(const Operand& training, const Operand& otherwise);
+// y with a gradient of one's own. `backward` gets the gradient of the result, of y's type, and returns that of each of
+// `inputs`, of the input's type; Value() where there is none. What y was computed by passes no gradient on, so that what
+// `inputs` does not name gets none. `backward` is called once, at once, with a value that stands for the gradient; what it
+// makes of that value is done with the gradient of each loss. It may have gradients, too: of second order.
+//
+//   Value Softplus(const Value& x) {  // log(1 + e^x)
+//     const Value e = Exp(x);
+//     return CustomGradient(Log(1 + e), {x}, [&](const Value& dy) { return std::vector{dy * (1 - 1 / (1 + e))}; });
+//   }
+//   CustomGradient(Round(x), {x}, [](const Value& dy) { return std::vector{dy}; });  // as if it did not round
+//
+// Mistakes: another number of gradients than of inputs; y, or an input with a gradient, that is not real; a gradient of
+// another type than its input.
+Value CustomGradient(const Operand& y, const ValueList& inputs,
+                     const std::function<std::vector<Value>(const Value& dy)>& backward);
 
 }  // namespace meshwork

@@ -108,7 +108,7 @@ absl::StatusOr<Value> ServerProgram::Make(Part& part, ValueId value, bool by_row
 absl::StatusOr<Value> ServerProgram::MakeNode(Part& part, ValueId value) {
   const auto n = static_cast<size_t>(from_.value(value).node);
   const Node& node = from_.nodes()[n];
-  if (IsSame(node)) {
+  if (IsNote(node)) {
     MESHWORK_ASSIGN_OR_RETURN(const Value same, Make(part, node.operands[0], true));
     return part.made[value] = same;
   }
@@ -145,7 +145,7 @@ absl::StatusOr<Value> ServerProgram::MakeShared(ValueId value) {
     MESHWORK_ASSIGN_OR_RETURN(const Value operand, MakeShared(id));
     operands.push_back(operand);
   }
-  if (IsSame(node)) return shared_[value] = operands[0];
+  if (IsNote(node)) return shared_[value] = operands[0];
   MESHWORK_ASSIGN_OR_RETURN(const Value first, Append(node, operands, -1, node.results[0]));
   for (size_t r = 0; r < node.results.size(); ++r)
     shared_[node.results[r]] = Value(&to_, first.id() + static_cast<ValueId>(r));

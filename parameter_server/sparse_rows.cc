@@ -81,7 +81,7 @@ class TableFinder {
       const int n = graph_.value(value).node;
       if (n < 0) continue;
       const Node& node = graph_.nodes()[static_cast<size_t>(n)];
-      for (size_t o = 0; o < (IsSame(node) ? 1 : node.operands.size()); ++o)
+      for (size_t o = 0; o < (IsNote(node) ? 1 : node.operands.size()); ++o)
         stack.push_back(node.operands[o]);
     }
     return true;

@@ -131,7 +131,7 @@ class UpdateCut {
       return;
     }
     const Node& node = graph_.nodes()[static_cast<size_t>(n)];
-    const size_t operands = IsSame(node) ? 1 : node.operands.size();
+    const size_t operands = IsNote(node) ? 1 : node.operands.size();
     for (size_t o = 0; o < operands; ++o)
       if (!IsThere(node.operands[o])) flow_.AddEdge(Visit(node.operands[o]) + 1, vertex, kUncuttable);
   }

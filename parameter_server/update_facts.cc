@@ -43,8 +43,6 @@ int RowLetter(const Graph& graph, const Node& node, const Rule& rule) {
 
 }  // namespace
 
-bool IsSame(const Node& node) { return node.row->kind == OpKind::kIdentity; }
-
 UpdateFacts::UpdateFacts(const Graph& g)
     : graph(g),
       argument_of(g.values().size(), -1),
@@ -111,7 +109,7 @@ bool UpdateFacts::IsScalarNode(const Node& node) const {
 
 bool UpdateFacts::IsByRow(const Node& node, std::vector<bool>& rows) const {
   const OpRow& row = *node.row;
-  if ((row.kind != OpKind::kCompute && !IsSame(node)) || row.is_product || row.reads_block ||
+  if ((row.kind != OpKind::kCompute && !IsNote(node)) || row.is_product || row.reads_block ||
       row.rule == nullptr || node.operands.empty())
     return false;
   rows.assign(node.operands.size(), false);

@@ -51,7 +51,4 @@ struct UpdateFacts {
   bool IsScalarNode(const Node& node) const;
 };
 
-// The op of a node that gives its first operand, in training.
-bool IsSame(const Node& node);
-
 }  // namespace meshwork

@@ -47,9 +47,8 @@ std::optional<Magnitude> MagnitudeOf(const Graph& graph, ValueId id) {
       const int64_t size = graph.value(id).type.shape[node.attrs.Get<int64_t>("dim")];
       return with_filled(0, static_cast<double>(std::max<int64_t>(size - 1, 0)));
     }
-    const bool moves =
-        node.operands.size() == 1 && (node.row->kind == OpKind::kIdentity ||
-                                      (node.row->rule != nullptr && OnlyMoves(RuleOf(graph, node))));
+    const bool moves = node.operands.size() == 1 &&
+                       (IsNote(node) || (node.row->rule != nullptr && OnlyMoves(RuleOf(graph, node))));
     if (!moves) return std::nullopt;
     if (const std::optional<double> fill = FillOf(graph, node); fill.has_value())
       filled = with_filled(*fill, *fill);

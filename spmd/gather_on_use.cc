@@ -15,7 +15,7 @@ namespace {
 // Whether the op runs on the blocks as they are kept: nothing else is read that could lie across them.
 bool RunsOnKept(const Graph& graph, const Node& node, const std::vector<bool>& kept,
                 const std::vector<bool>& carries) {
-  if (node.row->kind == OpKind::kIdentity) return true;
+  if (IsNote(node)) return true;
   if (carries[node.results[0]]) return false;
   if (!ReadsKeptAlone(graph, node, kept)) return false;
   const Rule rule = RuleOf(graph, node);

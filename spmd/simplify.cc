@@ -105,7 +105,7 @@ namespace {
 Graph FoldSizesOf(const Graph& graph, std::vector<ValueId>* values) {
   Rewriter rewriter(graph);
   for (const Node& node : graph.nodes()) {
-    if (node.row->name == "stop_gradient" || node.row->name == "when_training") {
+    if (IsNote(node) && node.row->name != "relayout") {
       ReplaceByOperand(graph, node, 0, rewriter);
     } else if (node.row->name == "dimension_size") {
       int64_t size = 1;
@@ -170,8 +170,7 @@ std::optional<Graph> WithoutDeadCode(const Graph& program) {
 
 Graph FoldSizes(Graph graph, std::vector<ValueId>* to) {
   const auto is_folded = [](const Node& node) {
-    return node.row->name == "stop_gradient" || node.row->name == "when_training" ||
-           node.row->name == "dimension_size";
+    return (IsNote(node) && node.row->name != "relayout") || node.row->name == "dimension_size";
   };
   if (!HasNode(graph, is_folded)) {
     if (to != nullptr) {

@@ -7,8 +7,8 @@
 
 namespace meshwork {
 
-// Replaces dimension_size by its constant, and stop_gradient and when_training by their first operand, or by a
-// relayout if the result is pinned. `to`, where it is asked for: per value of `graph`, its value in the result.
+// Replaces dimension_size by its constant, and notes (IsNote) but relayout by their first operand, or by a relayout if the
+// result is pinned. `to`, where it is asked for: per value of `graph`, its value in the result.
 Graph FoldSizes(Graph graph, std::vector<ValueId>* to = nullptr);
 
 // A global program as it is outside of training: when_training is its second operand, in bodies of all kinds, too.

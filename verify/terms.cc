@@ -151,7 +151,7 @@ void GlobalTerms::Add(int n) {
   const Node& node = graph_.nodes()[n];
   const std::string_view op = node.row->name;
   const TermList operands = Of(node.operands);
-  if (op == "relayout" || op == "stop_gradient" || op == "when_training") {
+  if (IsNote(node)) {
     term_of_[node.results[0]] = operands[0];
     return;
   }

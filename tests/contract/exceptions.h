@@ -28,6 +28,7 @@ inline constexpr Exception kMissingByDesign[] = {
     {"dimension_size",
      "reads no element of its operand; fold_sizes makes it a constant before layouts are chosen"},
     {"when_training", "fold_sizes leaves its second operand out before layouts are chosen"},
+    {"custom_gradient", "fold_sizes leaves all but its first operand out before layouts are chosen"},
     {"adam_update", "its results do not owe alike", ReduceOp::kMax},
     {"adam_update", "its results do not owe alike", ReduceOp::kMin},
     {"adagrad_update", "its results do not owe alike", ReduceOp::kMax},

@@ -435,6 +435,16 @@ TEST(OpErrors, GradientsOf) {
         GRAPH_MISTAKE(Gradients(In(g, F32, {}), {In(g, I32, {4})})),
         GRAPH_MISTAKE(Value x = In(g, F32, {2}); Gradients(Value(), {x});
                       g.Output("g", Gradients(ReduceSum(x, {0}), {x, Value()})[0])),
+        GRAPH_MISTAKE(Value x = In(g, F32, {2});
+                      CustomGradient(Exp(x), {x}, [](const Value&) { return std::vector<Value>(); })),
+        GRAPH_MISTAKE(Value x = In(g, F32, {2});
+                      CustomGradient(Exp(x), {x, x}, [](const Value& dy) { return std::vector{dy}; })),
+        GRAPH_MISTAKE(Value x = In(g, F32, {2});
+                      CustomGradient(ReduceSum(x), {x}, [](const Value& dy) { return std::vector{dy}; })),
+        GRAPH_MISTAKE(Value x = In(g, F32, {2});
+                      CustomGradient(x, {Cast(x, I32)}, [](const Value& dy) { return std::vector{dy}; })),
+        GRAPH_MISTAKE(Value x = In(g, F32, {2});
+                      CustomGradient(Cast(x, I32), {x}, [&](const Value&) { return std::vector{x}; })),
   });
 }
 

@@ -303,8 +303,10 @@ TEST(GradientTest, AgreesWithFiniteDifferencesForEveryDifferentiableRow) {
   }
   for (const OpRow* row : AllOps()) {
     // Those of manual regions run on several devices: tests/programs/manual_test.cc. What stop_gradient stops
-    // has a slope.
-    if (row->grad == nullptr || row->kind == OpKind::kDevice || row->name == "stop_gradient") continue;
+    // has a slope; custom_gradient_test.cc has functions whose gradient stands in the program.
+    if (row->grad == nullptr || row->kind == OpKind::kDevice || row->name == "stop_gradient" ||
+        row->name == "custom_gradient")
+      continue;
     for (const std::string_view text : row->samples) {
       const std::optional<Function> function = FunctionOfSample(*row, text);
       if (!function) continue;
@@ -340,6 +342,7 @@ TEST(GradientTest, OfEveryGradientAgreesWithFiniteDifferences) {
   int functions = 0;
   for (const OpRow* row : AllOps()) {
     if (!HasSlope(*row) || row->kind == OpKind::kDevice || elementwise.contains(row->name)) continue;
+    if (row->name == "custom_gradient") continue;  // custom_gradient_test.cc
     // Matrices that are drawn are no definite ones; their functions are below.
     if (row->name == "cholesky" || row->name == "triangular_solve") continue;
     // One sample does, that with the fewest elements, two with MESHWORK_LONG_TESTS=1: each is moved four times.
