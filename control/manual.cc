@@ -8,6 +8,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/control/body_builder.h"
+#include "meshwork/control/manual_gradients.h"
 #include "meshwork/control/manual_ops.h"
 #include "meshwork/ir/row.h"
 
@@ -203,6 +204,14 @@ Value Shift(const Value& x, int64_t by, const Axes& axes, CallSite loc) {
 
 Value Vary(const Value& x, const Axes& axes, CallSite loc) {
   return AddNamed("device_vary", x, axes, {}, loc);
+}
+
+std::optional<std::vector<Value>> OwnGradients(const Value& loss, std::span<const Value> wrt,
+                                               const Axes& names, CallSite loc) {
+  if (!loss.valid() || !IsInRegion(*loss.graph(), "gradients", loc)) return std::nullopt;
+  const std::optional<AxisList> axes = FindAxes(*loss.graph(), "gradients", names, loc);
+  if (!axes.has_value()) return std::nullopt;
+  return OwnGradientsOver(*axes, loss, wrt, loc);
 }
 
 }  // namespace manual

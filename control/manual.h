@@ -97,5 +97,12 @@ Value Shift(const Value& x, int64_t by, const Axes& axes, CallSite loc = CallSit
 // axes only after they have passed here.
 Value Vary(const Value& x, const Axes& axes, CallSite loc = CallSite::Current());
 
+// Each device's share of d (the sum of the losses of all devices of `axes`) / d wrt[i]; added up over these devices, they are
+// that gradient. Invalid where none reaches wrt[i]; nothing after a mistake, which is recorded. `loss`: of the body, a float
+// scalar of each device; one that all of them have counts for each. wrt: values of the body that stand for values of the
+// program around it (Graph::Capture). (Gradients, ir/gradients.h, knows nothing of what devices exchange.)
+std::optional<std::vector<Value>> OwnGradients(const Value& loss, std::span<const Value> wrt,
+                                               const Axes& axes, CallSite loc = CallSite::Current());
+
 }  // namespace manual
 }  // namespace meshwork

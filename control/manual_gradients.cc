@@ -103,4 +103,13 @@ absl::StatusOr<std::vector<Value>> ManualGradients(Graph& graph, int n,
   return grads;
 }
 
+std::optional<std::vector<Value>> OwnGradientsOver(const AxisList& axes, const Value& loss,
+                                                   std::span<const Value> wrt, CallSite loc) {
+  Variation variation(*loss.graph(), AxisSet(axes));
+  const Value own = AddDeviceOp("device_vary", loss, axes, {}, loc);
+  return ReachedGradients(own, wrt, loc, [&](const Value& target, const Value& term) {
+    return AsVaries(target, term, variation);
+  });
+}
+
 }  // namespace meshwork

@@ -8,6 +8,8 @@
 // Thread-safe for different graphs.
 #pragma once
 
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,5 +21,9 @@ namespace meshwork {
 absl::StatusOr<std::vector<Value>> ManualGradients(Graph& graph, int node,
                                                    const std::vector<Value>& result_grads,
                                                    const std::vector<bool>& needed);
+
+// manual::OwnGradients of axes that are known.
+std::optional<std::vector<Value>> OwnGradientsOver(const AxisList& axes, const Value& loss,
+                                                   std::span<const Value> wrt, CallSite loc);
 
 }  // namespace meshwork

@@ -13,9 +13,12 @@ AxisSet WithoutTrivial(const Mesh& mesh, AxisSet axes) {
 
 AxisSet Variation::Of(ValueId id) {
   axes_.resize(body_.values().size());
-  if (nodes_ == 0)
-    for (const Argument& argument : body_.arguments())
-      axes_[argument.value] = body_.value(argument.value).layout->ShardedAxes();
+  for (; arguments_ < body_.arguments().size(); ++arguments_) {
+    const ValueId argument = body_.arguments()[arguments_].value;
+    const std::optional<Layout>& layout = body_.value(argument).layout;
+    // While the body is built, what it has captured has no layout yet.
+    axes_[argument] = layout.has_value() ? layout->ShardedAxes() : of_captured_;
+  }
   for (; nodes_ < body_.nodes().size(); ++nodes_) {
     const Node& node = body_.nodes()[nodes_];
     AxisSet axes;

@@ -18,13 +18,15 @@ namespace meshwork {
 // added.
 class Variation {
  public:
-  // REQUIRES: `body` outlives this, and is a body of a manual region.
-  explicit Variation(const Graph& body) : body_(body) {}
+  // REQUIRES: `body` outlives this, and is a body of a manual region. of_captured: over these axes each device has a copy of
+  // its own of what the body reads of the graph around it.
+  explicit Variation(const Graph& body, AxisSet of_captured = {}) : body_(body), of_captured_(of_captured) {}
   AxisSet Of(ValueId id);
 
  private:
   const Graph& body_;
-  size_t nodes_ = 0;
+  const AxisSet of_captured_;
+  size_t arguments_ = 0, nodes_ = 0;  // that are known
   std::vector<AxisSet> axes_;
 };
 

@@ -156,7 +156,7 @@ std::vector<Value> GradientOfForm(
 }
 
 std::optional<std::vector<Value>> ReachedGradients(const Value& loss, std::span<const Value> wrt,
-                                                   CallSite loc) {
+                                                   CallSite loc, const AdjustTerm& adjust) {
   if (!loss.valid()) return std::nullopt;
   Graph& graph = *loss.graph();
   auto fail = [&](std::string message) {
@@ -177,7 +177,7 @@ std::optional<std::vector<Value>> ReachedGradients(const Value& loss, std::span<
   }
   const Value one = Constant(graph, 1.0, loss.type(), loc);
   const size_t mistakes = graph.errors().size();
-  std::vector<Value> grads = PullBack(graph, {&loss, 1}, {&one, 1}, wrt);
+  std::vector<Value> grads = PullBack(graph, {&loss, 1}, {&one, 1}, wrt, adjust);
   if (graph.errors().size() > mistakes) return std::nullopt;
   return grads;
 }

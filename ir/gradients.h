@@ -23,16 +23,18 @@ struct OpRow;
 // unless StopGradient stands between them, too.
 std::vector<Value> Gradients(const Value& loss, const ValueList& wrt, CallSite loc = CallSite::Current());
 
+// Turns each term of a gradient into the value that is added to the gradient of `target`.
+using AdjustTerm = std::function<Value(const Value& target, const Value& term)>;
+
 // The same, but invalid where no gradient reaches wrt[i]: the loss does not depend on it, or depends on it
 // only through StopGradient, comparisons and whole numbers. Nothing after a mistake, which is recorded.
 std::optional<std::vector<Value>> ReachedGradients(const Value& loss, std::span<const Value> wrt,
-                                                   CallSite loc = CallSite::Current());
+                                                   CallSite loc = CallSite::Current(),
+                                                   const AdjustTerm& adjust = nullptr);
 
 // The gradients, by wrt, of the sum of all products values[i] * cotangents[i], element by element; invalid
 // where the sum does not depend on wrt[j]. Gradients is this function for a cotangent of 1. Errors, recorded:
 // a loop without a known number of iterations in between.
-// `adjust`, if given, turns each term into the value that is added to the gradient of `target`.
-using AdjustTerm = std::function<Value(const Value& target, const Value& term)>;
 std::vector<Value> PullBack(Graph& graph, std::span<const Value> values, std::span<const Value> cotangents,
                             std::span<const Value> wrt, const AdjustTerm& adjust = nullptr);
 

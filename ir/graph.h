@@ -180,6 +180,18 @@ struct RandomPlace {
   Value block, part, parts;
 };
 
+// How a body that a replica runs on its part of a batch sees the whole batch. x: [part,…], of the body.
+struct BatchView {
+  // The mean of x over `dims`, which include 0 and are kept, over the real rows of all parts; x must have as many rows as the
+  // part, or the parts no rows that fill them up. Error, recorded in the body.
+  std::function<Value(const Value& x, const std::vector<int64_t>& dims)> mean;
+  // How many elements that is, of `dtype`: [].
+  std::function<Value(const Value& x, const std::vector<int64_t>& dims, DType dtype)> count;
+  // After the step `variable`, of the graph around, holds next(what it holds now, or what an earlier call makes of that), which
+  // must be the same on all replicas.
+  std::function<void(const Variable& variable, const std::function<Value(const Value& now)>& next)> update;
+};
+
 struct VarOptions {
   Gathering gather = Gathering::kWithinBudget;
   bool trainable =
@@ -313,6 +325,7 @@ class Graph : private internal::GraphParts {
     make_random_place_ = nullptr;
     random_place_.reset();
     mean_weight_ = nullptr;
+    batch_view_ = nullptr;
   }
   // A body whose nodes and mistakes do not matter: every node added to it silently gives invalid values.
   static Graph Nowhere();
@@ -329,6 +342,9 @@ class Graph : private internal::GraphParts {
   // as their mean that over the whole batch. `weight` itself where its graph is no body of a part. Error, recorded: its
   // graph is another body within a part.
   static Value MeanWeight(const Value& weight, const SourceLocation& location);
+  // For a body that runs on each replica's part of a batch. Null: this is none, though one within such a body may be.
+  void SetBatchView(BatchView view) { batch_view_ = std::make_shared<const BatchView>(std::move(view)); }
+  const BatchView* batch_view() const { return batch_view_.get(); }
   // The graph that encloses this body; null if there is none.
   const Graph* enclosing() const { return outer_; }
   // How many graphs enclose this one.
@@ -419,6 +435,7 @@ class Graph : private internal::GraphParts {
   std::function<RandomPlace()> make_random_place_;  // of a body that is being built
   std::optional<RandomPlace> random_place_;         // made by it
   std::function<Value(const Value&)> mean_weight_;  // of a body of parts that is being built
+  std::shared_ptr<const BatchView> batch_view_;     // of a body that is being built
   friend class LocationScope;
   const SourceLocation* location_override_ = nullptr;
   friend class NameScope;

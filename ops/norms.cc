@@ -109,10 +109,15 @@ BatchNormResult BatchNorm(const Operand& x, const Operand& scale, const Operand&
   const LocationScope scope(*at.graph, at.location);
   const Value v = Wide(at.values[0]);
   const std::vector<int64_t> dims = AllButLast(v);
-  const Value mean = ReduceMean(v, dims, /*keep_dims=*/true);
+  const auto mean_of = [&](const Value& x) {
+    const BatchView* const batch = at.graph->batch_view();
+    return batch == nullptr ? ReduceMean(x, dims, /*keep_dims=*/true) : batch->mean(x, dims);
+  };
+  const Value mean = mean_of(v);
   const Value centered = Sub(v, mean);
-  const Value variance = ReduceMean(Square(centered), dims, /*keep_dims=*/true);
+  const Value variance = mean_of(Square(centered));
   const Value y = Mul(centered, Rsqrt(Add(variance, epsilon)));
+  if (!y.valid()) return {};
   return {InDType(Add(Mul(y, Wide(at.values[1])), Wide(at.values[2])), at.values[0].dtype()),
           Squeeze(mean, dims), Squeeze(variance, dims)};
 }

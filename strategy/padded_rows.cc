@@ -21,8 +21,11 @@ struct PaddedDims {
 
 class PaddingFinder {
  public:
-  PaddingFinder(const Graph& body, const std::vector<Value>& parts, const Value& rows)
-      : body_(body), padding_(body.values().size()) {
+  PaddingFinder(const Graph& body, const std::vector<Value>& parts, const Value& rows,
+                const std::vector<Value>& means)
+      : body_(body), padding_(body.values().size()), is_mean_(body.values().size(), false) {
+    for (const Value& mean : means)
+      if (mean.valid()) is_mean_[static_cast<size_t>(mean.id())] = true;
     for (size_t v = 0; v < padding_.size(); ++v)
       padding_[v].dims.resize(static_cast<size_t>(body.value(static_cast<ValueId>(v)).type.rank()), false);
     for (const Value& part : parts) {
@@ -45,6 +48,7 @@ class PaddingFinder {
   // False if the node puts padding together with real rows.
   bool Follow(const Node& node) {
     const auto& operands = node.operands;
+    if (is_mean_[static_cast<size_t>(node.results[0])]) return true;
     if (std::any_of(operands.begin(), operands.end(), [&](ValueId id) { return At(id).knows_rows; })) {
       for (ValueId id : node.results) At(id).knows_rows = true;
       return true;
@@ -112,12 +116,14 @@ class PaddingFinder {
 
   const Graph& body_;
   std::vector<PaddedDims> padding_;  // per value
+  std::vector<bool> is_mean_;        // likewise
 };
 
 }  // namespace
 
-std::optional<int> FindUseOfPadding(const Graph& body, const std::vector<Value>& parts, const Value& rows) {
-  return PaddingFinder(body, parts, rows).Find();
+std::optional<int> FindUseOfPadding(const Graph& body, const std::vector<Value>& parts, const Value& rows,
+                                    const std::vector<Value>& means) {
+  return PaddingFinder(body, parts, rows, means).Find();
 }
 
 }  // namespace meshwork

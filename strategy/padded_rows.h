@@ -10,7 +10,9 @@ namespace meshwork {
 
 // The first node of a replica's body that puts rows of a part together, such as a mean over them or the maximum over rows that
 // were gathered, without knowing how many are real: none of its operands depends on `rows`. Sums of what is zero for a row of
-// zeros, such as x w, may stand. `parts`: arguments, whose dim 0, where they have one, is the rows of the part.
-std::optional<int> FindUseOfPadding(const Graph& body, const std::vector<Value>& parts, const Value& rows);
+// zeros, such as x w, may stand. `parts`: arguments, whose dim 0, where they have one, is the rows of the part. `means`: values
+// that are known to hold nothing of such rows.
+std::optional<int> FindUseOfPadding(const Graph& body, const std::vector<Value>& parts, const Value& rows,
+                                    const std::vector<Value>& means);
 
 }  // namespace meshwork

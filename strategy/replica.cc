@@ -114,7 +114,18 @@ std::vector<Value> ReplicaContext::Gradients(const Value& loss, const ValueList&
     }
     inner.push_back(captured);
   }
-  return meshwork::Gradients(loss, inner);
+  std::optional<std::vector<Value>> reached = OwnGradients(loss, inner, loc);
+  if (!reached.has_value()) return std::vector<Value>(inner.size());
+  for (size_t i = 0; i < inner.size(); ++i)
+    if (!(*reached)[i].valid()) (*reached)[i] = Constant(body_, 0.0, inner[i].type());
+  return *std::move(reached);
+}
+
+std::optional<std::vector<Value>> ReplicaContext::OwnGradients(const Value& loss,
+                                                               std::span<const Value> inner,
+                                                               CallSite loc) const {
+  if (num_replicas_in_sync() == 1) return ReachedGradients(loss, inner, loc);
+  return manual::OwnGradients(loss, inner, strategy_.replica_axes(), loc);
 }
 
 void ReplicaContext::ApplyGradients(const Optimizer& optimizer, std::vector<VariableGradient> gradients) {
@@ -134,7 +145,7 @@ void ReplicaContext::Minimize(const Optimizer& optimizer, const Value& loss, Cal
       variables.push_back(Variable(&outer_, outer));
     }
   }
-  const std::optional<std::vector<Value>> reached = ReachedGradients(loss, inner);
+  const std::optional<std::vector<Value>> reached = OwnGradients(loss, inner, loc);
   if (!reached.has_value()) return;
   std::vector<VariableGradient> gradients;
   for (size_t i = 0; i < variables.size(); ++i)
@@ -148,6 +159,45 @@ void ReplicaContext::Minimize(const Optimizer& optimizer, const Value& loss, Cal
 
 void ReplicaContext::Assign(const Variable& variable, const Value& value, ReplicaReduce how) {
   assigned_.push_back({variable, value, how});
+}
+
+BatchView ReplicaContext::ViewOfBatch(bool may_be_padded) {
+  BatchView view;
+  view.mean = [this, may_be_padded](const Value& x, const std::vector<int64_t>& dims) -> Value {
+    if (!may_be_padded) return AllReduce(ReplicaReduce::kMean, ReduceMean(x, dims, /*keep_dims=*/true));
+    if (x.shape()[0] != part_) {
+      body_.RecordError(fmt::format(
+          "{}: x is {}, and a part of the batch has {}, of which some may fill it up; call it where dim 0 counts these "
+          "rows, or give a batch that {} divides, without `rows`.",
+          body_.Describe("batch_norm", body_.value(x.id()).location), x.type().ToString(),
+          Count(part_, "row"), Count(num_replicas_in_sync(), "replica")));
+      return {};
+    }
+    const Value sum =
+        AllReduce(ReplicaReduce::kSum, ReduceSum(OnlyFirst(x, num_rows()), dims, /*keep_dims=*/true));
+    means_.push_back(sum / Maximum(CountOf(x, dims, sum.dtype()), 1.0));
+    return means_.back();
+  };
+  view.count = [this](const Value& x, const std::vector<int64_t>& dims, DType dtype) {
+    return CountOf(x, dims, dtype);
+  };
+  view.update = [this](const Variable& variable, const std::function<Value(const Value&)>& next) {
+    for (Assigned& assigned : assigned_) {
+      if (assigned.variable.id() != variable.id() || assigned.how.has_value()) continue;
+      assigned.value = next(assigned.value);
+      return;
+    }
+    assigned_.push_back({variable, next(body_.Capture(variable)), std::nullopt});
+  };
+  return view;
+}
+
+Value ReplicaContext::CountOf(const Value& x, const std::vector<int64_t>& dims, DType dtype) const {
+  int64_t elements = 1;
+  for (int64_t d : dims) elements *= x.shape()[static_cast<size_t>(d)];
+  if (part_ == 0 || x.shape()[0] % part_ != 0)  // not of the batch
+    return Constant(body_, static_cast<double>(elements * num_replicas_in_sync()), {dtype, {}});
+  return Cast(rows_, dtype) * static_cast<double>(elements / part_);
 }
 
 // ---- The region.
@@ -183,13 +233,18 @@ class ReplicaRegion {
         inner.SetMeanWeight(
             [this](const Value& weight) { return context_->AllReduce(ReplicaReduce::kMean, weight); });
       }
+      inner.SetBatchView(context_->ViewOfBatch(MayBePadded()));
       std::vector<Value> returned = function(*context_, std::vector<Value>(blocks.begin() + 1, blocks.end()));
       results = returned.size();
       for (const auto& applied : context_->applied_)
         for (const VariableGradient& gradient : applied.gradients) returned.push_back(gradient.gradient);
-      for (const auto& assigned : context_->assigned_) returned.push_back(assigned.value);
       CheckPadding(inner, blocks);
-      return Stacked(returned);
+      std::vector<manual::BlockResult> all = Stacked(returned);
+      for (const auto& [variable, value, how] : context_->assigned_) {
+        if (how.has_value()) all.push_back(Stacked({value})[0]);
+        else all.push_back({value, LayoutSpec(static_cast<size_t>(value.rank()), UNSHARDED)});
+      }
+      return all;
     };
     const std::vector<Value> all = manual::Region(graph_, operands, layouts, body, loc_);
     if (all.empty()) return std::vector<PerReplica>(results);
@@ -236,12 +291,15 @@ class ReplicaRegion {
     return true;
   }
 
+  bool MayBePadded() const { return are_rows_given_ || part_ * strategy_.num_replicas_in_sync() != batch_; }
+
   // Whoever reads rows that fill a part up must know it. `blocks`: the number of real rows, then the parts.
   void CheckPadding(const Graph& inner, const std::vector<Value>& blocks) {
+    if (!MayBePadded()) return;
     const int64_t replicas = strategy_.num_replicas_in_sync();
     const bool is_divided = part_ * replicas == batch_;
-    if (is_divided && !are_rows_given_) return;
-    const std::optional<int> use = FindUseOfPadding(inner, {blocks.begin() + 1, blocks.end()}, blocks[0]);
+    const std::optional<int> use =
+        FindUseOfPadding(inner, {blocks.begin() + 1, blocks.end()}, blocks[0], context_->means_);
     if (!use.has_value()) return;
     graph_.RecordError(fmt::format(
         "Run ({}): {} goes over the rows of a part, of which some may be zeros that fill it up: {}. Leave them out by "
@@ -268,9 +326,11 @@ class ReplicaRegion {
       applied.optimizer.ApplyGradients(sums, loc_);
     }
     for (const auto& assigned : context_->assigned_) {
-      const Value& stacked = all[at++];
+      const Value& result = all[at++];
       graph_.Update(assigned.variable,
-                    assigned.how == ReplicaReduce::kSum ? ReduceSum(stacked, {0}) : ReduceMean(stacked, {0}),
+                    !assigned.how.has_value()              ? result
+                    : *assigned.how == ReplicaReduce::kSum ? ReduceSum(result, {0})
+                                                           : ReduceMean(result, {0}),
                     loc_);
     }
   }

@@ -17,7 +17,7 @@
 // this. Where parts may be filled up, a function that puts rows together (a mean, a maximum over gathered rows) without asking how
 // many are real is a mistake; a sum of what is zero for a row of zeros is none.
 //
-// Random numbers of a replica are those of its rows in the whole batch, where dim 0 of what is drawn has a part's rows; else its
+// Batch norms have the statistics of the real rows of all replicas. Random numbers of a replica are those of its rows in the whole batch, where dim 0 of what is drawn has a part's rows; else its
 // own. Means that leave rows out (MeanOver, ops/losses.h) are divided by the mean of the replicas' weights.
 //
 // What it reads of the program around it is the same, and whole, on each replica. Variables are made outside of it.
@@ -29,6 +29,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -92,7 +93,9 @@ class ReplicaContext {
   // A regularization, which is the same on all replicas, divided by their number: summed over the replicas, it counts once.
   Value ScaleRegularization(const Value& loss) const;
 
-  // d loss / d variables[i] of this replica's loss alone.
+  // This replica's share of d (the sum of the losses of all replicas) / d variables[i]; where replicas exchange nothing, d loss /
+  // d variables[i] of its own loss. The losses of others come in through AllReduce, AllGather, MergeCall and batch norms, as in
+  // tf.distribute. A loss that has been summed already counts for each replica.
   std::vector<Value> Gradients(const Value& loss, const ValueList& variables,
                                CallSite loc = CallSite::Current()) const;
   // The variables are updated behind the region by the sum of all replicas' gradients. Errors: those of
@@ -114,9 +117,16 @@ class ReplicaContext {
   };
   struct Assigned {
     Variable variable;
-    Value value;  // of the body
-    ReplicaReduce how;
+    Value value;                       // of the body
+    std::optional<ReplicaReduce> how;  // nothing: it is the same on all replicas
   };
+
+  // The same; invalid where no gradient reaches. `inner`: of the body.
+  std::optional<std::vector<Value>> OwnGradients(const Value& loss, std::span<const Value> inner,
+                                                 CallSite loc) const;
+  BatchView ViewOfBatch(bool may_be_padded);
+  // How many elements of real rows x has over `dims`, on all replicas together.
+  Value CountOf(const Value& x, const std::vector<int64_t>& dims, DType dtype) const;
 
   const Strategy strategy_;
   Graph& outer_;
@@ -125,6 +135,7 @@ class ReplicaContext {
   const Value rows_;  // of the body
   std::vector<Applied> applied_;
   std::vector<Assigned> assigned_;
+  std::vector<Value> means_;  // over the real rows of all replicas
 };
 
 // The mean over a global batch, in the view of the whole batch: the sum of a loss per example over `global_batch_size`, which

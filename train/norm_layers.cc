@@ -20,7 +20,8 @@ namespace {
 Value BesselsCorrection(const Value& x, DType dtype) {
   std::vector<int64_t> dims(x.rank() - 1);
   std::iota(dims.begin(), dims.end(), 0);
-  const Value n = DimensionSize(x, dims, dtype);
+  const BatchView* const view = x.graph()->batch_view();
+  const Value n = view == nullptr ? DimensionSize(x, dims, dtype) : view->count(x, dims, dtype);
   return Div(n, Maximum(Sub(n, 1.0), 1.0));
 }
 
@@ -28,13 +29,15 @@ Value BesselsCorrection(const Value& x, DType dtype) {
 // replaces as the update.
 void UpdateStatistic(Graph& graph, const Variable& running, const Value& batch, double momentum,
                      CallSite loc) {
+  const auto next = [&](const Value& now) { return MovingAverage({now, loc}, batch, momentum); };
+  if (const BatchView* const view = batch.graph()->batch_view(); view != nullptr)
+    return view->update(running, next);
   std::vector<VariableUpdate> updates = graph.updates();
   const auto earlier = std::find_if(updates.begin(), updates.end(), [&](const VariableUpdate& update) {
     return graph.arguments()[update.argument].value == running.id();
   });
-  if (earlier == updates.end())
-    return graph.Update(running, MovingAverage({running, loc}, batch, momentum), loc);
-  const Value both = MovingAverage({Value(&graph, earlier->value), loc}, batch, momentum);
+  if (earlier == updates.end()) return graph.Update(running, next(running), loc);
+  const Value both = next(Value(&graph, earlier->value));
   if (both.graph() != &graph) return graph.Update(running, both, loc);  // a mistake
   earlier->value = both.id();
   graph.ClearUpdates();
@@ -76,7 +79,7 @@ Value BatchNormLayer::operator()(const Value& x, CallSite loc) const {
   if ((options_.scale && !variables.scale.valid()) || (options_.offset && !variables.offset.valid()))
     return {};
   Graph& graph = *mean.graph();
-  if (x.graph() != &graph && !x.graph()->body_of().empty()) {
+  if (x.graph() != &graph && !x.graph()->body_of().empty() && x.graph()->batch_view() == nullptr) {
     const std::string name = graph.value(mean.id()).name;
     graph.RecordError(fmt::format(
         "{}: it is called in the body of {}, where its running mean and variance cannot be updated; call it outside, or "

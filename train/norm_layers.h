@@ -50,6 +50,9 @@ struct BatchNormLayerOptions {
 // If a layer is called several times, as the discriminator of a GAN for real and for generated images, each call has the
 // statistics of its own x, and the running ones go on from call to call, in this order.
 //
+// A replica (Strategy::Run) has the statistics of the whole batch, of the real rows of all replicas: its numbers are those of
+// the same model outside. (Keras calls this synchronized.)
+//
 // Errors (recorded): a momentum that is not in [0, 1); BatchNorm's (ops/norms.h); a call in the body of a loop, where a
 // variable cannot be updated.
 class BatchNormLayer {

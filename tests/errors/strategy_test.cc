@@ -120,11 +120,16 @@ TEST_F(StrategyErrors, FilledUpParts) {
     const Value scores = MatMul(x, replica.AllGather(x), false, true);
     return replica.AverageLoss(ReduceMax(Operand(scores, CallSite("model.cc", 4)), {1}));
   };
+  const auto normalized = [](ReplicaContext&, const Value& x) {
+    const Value one = Constant(*x.graph(), 1, {F32, {1}});
+    return BatchNorm(Operand(Reshape(x, {-1, 1}), CallSite("model.cc", 4)), one, one).y;
+  };
   ExpectErrors("strategy_padding",
                {
                    MISTAKE(run(10, false, mean)),
                    MISTAKE(run(12, true, mean)),
                    MISTAKE(run(10, false, gathered)),
+                   MISTAKE(run(10, false, normalized)),
                    MISTAKE(run(10, false,
                                [](ReplicaContext&, const Value& x) {
                                  return MeanSquaredError(Operand(x, CallSite("model.cc", 4)), x * 0.5);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
@@ -112,6 +113,81 @@ TEST_F(ReplicaTest, GradientsAreAReplicasOwn) {
   const std::vector<Tensor> local = strategy_.LocalResults(gradients);
   ASSERT_EQ(local.size(), 3u);
   EXPECT_EQ(local[2].values<double>()[0], 12);
+}
+
+// What a replica's loss takes of the others: the gradients, added up over the replicas, are those of the sum of the losses.
+TEST_F(ReplicaTest, GradientsGoThroughWhatReplicasExchange) {
+  using Context = const ReplicaContext&;
+  struct Case {
+    const char* name;
+    Value (*of_replica)(Context replica, const Value& h);  // h: [2]
+    Value (*of_all)(const Value& h);                       // [6]
+  };
+  const Case cases[] = {
+      {"sum",
+       [](Context replica, const Value& h) {
+         return ReduceSum(h) * replica.AllReduce(ReplicaReduce::kSum, ReduceSum(Square(h)));
+       },
+       [](const Value& h) { return ReduceSum(h) * ReduceSum(Square(h)); }},
+      {"mean",
+       [](Context replica, const Value& h) {
+         const Value mean = replica.AllReduce(ReplicaReduce::kMean, ReduceMean(h));
+         const Value variance = replica.AllReduce(ReplicaReduce::kMean, ReduceMean(Square(h - mean)));
+         return ReduceSum((h - mean) * h / (variance + 1.0));
+       },
+       [](const Value& h) {
+         const Value centered = h - ReduceMean(h);
+         return ReduceSum(centered * h / (ReduceMean(Square(centered)) + 1.0));
+       }},
+      {"rows",
+       [](Context replica, const Value& h) { return ReduceSum(h) * ReduceMax(replica.AllGather(Square(h))); },
+       [](const Value& h) { return ReduceSum(h) * ReduceMax(Square(h)); }},
+      {"merged",
+       [](Context replica, const Value& h) {
+         const auto product = [](const Values& stacked) -> Values { return {ReduceProd(stacked[0], {0})}; };
+         return ReduceSum(h) * replica.MergeCall(product, {ReduceSum(h)})[0];
+       },
+       [](const Value& h) {
+         return ReduceSum(h) * ReduceProd(ReduceSum(Reshape(h, {3, 2}), {1}));
+       }},
+      // All replicas have this one, and there are 3.
+      {"summed",
+       [](Context replica, const Value& h) {
+         return replica.AllReduce(ReplicaReduce::kSum, ReduceSum(Square(h)));
+       },
+       [](const Value& h) { return 3.0 * ReduceSum(Square(h)); }},
+      {"sum_of_sums",
+       [](Context replica, const Value& h) {
+         const Value first = replica.AllReduce(ReplicaReduce::kSum, ReduceSum(h));
+         const Value second = replica.AllReduce(ReplicaReduce::kSum, ReduceSum(h * first * first));
+         return ReduceSum(h) * second;
+       },
+       [](const Value& h) {
+         const Value first = ReduceSum(h);
+         return ReduceSum(h) * ReduceSum(h * first * first);
+       }},
+  };
+  const Value x = graph_.Input("x", F64, {6});
+  const Variable w = graph_.Var("w", Filled(0.75, {}, F64));
+  for (const Case& c : cases) {
+    const auto of = strategy_.Run(graph_, {x}, [&](ReplicaContext& replica, const Values& part) -> Values {
+      const Value loss = c.of_replica(replica, Tanh(part[0] * w));
+      return {loss, replica.Gradients(loss, {w})[0]};
+    });
+    const Value whole = c.of_all(Tanh(x * w));
+    graph_.Output(fmt::format("{}/losses", c.name), strategy_.Reduce(ReplicaReduce::kSum, of[0]) - whole);
+    graph_.Output(fmt::format("{}/gradients", c.name),
+                  strategy_.Reduce(ReplicaReduce::kSum, of[1]) - Gradients(whole, {w})[0]);
+    graph_.Output(fmt::format("{}/gradient", c.name), Gradients(whole, {w})[0]);
+  }
+  ASSERT_EQ(MessageOf(graph_.status()), "");
+  Session session = NewSession(graph_).value();
+  const StepResult result = session.Run({{"x", Tensor::From<double>({6}, {1, -2, 0.5, 3, -1, 2})}}).value();
+  for (const Case& c : cases) {
+    EXPECT_NEAR(result.scalar(fmt::format("{}/losses", c.name)).value(), 0, 1e-12) << c.name;
+    EXPECT_NEAR(result.scalar(fmt::format("{}/gradients", c.name)).value(), 0, 1e-12) << c.name;
+    EXPECT_GT(std::abs(result.scalar(fmt::format("{}/gradient", c.name)).value()), 0.01) << c.name;
+  }
 }
 
 TEST_F(ReplicaTest, VariablesAreAssignedForAll) {
