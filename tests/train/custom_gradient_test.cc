@@ -42,8 +42,8 @@ Graph Model(const Mesh& mesh, Form form, bool is_custom) {
   const DimSpec model = mesh.num_axes() > 1 ? DimSpec("model") : DimSpec(UNSHARDED);
   Graph g(mesh);
   const Value x = g.Input("x", F64, {12, 6}, {"batch", UNSHARDED});
-  const Variable w = g.Var("w", Tensor::From<double>({6, 8}, Drawn(48, 1)), {UNSHARDED, model});
-  const Variable v = g.Var("v", Tensor::From<double>({8, 5}, Drawn(40, 2)), {model, UNSHARDED});
+  const Variable w = g.Var("w", GlorotUniform({6, 8}, F64), {UNSHARDED, model});
+  const Variable v = g.Var("v", GlorotUniform({8, 5}, F64), {model, UNSHARDED});
   const auto loss_of = [&](const Values& part) {
     const Value hidden = Softplus(Product(part[0], w, is_custom), is_custom);
     return ReduceMean(Square(Product(hidden, v, is_custom)));
@@ -97,7 +97,7 @@ TEST(CustomGradientTest, ServesReplicas) {
   for (const bool is_custom : {false, true}) {
     Graph g = strategy.NewGraph();
     const Value x = g.Input("x", F64, {4, 6});
-    const Variable w = g.Var("w", Tensor::From<double>({6, 2}, Drawn(12, 1)));
+    const Variable w = g.Var("w", GlorotUniform({6, 2}, F64));
     const auto losses = strategy.Run(g, {x}, [&](ReplicaContext& replica, const Values& part) -> Values {
       const Value hidden = Softplus(Product(part[0], w, is_custom), is_custom);
       const Value loss = replica.AverageLoss(ReduceSum(Square(hidden), {1}));
