@@ -73,10 +73,18 @@ absl::Status DecodeReason(std::string_view text) {
 }
 
 absl::Status LateError(std::string_view where, const std::vector<int64_t>& missing,
-                       std::chrono::milliseconds deadline, int64_t waits) {
-  return absl::DeadlineExceededError(
-      fmt::format("{}: {} did not come within {} ms; domain {} waits. Check that all run the same program.",
-                  where, NamesOf(missing), deadline.count(), waits));
+                       std::chrono::milliseconds deadline, int64_t waits,
+                       const std::function<std::string(int64_t domain)>& name) {
+  if (name == nullptr)
+    return absl::DeadlineExceededError(
+        fmt::format("{}: {} did not come within {} ms; domain {} waits. Check that all run the same program.",
+                    where, NamesOf(missing), deadline.count(), waits));
+  std::vector<std::string> late;
+  for (int64_t domain : missing) late.push_back(fmt::format("domain {}, {},", domain, name(domain)));
+  return absl::DeadlineExceededError(fmt::format(
+      "{}: {} did not come within {} ms; domain {}, {}, waits. Check that all run the same program, and that the network "
+      "between them is whole.",
+      where, fmt::join(late, " "), deadline.count(), waits, name(waits)));
 }
 
 absl::Status SizeError(std::string_view where, const RemotePart& sent, int64_t to, int64_t expected) {

@@ -115,6 +115,14 @@ absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(const std::string& 
   return found;
 }
 
+int64_t NewestStep(const std::string& dir) {
+  int64_t newest = -1;
+  if (const absl::StatusOr<std::vector<FoundCheckpoint>> found = ListCheckpoints(dir); found.ok())
+    for (const FoundCheckpoint& checkpoint : *found)
+      if (checkpoint.index.ok()) newest = std::max(newest, checkpoint.step);
+  return newest;
+}
+
 std::vector<std::string> UnfinishedIn(const std::string& dir) {
   std::vector<std::string> names = NamesIn(dir).value_or(std::vector<std::string>());
   std::erase_if(names, [](const std::string& name) { return !name.starts_with(kPartialPrefix); });

@@ -47,6 +47,9 @@ absl::StatusOr<CheckpointIndex> ReadCheckpointIndex(const std::string& path);
 // The newest first, by step; those that are damaged, too. Error: the folder cannot be read.
 absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(const std::string& dir);
 
+// Of the newest one that is not damaged; -1: there is none, or the folder cannot be read.
+int64_t NewestStep(const std::string& dir);
+
 // The names of the checkpoints in the folder that are being written, or were left half-written by a killed writer.
 // None where the folder cannot be read.
 std::vector<std::string> UnfinishedIn(const std::string& dir);

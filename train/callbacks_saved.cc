@@ -29,12 +29,7 @@ absl::Status SaveEpochs(const FitState& state, const std::string& dir) {
 }
 
 SavedTraining NewestIn(const std::string& dir, bool resumes) {
-  SavedTraining saved{.dir = dir, .resumes = resumes};
-  const absl::StatusOr<std::vector<FoundCheckpoint>> found = ListCheckpoints(dir);
-  if (!found.ok()) return saved;
-  for (const FoundCheckpoint& checkpoint : *found)
-    if (checkpoint.index.ok()) saved.step = std::max(saved.step, checkpoint.step);
-  return saved;
+  return {.dir = dir, .step = NewestStep(dir), .resumes = resumes};
 }
 
 // Error: only one of the system, which is told and left.

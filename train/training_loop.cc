@@ -7,6 +7,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/transport.h"
+#include "meshwork/storage/checkpoint_folder.h"
 #include "meshwork/train/checkpoints.h"
 #include "meshwork/train/data_agreement.h"
 #include "meshwork/train/data_position.h"
@@ -60,6 +61,13 @@ class Trainer {
   }
 
   absl::StatusOr<Evaluation> Run() {
+    absl::StatusOr<Evaluation> result = Train();
+    if (!result.ok()) SayHowToGoOn();
+    return result;
+  }
+
+ private:
+  absl::StatusOr<Evaluation> Train() {
     while (!IsOver()) MESHWORK_RETURN_IF_ERROR(TrainEpoch());
     if (pulse_.stops() && step_ < train_.max_steps)
       config_.log(fmt::format("Stopped by {} after step {}.", pulse_.stopped_by(), step_));
@@ -73,7 +81,17 @@ class Trainer {
     return evaluated_.global_step == step_ ? evaluated_ : last_;
   }
 
- private:
+  void SayHowToGoOn() {
+    checkpoints_.reset();  // nothing is being written any more
+    const int64_t saved = NewestStep(config_.model_dir);
+    config_.log(fmt::format(
+        "TrainAndEvaluate: it has failed after step {}. {}", step_,
+        saved < 0 ? fmt::format("Nothing is saved in {}; the same program begins again from its start.",
+                                config_.model_dir)
+                  : fmt::format("Step {} is saved in {}; the same program goes on from there.", saved,
+                                config_.model_dir)));
+  }
+
   bool IsOver() const { return step_ >= train_.max_steps || pulse_.stops(); }
 
   // What is left of the epoch, up to the last step.

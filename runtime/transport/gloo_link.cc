@@ -363,7 +363,7 @@ absl::Status GlooLink::Late(std::string_view where, std::vector<Parcel>& parcels
   if (missing.empty()) return absl::OkStatus();
   std::sort(missing.begin(), missing.end());
   missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
-  return Fail(LateError(where, missing, options_.deadline, domain_));
+  return Fail(LateError(where, missing, options_.deadline, domain_, [this](int64_t d) { return NameOf(d); }));
 }
 
 absl::Status GlooLink::Broken(std::string_view where, int64_t domain) const {

@@ -29,6 +29,7 @@ namespace meshwork::transport_test {
 namespace {
 
 using ::testing::AnyOf;
+using ::testing::ContainsRegex;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
@@ -401,7 +402,8 @@ TEST_P(TransportTest, WhoDoesNotComeIsNamed) {
     EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded);
     EXPECT_THAT(MessageOf(late), HasSubstr("operation 0: "));
     EXPECT_THAT(MessageOf(late),
-                HasSubstr(GetParam().knows_others ? "domain 2 did not come" : ", 2 did not come"));
+                ContainsRegex(GetParam().knows_others ? "domain 2(, [^;]*,)? did not come"
+                                                      : ", (domain )?2(, [^;]*,)? did not come"));
   }
 }
 
@@ -412,7 +414,8 @@ TEST_P(TransportTest, WhoDoesNotAgreeInTimeIsNamed) {
   });
   if (!statuses.contains(0)) return;
   EXPECT_EQ(statuses.at(0).code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(MessageOf(statuses.at(0)), HasSubstr("domain 1 did not come within 50 ms; domain 0 waits."));
+  EXPECT_THAT(MessageOf(statuses.at(0)),
+              ContainsRegex("domain 1(, [^;]*,)? did not come within 50 ms; domain 0(, [^;]*,)? waits\\."));
 }
 
 TEST_P(TransportTest, OtherSizesAreAnError) {

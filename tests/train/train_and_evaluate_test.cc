@@ -224,6 +224,36 @@ TEST_F(TrainAndEvaluateTest, LogsAsTfEstimatorDoes) {
   ExpectGolden("train/train_and_evaluate.txt", text + last.ToString() + "\n");
 }
 
+// Who reads the end of a log sees what to do, and what is lost.
+TEST_F(TrainAndEvaluateTest, AfterAnErrorItSaysHowToGoOn) {
+  for (const int64_t good : {11, 3}) {
+    RunConfig config = Config(fmt::format("after_{}", good), 4);
+    Lines lines;
+    config.log = lines.Add();
+    TrainSpec train = Train(30);
+    int64_t batches = 0;
+    train.input.feeds = [&](const Batch& batch) {
+      Feeds feeds = Feed(batch);
+      if (++batches > good) feeds.erase("y");
+      return feeds;
+    };
+    ASSERT_FALSE(TrainAndEvaluate(ModelOn("batch=1"), train, Eval(), config, Processes()).ok());
+    EXPECT_EQ(
+        lines.all().back(),
+        good == 3
+            ? fmt::format("TrainAndEvaluate: it has failed after step 3. Nothing is saved in {}; the same "
+                          "program begins again from its start.",
+                          config.model_dir)
+            : fmt::format("TrainAndEvaluate: it has failed after step 11. Step 8 is saved in {}; the same "
+                          "program goes on from there.",
+                          config.model_dir));
+    train.input.feeds = Feed;
+    EXPECT_EQ(TrainAndEvaluate(ModelOn("batch=1"), train, Eval(), config, Processes())->global_step, 30);
+    const std::vector<std::string> restored = lines.With("Restored");
+    EXPECT_THAT(restored, ::testing::SizeIs(good == 3 ? 0 : 1));
+  }
+}
+
 TEST_F(TrainAndEvaluateTest, EvaluatesTheProgramOfItsMode) {
   // Without dropout, the program of evaluation is that of training less what only training needs.
   EXPECT_TRUE(ComputeTheSame(Classifier("batch=2", Mode::kTrain), Classifier("batch=2", Mode::kEvaluate)));
