@@ -164,13 +164,14 @@ void ReplicaContext::Assign(const Variable& variable, const Value& value, Replic
 BatchView ReplicaContext::ViewOfBatch(bool may_be_padded) {
   BatchView view;
   view.mean = [this, may_be_padded](const Value& x, const std::vector<int64_t>& dims) -> Value {
+    if (!x.valid()) return {};
     if (!may_be_padded) return AllReduce(ReplicaReduce::kMean, ReduceMean(x, dims, /*keep_dims=*/true));
     if (x.shape()[0] != part_) {
       body_.RecordError(fmt::format(
           "{}: x is {}, and a part of the batch has {}, of which some may fill it up; call it where dim 0 counts these "
-          "rows, or give a batch that {} divides, without `rows`.",
+          "rows, or give a batch of a multiple of {} rows, without `rows`.",
           body_.Describe("batch_norm", body_.value(x.id()).location), x.type().ToString(),
-          Count(part_, "row"), Count(num_replicas_in_sync(), "replica")));
+          Count(part_, "row"), num_replicas_in_sync()));
       return {};
     }
     const Value sum =

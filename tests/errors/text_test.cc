@@ -158,6 +158,8 @@ TEST(TextErrors, Attributes) {
                        "expand_dims %x dims=[0,0]",
                        "dimension_size %x dims=[0] dtype=bool",
                        "dimension_size %big dims=[0] dtype=i32",
+                       "custom_gradient %x, %x, %x",
+                       "custom_gradient %x, %big, %x, %x",
                        "device_all_gather %x axes=(batch) dim=0 count=4611686018427387904",
                        "device_shift %x axes=(batch) by=-9223372036854775808 count=2",
                        "device_all_to_all %x axes=(batch) from=0 to=1 count=-1",
