@@ -16,6 +16,8 @@ meshwork_find(absl "Abseil: statuses and containers" libabsl-dev)
 meshwork_find(fmt "fmt: messages" libfmt-dev)
 meshwork_find(nlohmann_json "JSON files" nlohmann-json3-dev)
 meshwork_find(ZLIB "zlib: gzipped data files" zlib1g-dev)
+meshwork_find(PNG "libpng: images" libpng-dev)
+meshwork_find(JPEG "libjpeg: images" libjpeg-dev)
 meshwork_find(OpenSSL "OpenSSL: hashes of checkpoints" libssl-dev)
 
 # By hand: the CMake files of Debian 13's OpenBLAS name folders that do not exist. openblas_config.h is in no other
