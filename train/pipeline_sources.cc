@@ -1,5 +1,4 @@
 // Where the examples of pipelines come from: datasets, numbers, generators.
-#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -34,30 +33,6 @@ class DatasetStage : public Stage {
 };
 
 namespace {
-
-// A walk over elements that are known by their numbers, from 0 to S::end().
-template <typename S>
-class NumberedWalk : public WalkOver<S> {
- public:
-  using WalkOver<S>::WalkOver;
-
-  absl::StatusOr<int64_t> Skip(int64_t n) override {
-    const int64_t skipped = std::min(n, this->stage_->end() - next_);
-    next_ += skipped;
-    return skipped;
-  }
-  absl::Status Save(Counters& to) const override {
-    to.push_back(next_);
-    return absl::OkStatus();
-  }
-  absl::Status Restore(CounterReader& from) override {
-    MESHWORK_ASSIGN_OR_RETURN(next_, from.Next(0, this->stage_->end()));
-    return absl::OkStatus();
-  }
-
- protected:
-  int64_t next_ = 0;
-};
 
 class DatasetWalk : public NumberedWalk<DatasetStage> {
  public:

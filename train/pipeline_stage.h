@@ -7,6 +7,7 @@
 // are few numbers; whatever else a walk holds is read again.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -101,6 +102,30 @@ class CountingWalk : public WalkOver<S> {
  protected:
   const std::unique_ptr<Walk> input_;
   int64_t read_ = 0;
+};
+
+// A walk over elements that are known by their numbers, from 0 to end() - 1 of the stage.
+template <typename S>
+class NumberedWalk : public WalkOver<S> {
+ public:
+  using WalkOver<S>::WalkOver;
+
+  absl::StatusOr<int64_t> Skip(int64_t n) override {
+    const int64_t skipped = std::min(n, this->stage_->end() - next_);
+    next_ += skipped;
+    return skipped;
+  }
+  absl::Status Save(Counters& to) const override {
+    to.push_back(next_);
+    return absl::OkStatus();
+  }
+  absl::Status Restore(CounterReader& from) override {
+    MESHWORK_ASSIGN_OR_RETURN(next_, from.Next(0, this->stage_->end()));
+    return absl::OkStatus();
+  }
+
+ protected:
+  int64_t next_ = 0;
 };
 
 // For Walk::Restore of a walk that can only read again: skips as many elements as the next counter says. `stage` and `input`
