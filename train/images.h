@@ -5,6 +5,8 @@
 //   MESHWORK_ASSIGN_OR_RETURN(std::vector<Image> images, ImagesOf(grid));
 //   MESHWORK_RETURN_IF_ERROR(WriteFileAtomically("digits.png", EncodePng(images[0])));
 //
+// The other way, images of files as tensors: train/decode_image.h.
+//
 // Pure functions, thread-safe.
 #pragma once
 
