@@ -132,8 +132,9 @@ absl::StatusOr<std::vector<Type>> InferCustomGradient(const OpView& view) {
 }
 
 Rule CustomGradientRule(const OpView& view) {
-  Rule rule = ElementwiseRule({{view.operands[0]}, view.results, view.attrs}, MovesElements(Which::kFirst));
-  for (size_t o = 1; o < view.operands.size(); ++o)
+  const std::vector<Type> alike(view.operands.begin(), view.operands.begin() + kFirstInput);
+  Rule rule = ElementwiseRule({alike, view.results, view.attrs}, MovesElements(Which::kFirst));
+  for (size_t o = kFirstInput; o < view.operands.size(); ++o)
     rule.operands.emplace_back(view.operands[o].shape.size(), kNoLetter);
   return rule;
 }
