@@ -3,11 +3,12 @@
 
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
 
 #include "meshwork/base/status.h"
+#include "meshwork/mesh/cluster.h"
+#include "meshwork/runtime/transport/tls.h"
 #include "tools/commands.h"
 
 namespace meshwork::tools {
@@ -20,7 +21,9 @@ absl::Status ServeRendezvous(Arguments args) {
       "Serves the rendezvous by which the processes of a job find each other, until SIGINT or SIGTERM.\n"
       "By default process 0 of a job serves it itself.\n\n"
       "The environment variable MESHWORK_TOKEN is the token of the job: requests with another one are\n"
-      "refused. An address that other hosts reach needs one.");
+      "refused. An address that other hosts reach needs one. MESHWORK_TLS_CERTIFICATE and MESHWORK_TLS_KEY\n"
+      "name the files with which it speaks TLS, and MESHWORK_TLS_CLIENT_AUTHORITIES those whose signature\n"
+      "the certificates of its clients must have (docs/security.md).");
   flags.Text("address", "host:port to listen at, as 0.0.0.0:4444; port 0 chooses a free one", &address);
   flags.Switch("insecure", "everybody who reaches the address is served: no MESHWORK_TOKEN is needed",
                &insecure);
@@ -32,9 +35,10 @@ absl::Status ServeRendezvous(Arguments args) {
   sigaddset(&ends, SIGINT);
   sigaddset(&ends, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
-  const char* const token = std::getenv("MESHWORK_TOKEN");
+  const Environment environment = ProcessEnvironment();
   MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<RendezvousServer> server,
-                            RendezvousServer::Start(address, token == nullptr ? "" : token, insecure));
+                            RendezvousServer::Start(address, environment("MESHWORK_TOKEN").value_or(""),
+                                                    insecure, TlsFilesOf(environment)));
   fmt::print("meshwork rendezvous: listens at {}:{}\n", address.substr(0, address.rfind(':')),
              server->port());
   std::fflush(stdout);

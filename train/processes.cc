@@ -123,6 +123,7 @@ absl::StatusOr<Processes> Processes::Join(const JoinOptions& options, const Envi
   joined.connect_.rendezvous = environment("MESHWORK_RENDEZVOUS").value_or("");
   joined.connect_.token = environment("MESHWORK_TOKEN").value_or("");
   joined.connect_.insecure = options.insecure;
+  joined.connect_.tls = options.tls.any() ? options.tls : TlsFilesOf(environment);
   if (joined.is_evaluator() && options.may_evaluate) return joined;
   MESHWORK_RETURN_IF_ERROR(joined.Meet());
   MESHWORK_RETURN_IF_ERROR(joined.JoinGeneration());
@@ -150,7 +151,11 @@ absl::Status Processes::Meet() {
   serves_ = connect_.rendezvous.empty() && cluster_.process() == 0;
   MESHWORK_ASSIGN_OR_RETURN(
       std::unique_ptr<Rendezvous> rendezvous,
-      MeetAt(cluster_, connect_.rendezvous, connect_.token, connect_.insecure,
+      MeetAt(cluster_,
+             {.rendezvous = connect_.rendezvous,
+              .token = connect_.token,
+              .insecure = connect_.insecure,
+              .tls = connect_.tls},
              std::max(connect_.deadline, milliseconds(seconds(options_.recover_seconds)))));
   MESHWORK_ASSIGN_OR_RETURN(connect_.rendezvous, RendezvousOf(cluster_, connect_.rendezvous));
   meeting_ = std::make_shared<Meeting>(

@@ -36,6 +36,7 @@
 #include "meshwork/runtime/transport.h"
 #include "meshwork/runtime/transport/clocks.h"
 #include "meshwork/runtime/transport/connect.h"
+#include "meshwork/runtime/transport/tls.h"
 #include "meshwork/train/live_state.h"
 #include "meshwork/train/session.h"
 
@@ -59,6 +60,8 @@ struct JoinOptions {
   std::string link_file = {};
   // GlooOptions::insecure: processes on several hosts need no MESHWORK_TOKEN.
   bool insecure = false;
+  // GlooOptions::tls. Nothing: as MESHWORK_TLS_CERTIFICATE, … say (TlsFilesOf).
+  TlsFiles tls = {};
   // Whether the cluster's evaluator may join. It is alone, with a mesh of its own, and learns from checkpoints what the
   // others have trained (train/train_and_evaluate.h). Without, it is refused.
   bool may_evaluate = false;
@@ -78,10 +81,10 @@ class Processes {
   Processes() = default;
 
   // Finds the others, connects with them, and measures how far apart their clocks are and how fast data crosses; all of
-  // them must call it. For Gloo, MESHWORK_RENDEZVOUS and MESHWORK_TOKEN say GlooOptions::rendezvous and token. Errors:
-  // TF_CONFIG is missing; the file cannot be read; those of the functions of Cluster; an unknown transport; those of
-  // Connect; the link's file cannot be read or written, or says no link. With JoinOptions::recover also those of
-  // Members::Form: the others do not come, or have finished.
+  // them must call it. For Gloo, MESHWORK_RENDEZVOUS, MESHWORK_TOKEN and MESHWORK_TLS_CERTIFICATE, … say
+  // GlooOptions::rendezvous, token and tls. Errors: TF_CONFIG is missing; the file cannot be read; those of the functions
+  // of Cluster; an unknown transport; those of Connect; the link's file cannot be read or written, or says no link. With
+  // JoinOptions::recover also those of Members::Form: the others do not come, or have finished.
   static absl::StatusOr<Processes> Join(const JoinOptions& options,
                                         const Environment& environment = ProcessEnvironment());
 

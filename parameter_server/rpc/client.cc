@@ -23,7 +23,6 @@
 #include "meshwork/parameter_server/rpc/call_stream.h"
 #include "meshwork/parameter_server/rpc/grpc_stream.h"
 #include "meshwork/parameter_server/rpc/presence.h"
-#include "meshwork/parameter_server/rpc/tls.h"
 #include "meshwork/runtime/transport/address.h"
 #endif
 
@@ -49,25 +48,17 @@ const grpc::Status kAnotherProgram(grpc::StatusCode::UNIMPLEMENTED, "");
 constexpr milliseconds kForEver = std::chrono::hours(10000);
 constexpr milliseconds kPause{20};  // before the same server is asked again
 
-absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsFor(const TlsFiles& files) {
-  if (files.authorities.empty()) return grpc::InsecureChannelCredentials();
-  grpc::SslCredentialsOptions options;
-  MESHWORK_ASSIGN_OR_RETURN(options.pem_root_certs, ReadAuthorities(files));
-  return grpc::SslCredentials(options);
-}
-
 // Streams ask between calls, too. Then gRPC looks for an answer of one connection every five seconds: one of many may be closed
 // though its server is there, and the next call opens another.
 constexpr GrpcPings kClientPings = {.ask_ms = 3000, .answer_ms = 7000};
 
-// `address`: as the user knows it, which a certificate must name.
+// `address`: as the user knows it.
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const SocketAddress& resolved,
                                            const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
-  arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, address);
   arguments.SetMaxReceiveMessageSize(static_cast<int>(internal::kChunkBytes));
   for (const char* key : internal::kReadBytesKeys) arguments.SetInt(key, internal::kReadBytes);
-  return OpenGrpcChannel(resolved, credentials, arguments, kClientPings);
+  return OpenGrpcChannel(address, resolved, credentials, arguments, kClientPings);
 }
 
 // "Parameter server", as it stands within a sentence.
@@ -278,16 +269,7 @@ class GrpcRpcClient : public RpcClient {
            (status.error_code() == grpc::StatusCode::CANCELLED && !IsCancelled());
   }
 
-  static std::string WhyLost(const grpc::Status& status) {
-    const std::string& text = status.error_message();
-    if (text == "ends") return "the server has ended; start it again";
-    if (text.find("andshake") != std::string::npos)
-      return "the two do not agree on TLS; give the server a certificate that names its host, and the client the "
-             "authority that signed it";
-    if (text.find("onnection refused") != std::string::npos)
-      return "nobody listens there; check the address, and that the server runs";
-    return "the connection broke off; check that the server runs, and that both sides speak TLS or neither does";
-  }
+  static std::string WhyLost(const grpc::Status& status) { return WhyGrpcLost(status.error_message()); }
 
   // Of a status that says more than that the server is away.
   absl::StatusOr<RpcMessage> Answer(const grpc::Status& status, const std::string& call,
@@ -345,7 +327,7 @@ absl::StatusOr<std::unique_ptr<RpcClient>> RpcClient::Create(const std::string& 
   if (options.token.size() > kMaxTokenBytes)
     return InvalidArgument("{}the token has {} bytes; at most {} are allowed.", where, options.token.size(),
                            kMaxTokenBytes);
-  const auto credentials = CredentialsFor(options.tls);
+  const auto credentials = GrpcClientCredentials(options.tls);
   MESHWORK_RETURN_IF_ERROR(Annotate(credentials.status(), where));
   return std::make_unique<GrpcRpcClient>(what, address, options,
                                          OpenChannel(address, *resolved, *credentials));

@@ -10,16 +10,9 @@
 #include <cstdint>
 #include <string>
 
-namespace meshwork {
+#include "meshwork/runtime/transport/tls.h"
 
-// Files in PEM form. One TlsFiles may serve all processes of a job: a server reads the first two, a client the third.
-struct TlsFiles {
-  // Of a server: its certificates, its own first, and the private key of that one. Empty: the server speaks no TLS.
-  std::string certificate = {}, key = {};
-  // Of a client: the certificates of the authorities that it trusts. The server's certificate must name the host by which
-  // the client calls the server. Empty: the client speaks no TLS.
-  std::string authorities = {};
-};
+namespace meshwork {
 
 struct RpcOptions {
   // Every call carries it, and a server refuses calls with another one. Without TLS it goes over the network as it is, and
@@ -29,6 +22,7 @@ struct RpcOptions {
   bool insecure = false;
   // How long a client waits for the answer of a call. A server that is away may come back meanwhile.
   std::chrono::milliseconds deadline = std::chrono::minutes(1);
+  // What a server and a client are given. Nothing: they speak plain text.
   TlsFiles tls = {};
   // The largest message that is sent or taken. A message is one request or one answer, with all its tensors.
   int64_t max_message_bytes = int64_t{64} << 30;

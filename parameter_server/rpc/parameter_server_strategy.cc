@@ -156,6 +156,7 @@ absl::StatusOr<ParameterServerStrategy> ParameterServerStrategy::Create(const Pa
   ParameterServerStrategy strategy(*std::move(cluster), options);
   if (strategy.options_.rpc.token.empty())
     strategy.options_.rpc.token = environment("MESHWORK_TOKEN").value_or("");
+  if (!strategy.options_.rpc.tls.any()) strategy.options_.rpc.tls = TlsFilesOf(environment);
   strategy.options_.rpc.task = strategy.cluster_.task().ToString();
   return strategy;
 }

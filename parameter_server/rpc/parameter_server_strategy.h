@@ -76,7 +76,8 @@ struct ParameterServerOptions {
   std::string folder = {};
   int64_t save_every = 1000;  // steps, >= 1
   int64_t keep = 3;           // checkpoints of each server, >= 1
-  // Its token is MESHWORK_TOKEN's, if it is empty. Its deadline: how long a server that is away is waited for.
+  // Its token is MESHWORK_TOKEN's, if it is empty; its TLS that of MESHWORK_TLS_CERTIFICATE, … (TlsFilesOf), if it names no
+  // file. Its deadline: how long a server that is away is waited for.
   RpcOptions rpc = {};
   // How long the chief waits while no worker answers.
   std::chrono::milliseconds worker_deadline = std::chrono::minutes(10);

@@ -23,7 +23,6 @@
 #include "meshwork/base/fork.h"
 #include "meshwork/base/version.h"
 #include "meshwork/parameter_server/rpc/grpc_stream.h"
-#include "meshwork/parameter_server/rpc/tls.h"
 #include "meshwork/runtime/transport/address.h"
 #endif
 
@@ -263,14 +262,6 @@ class GrpcRpcServer : public RpcServer {
   int port_ = 0;
 };
 
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsOf(const TlsFiles& files) {
-  if (files.certificate.empty() && files.key.empty()) return grpc::InsecureServerCredentials();
-  MESHWORK_ASSIGN_OR_RETURN(ServerPem pem, ReadServerPem(files));
-  grpc::SslServerCredentialsOptions options;
-  options.pem_key_cert_pairs.push_back({std::move(pem.key), std::move(pem.certificate)});
-  return grpc::SslServerCredentials(options);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const std::string& what,
@@ -287,7 +278,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const std::string& w
                            options.max_streams);
   // gRPC would only log why it cannot.
   MESHWORK_RETURN_IF_ERROR(Annotate(CanListen(*resolved, address), where));
-  const auto credentials = CredentialsOf(options.tls);
+  const auto credentials = GrpcServerCredentials(options.tls);
   MESHWORK_RETURN_IF_ERROR(Annotate(credentials.status(), where));
   auto server = std::make_unique<GrpcRpcServer>(options, std::move(handler));
   if (server->Listen(*resolved, *credentials)) return server;

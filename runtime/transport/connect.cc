@@ -28,6 +28,7 @@ absl::StatusOr<std::unique_ptr<Transport>> ConnectByGloo(const Cluster& cluster,
                             .rendezvous = options.rendezvous,
                             .token = options.token,
                             .insecure = options.insecure,
+                            .tls = options.tls,
                             .generation = options.generation});
 }
 

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "meshwork/mesh/cluster.h"
 #include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/transport/tls.h"
 
 namespace meshwork {
 
@@ -30,6 +31,7 @@ struct ConnectOptions {
   std::chrono::milliseconds deadline = std::chrono::seconds(60);
   std::string rendezvous, token;  // of GlooOptions
   bool insecure = false;          // likewise
+  TlsFiles tls = {};              // likewise
   int64_t generation = 0;
 };
 

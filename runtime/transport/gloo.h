@@ -13,7 +13,8 @@
 // domains. The reason of an abort travels by the rendezvous, within milliseconds. Where the rendezvous is gone, others
 // only see that the connection of the aborted domain is closed.
 //
-// Nothing is encrypted, and the token goes over the network as it is: use it in a trusted network (docs/security.md).
+// The rendezvous speaks TLS if GlooOptions::tls names files; else the token goes over the network as it is. The data is
+// never encrypted: use Gloo in a trusted network (docs/security.md).
 #pragma once
 
 #include <chrono>
@@ -24,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "meshwork/mesh/cluster.h"
 #include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/transport/tls.h"
 
 namespace meshwork {
 
@@ -40,6 +42,9 @@ struct GlooOptions {
   std::string token;
   // Process 0 may serve the rendezvous without a token at an address that other hosts reach.
   bool insecure = false;
+  // Of the rendezvous: process 0, if it serves it, needs a certificate and its key, and all need authorities. Nothing: it is
+  // plain text.
+  TlsFiles tls = {};
   // Of the processes (membership.h), where several transports of a job use one rendezvous, and new processes come into
   // it. All processes need the same.
   int64_t generation = 0;

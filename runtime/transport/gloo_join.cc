@@ -186,10 +186,15 @@ absl::Status GlooLink::Join() {
 
 absl::Status GlooLink::FindRendezvous() {
   MESHWORK_ASSIGN_OR_RETURN(const std::string address, RendezvousOf(cluster_, options_.rendezvous));
-  absl::StatusOr<std::unique_ptr<Rendezvous>> rendezvous =
-      MeetAt(cluster_, options_.rendezvous, options_.token, options_.insecure, join_deadline_);
+  absl::StatusOr<std::unique_ptr<Rendezvous>> rendezvous = MeetAt(cluster_,
+                                                                  {.rendezvous = options_.rendezvous,
+                                                                   .token = options_.token,
+                                                                   .insecure = options_.insecure,
+                                                                   .tls = options_.tls},
+                                                                  join_deadline_);
   if (rendezvous.status().code() == absl::StatusCode::kUnavailable && options_.rendezvous.empty())
-    return DidNotCome({NameOf(0)});
+    return absl::DeadlineExceededError(
+        fmt::format("{} {}", MessageOf(DidNotCome({NameOf(0)})), MessageOf(rendezvous.status())));
   MESHWORK_ASSIGN_OR_RETURN(rendezvous_, std::move(rendezvous));
   MESHWORK_ASSIGN_OR_RETURN(rendezvous_address_, Resolve(address));
   prefix_ = fmt::format("{}/{}/", options_.generation, NextNumber(address, options_.generation, domain_));

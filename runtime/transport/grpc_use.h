@@ -2,16 +2,20 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "meshwork/runtime/transport/address.h"
+#include "meshwork/runtime/transport/tls.h"
 
 namespace grpc {
 class Channel;
 class ChannelArguments;
 class ChannelCredentials;
 class ServerBuilder;
+class ServerCredentials;
 }  // namespace grpc
 
 namespace meshwork {
@@ -37,10 +41,16 @@ struct GrpcPings {
   int ask_ms = 5000, answer_ms = 5000;
 };
 
-// A channel to `address`, which shares its connection with no other channel and goes through no proxy. A server that is away
-// is tried every 500 ms. It asks whether the server is there while a call or a stream runs. `arguments`: what it needs besides.
+// Plain text if `files` names nothing, else TLS. Errors: those of ReadServerPem and of ReadClientPem.
 // REQUIRES: this build has gRPC.
-std::shared_ptr<grpc::Channel> OpenGrpcChannel(const SocketAddress& address,
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> GrpcServerCredentials(const TlsFiles& files);
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> GrpcClientCredentials(const TlsFiles& files);
+
+// A channel to `address`, which shares its connection with no other channel and goes through no proxy. A server that is away
+// is tried every 500 ms. It asks whether the server is there while a call or a stream runs. `name`: host:port as the user
+// knows it; a server's certificate must name that host. `arguments`: what it needs besides.
+// REQUIRES: this build has gRPC.
+std::shared_ptr<grpc::Channel> OpenGrpcChannel(const std::string& name, const SocketAddress& address,
                                                const std::shared_ptr<grpc::ChannelCredentials>& credentials,
                                                grpc::ChannelArguments& arguments,
                                                const GrpcPings& pings = {});
@@ -48,5 +58,8 @@ std::shared_ptr<grpc::Channel> OpenGrpcChannel(const SocketAddress& address,
 // Such that the server shares its port with no other process, asks whether its clients are there, and lets them ask.
 // REQUIRES: this build has gRPC.
 void SetGrpcServerArguments(grpc::ServerBuilder& builder, const GrpcPings& pings = {});
+
+// Why a call was lost, and what to do: a sentence without its point. `message`: gRPC's, of a status UNAVAILABLE.
+std::string WhyGrpcLost(std::string_view message);
 
 }  // namespace meshwork

@@ -22,13 +22,13 @@ Servers& AllServers() {
   return *servers;
 }
 
-absl::Status Serve(const std::string& address, const std::string& token, bool insecure) {
+absl::Status Serve(const std::string& address, const MeetingOptions& options) {
   Servers& servers = AllServers();
   MESHWORK_RETURN_IF_ERROR(servers.made.Check("Rendezvous"));
   const std::lock_guard lock(servers.mutex);
   if (servers.by_address.contains(address)) return absl::OkStatus();
   MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<RendezvousServer> server,
-                            RendezvousServer::Start(address, token, insecure));
+                            RendezvousServer::Start(address, options.token, options.insecure, options.tls));
   if (servers.by_address.empty()) {
     std::atexit([] {
       if (!AllServers().made.is_here()) return;
@@ -50,12 +50,11 @@ absl::StatusOr<std::string> RendezvousOf(const Cluster& cluster, const std::stri
       "Gloo: the cluster does not say the address of process 0; give that of a rendezvous.");
 }
 
-absl::StatusOr<std::unique_ptr<Rendezvous>> MeetAt(const Cluster& cluster, const std::string& told,
-                                                   const std::string& token, bool insecure,
+absl::StatusOr<std::unique_ptr<Rendezvous>> MeetAt(const Cluster& cluster, const MeetingOptions& options,
                                                    std::chrono::milliseconds deadline) {
-  MESHWORK_ASSIGN_OR_RETURN(const std::string address, RendezvousOf(cluster, told));
-  if (told.empty() && cluster.process() == 0) MESHWORK_RETURN_IF_ERROR(Serve(address, token, insecure));
-  return Rendezvous::Connect(address, token, deadline);
+  MESHWORK_ASSIGN_OR_RETURN(const std::string address, RendezvousOf(cluster, options.rendezvous));
+  if (options.rendezvous.empty() && cluster.process() == 0) MESHWORK_RETURN_IF_ERROR(Serve(address, options));
+  return Rendezvous::Connect(address, options.token, deadline, options.tls);
 }
 
 }  // namespace meshwork

@@ -30,14 +30,15 @@ namespace meshwork {
 #ifndef MESHWORK_HAVE_GLOO
 
 absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(const std::string&,
-                                                                          const std::string&, bool) {
+                                                                          const std::string&, bool,
+                                                                          const TlsFiles&) {
   return NoGrpc("Rendezvous");
 }
 
 std::vector<std::string> RendezvousServer::Calls() { return {}; }
 
 absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Connect(const std::string&, const std::string&,
-                                                                std::chrono::milliseconds) {
+                                                                std::chrono::milliseconds, const TlsFiles&) {
   return NoGrpc("Rendezvous");
 }
 
@@ -60,7 +61,10 @@ constexpr int64_t kMaxBytes = int64_t{256} << 20;
 constexpr size_t kMaxKeys = 1 << 20, kMaxWaits = 1 << 18;
 // Of requests that may be anybody's: up to kMaxMessageBytes are held of each.
 constexpr int64_t kMaxUnread = 4096;
+constexpr const char* kBusy = "busy";                // is the answer to more of them
 constexpr auto kFarewell = std::chrono::seconds(1);  // for answers under way when the server ends
+// For gRPC to say why it has not connected, when the time for that is over.
+constexpr std::chrono::milliseconds kLastLook{50};
 
 // ---- Messages: fields, each with its length in front, in four bytes, the lowest first.
 
@@ -124,7 +128,7 @@ class Values : public grpc::CallbackGenericService {
   class Call : public grpc::ServerGenericBidiReactor {
    public:
     Call(Values* values, std::string method) : values_(values), method_(std::move(method)) {
-      if (values_->num_unread_ > kMaxUnread) Finish({grpc::StatusCode::UNAVAILABLE, "busy"});
+      if (values_->num_unread_ > kMaxUnread) Finish({grpc::StatusCode::UNAVAILABLE, kBusy});
       else StartRead(&message_);
     }
     void OnReadDone(bool ok) override {
@@ -242,9 +246,9 @@ class GrpcServer : public RendezvousServer {
  public:
   explicit GrpcServer(const std::string& token) : serving_(new Serving{.values = Values(token)}) {}
 
-  bool Listen(const SocketAddress& address) {
+  bool Listen(const SocketAddress& address, const std::shared_ptr<grpc::ServerCredentials>& credentials) {
     grpc::ServerBuilder builder;
-    builder.AddListeningPort(address.ToString(), grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort(address.ToString(), credentials, &port_);
     SetGrpcServerArguments(builder);
     builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
     builder.RegisterCallbackGenericService(&serving_->values);
@@ -324,8 +328,11 @@ class GrpcWatch : public Rendezvous::Watch {
 
 class GrpcRendezvous : public Rendezvous {
  public:
-  GrpcRendezvous(std::string address, const SocketAddress& resolved, std::string token)
-      : address_(std::move(address)), token_(std::move(token)), client_(new Client(resolved)) {}
+  GrpcRendezvous(const std::string& address, const SocketAddress& resolved, std::string token,
+                 const std::shared_ptr<grpc::ChannelCredentials>& credentials)
+      : address_(address),
+        token_(std::move(token)),
+        client_(new Client(ChannelTo(address, resolved, credentials))) {}
 
   // Waits until the server is there.
   absl::Status Meet(std::chrono::milliseconds deadline) {
@@ -365,18 +372,20 @@ class GrpcRendezvous : public Rendezvous {
 
  private:
   struct Client {
-    explicit Client(const SocketAddress& address) : channel(ChannelTo(address)), stub(channel) {}
+    explicit Client(std::shared_ptr<grpc::Channel> made) : channel(std::move(made)), stub(channel) {}
     const std::shared_ptr<grpc::Channel> channel;
     grpc::GenericStub stub;
   };
 
   std::string Where() const { return fmt::format("Rendezvous {}", address_); }
 
-  static std::shared_ptr<grpc::Channel> ChannelTo(const SocketAddress& address) {
+  static std::shared_ptr<grpc::Channel> ChannelTo(
+      const std::string& address, const SocketAddress& resolved,
+      const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-    return OpenGrpcChannel(address, grpc::InsecureChannelCredentials(), arguments);
+    return OpenGrpcChannel(address, resolved, credentials, arguments);
   }
 
   // A server that ends cancels new calls.
@@ -384,6 +393,10 @@ class GrpcRendezvous : public Rendezvous {
     return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
            status.error_code() == grpc::StatusCode::CANCELLED;
   }
+  static bool IsLate(const grpc::Status& status) {
+    return status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+  }
+  bool IsConnected() const { return client_->channel->GetState(false) == GRPC_CHANNEL_READY; }
 
   // `patient`: a server that is not there, or goes away, may come until the deadline.
   absl::StatusOr<std::string> Ask(const char* method, const std::string& key, const std::string& value,
@@ -395,14 +408,25 @@ class GrpcRendezvous : public Rendezvous {
         deadline < std::chrono::hours(10000) ? now + deadline : now + std::chrono::hours(10000);
     while (true) {
       Request request;
-      request.sent = Encoded({token_, key, value});
-      request.context.set_deadline(end);
-      request.context.set_wait_for_ready(patient);
-      const grpc::Status status = CallAndWait(method, request);
+      const grpc::Status status = Try(method, key, value, end, patient, request);
+      if (patient && IsLate(status) && !IsConnected()) break;
       if (!IsAway(status) || !patient || SystemClock::now() >= end)
         return Answer(status, request.received, key, deadline);
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
+    // A call that waits for a connection does not say why there is none.
+    Request last;
+    const grpc::Status status =
+        Try(method, key, value, SystemClock::now() + kLastLook, /*waits=*/false, last);
+    return Answer(status, last.received, key, deadline);
+  }
+
+  grpc::Status Try(const char* method, const std::string& key, const std::string& value,
+                   SystemClock::time_point end, bool waits, Request& request) {
+    request.sent = Encoded({token_, key, value});
+    request.context.set_deadline(end);
+    request.context.set_wait_for_ready(waits);
+    return CallAndWait(method, request);
   }
 
   grpc::Status CallAndWait(const char* method, Request& request) {
@@ -426,13 +450,17 @@ class GrpcRendezvous : public Rendezvous {
       std::optional<std::vector<std::string>> fields = Decoded(received, 1);
       if (fields.has_value()) return std::move((*fields)[0]);
     }
-    const bool is_late = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-    if (is_late && !key.empty() && client_->channel->GetState(false) == GRPC_CHANNEL_READY)
+    if (IsLate(status) && !key.empty() && IsConnected())
       return absl::DeadlineExceededError(
           fmt::format("Rendezvous {}: nobody has set \"{}\" within {} ms.", address_, key, deadline.count()));
-    if (is_late || IsAway(status))
+    if (IsLate(status) || status.error_message() == kBusy)
       return absl::UnavailableError(fmt::format(
-          "Rendezvous {}: there is no answer; check the address, and that the server runs.", address_));
+          "Rendezvous {}: there is no answer; check the address, that the server runs, and that the network "
+          "lets connections through.",
+          address_));
+    if (IsAway(status))
+      return absl::UnavailableError(
+          fmt::format("Rendezvous {}: {}.", address_, WhyGrpcLost(status.error_message())));
     if (status.error_code() == grpc::StatusCode::PERMISSION_DENIED)
       return absl::PermissionDeniedError(fmt::format(
           "Rendezvous {}: it serves a job with another token; give all processes of a job the same.",
@@ -452,15 +480,18 @@ std::vector<std::string> RendezvousServer::Calls() { return {std::begin(kCalls),
 
 absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(const std::string& address,
                                                                           const std::string& token,
-                                                                          bool insecure) {
+                                                                          bool insecure,
+                                                                          const TlsFiles& tls) {
   MESHWORK_RETURN_IF_ERROR(CheckMayUseGrpc());
   const absl::StatusOr<SocketAddress> resolved = Resolve(address);
   MESHWORK_RETURN_IF_ERROR(Annotate(resolved.status(), "Rendezvous: "));
   MESHWORK_RETURN_IF_ERROR(Annotate(CheckMayListen(*resolved, address, token, insecure), "Rendezvous: "));
   // gRPC would only log why it cannot.
   MESHWORK_RETURN_IF_ERROR(Annotate(CanListen(*resolved, address), "Rendezvous: "));
+  const auto credentials = GrpcServerCredentials(tls);
+  MESHWORK_RETURN_IF_ERROR(Annotate(credentials.status(), "Rendezvous: "));
   auto server = std::make_unique<GrpcServer>(token);
-  if (server->Listen(*resolved)) return server;
+  if (server->Listen(*resolved, *credentials)) return server;
   // Another process was quicker.
   MESHWORK_RETURN_IF_ERROR(Annotate(CanListen(*resolved, address), "Rendezvous: "));
   return absl::UnavailableError(address);
@@ -468,11 +499,14 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(const 
 
 absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Connect(const std::string& address,
                                                                 const std::string& token,
-                                                                std::chrono::milliseconds deadline) {
+                                                                std::chrono::milliseconds deadline,
+                                                                const TlsFiles& tls) {
   MESHWORK_RETURN_IF_ERROR(CheckMayUseGrpc());
   const absl::StatusOr<SocketAddress> resolved = Resolve(address);
   MESHWORK_RETURN_IF_ERROR(Annotate(resolved.status(), "Rendezvous: "));
-  auto rendezvous = std::make_unique<GrpcRendezvous>(address, *resolved, token);
+  const auto credentials = GrpcClientCredentials(tls);
+  MESHWORK_RETURN_IF_ERROR(Annotate(credentials.status(), fmt::format("Rendezvous {}: ", address)));
+  auto rendezvous = std::make_unique<GrpcRendezvous>(address, *resolved, token, *credentials);
   MESHWORK_RETURN_IF_ERROR(rendezvous->Meet(deadline));
   return rendezvous;
 }

@@ -5,8 +5,9 @@
 //   (*rendezvous)->Set("address of worker 1", "10.0.0.7:38211", 30s);
 //   (*rendezvous)->Get("address of worker 0", 30s);                       // waits until it is set
 //
-// Every request carries the job's token; one with another token is refused. The token keeps jobs apart that meet by
-// mistake: it goes over the network as it is, so the network must be a trusted one.
+// Every request carries the job's token; one with another token is refused. With TlsFiles (tls.h) server and clients speak
+// TLS. Without, requests go over the network as they are. Then the token keeps apart only jobs that meet by mistake: who
+// reads the network has it.
 //
 // The server keeps everything in memory until it ends: at most 256 MiB, and at most 4096 requests whose token it has not
 // read yet; while there are so many, it answers others as if it were away. Both classes may be used by several threads.
@@ -22,6 +23,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/runtime/transport/tls.h"
 
 namespace meshwork {
 
@@ -29,26 +31,31 @@ class RendezvousServer {
  public:
   // The calls that a client may make, by their names for gRPC.
   static std::vector<std::string> Calls();
-  // Listens at host:port; port 0 chooses a free one. `insecure`: an address that other hosts reach needs no token. Errors:
-  // this build has no gRPC; the address is wrong, not one of this host, or taken; it needs a token.
+  // Listens at host:port; port 0 chooses a free one. `insecure`: an address that other hosts reach needs no token. `tls`: if
+  // it names anything, only clients that speak TLS are served. Errors: this build has no gRPC; the address is wrong, not one
+  // of this host, or taken; it needs a token; those of ReadServerPem.
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(const std::string& address,
                                                                  const std::string& token,
-                                                                 bool insecure = false);
+                                                                 bool insecure = false,
+                                                                 const TlsFiles& tls = {});
   // Those who wait are told that the server ends.
   virtual ~RendezvousServer() = default;
 
   virtual int port() const = 0;
 };
 
-// A client. Errors of all calls: the server does not answer, or serves a job with another token.
+// A client. Errors of all calls: UNAVAILABLE, the server does not answer, or the two do not agree on TLS;
+// PERMISSION_DENIED, it serves a job with another token.
 class Rendezvous {
  public:
   static constexpr int64_t kMaxKeyBytes = 512, kMaxValueBytes = int64_t{1} << 20;
 
-  // Waits until the server is there, at most for `deadline`. Errors: this build has no gRPC; the address is wrong.
+  // Waits until the server is there, at most for `deadline`. `tls`: if it names anything, the client speaks TLS. Errors:
+  // this build has no gRPC; the address is wrong; those of ReadClientPem.
   static absl::StatusOr<std::unique_ptr<Rendezvous>> Connect(const std::string& address,
                                                              const std::string& token,
-                                                             std::chrono::milliseconds deadline);
+                                                             std::chrono::milliseconds deadline,
+                                                             const TlsFiles& tls = {});
   virtual ~Rendezvous() = default;
 
   // REQUIRES, here and below: keys of at most kMaxKeyBytes, values of at most kMaxValueBytes.

@@ -164,6 +164,17 @@ TEST_F(MeshworkTest, ServesUntilItIsEnded) {
   }
 }
 
+TEST_F(MeshworkTest, ServesTheRendezvousByTlsAsTheEnvironmentSays) {
+  if (!HasGloo()) GTEST_SKIP() << "this build has no gRPC";
+  const Finished finished = Shell(
+      "MESHWORK_TLS_CERTIFICATE=none.pem MESHWORK_TLS_KEY=none.key $0 rendezvous --address 127.0.0.1:0");
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_EQ(
+      finished.err,
+      "meshwork rendezvous: Rendezvous: TLS none.pem: cannot be read: No such file or directory; check the "
+      "path, and who may read it.\n");
+}
+
 // ---- relayout.
 
 TEST_F(MeshworkTest, RelayoutPrintsThePlan) {

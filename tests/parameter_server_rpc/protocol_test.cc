@@ -13,7 +13,6 @@
 #include "meshwork/parameter_server/rpc/client.h"
 #include "meshwork/parameter_server/rpc/server.h"
 #include "meshwork/runtime/transport/gloo.h"
-#include "support/temp_dir.h"
 #include "support/tls_files.h"
 
 #ifdef MESHWORK_HAVE_GLOO
@@ -26,13 +25,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class ProtocolTest : public TempDirTest {
+class ProtocolTest : public TlsTest {
  protected:
   void SetUp() override {
     if (!HasGloo()) GTEST_SKIP() << "this build has no gRPC";
-    files_ = {.certificate = File("server.pem", kTestCertificate),
-              .key = File("server.key", kTestKey),
-              .authorities = File("ca.pem", kTestAuthority)};
+    files_ = ClientOf(kTestCertificate);
   }
   std::unique_ptr<RpcServer> Start(const TlsFiles& files) {
     return RpcServer::Start("Server", "127.0.0.1:0", {.token = "t", .tls = files}, Echo).value();
@@ -64,13 +61,24 @@ TEST_F(ProtocolTest, AnotherAuthorityIsNotTrusted) {
       Ask(fmt::format("127.0.0.1:{}", server->port()), {.authorities = File("other.pem", kOtherAuthority)})
           .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-  EXPECT_THAT(std::string(MessageOf(status)), HasSubstr("do not agree on TLS"));
+  EXPECT_THAT(std::string(MessageOf(status)), HasSubstr("its certificate is not trusted"));
 }
 
 TEST_F(ProtocolTest, BothNeedIt) {
   EXPECT_FALSE(Ask(fmt::format("127.0.0.1:{}", Start(files_)->port()), {}).ok());
   const auto plain = Start({});
   EXPECT_FALSE(Ask(fmt::format("127.0.0.1:{}", plain->port()), files_).ok());
+}
+
+TEST_F(ProtocolTest, AClientThatIsAskedShowsItsCertificate) {
+  const auto server = Start(StrictServer());
+  const std::string address = fmt::format("127.0.0.1:{}", server->port());
+  EXPECT_EQ(Ask(address, files_).status(), absl::OkStatus());
+  for (const TlsFiles& files : {Client(), ClientOf(kOtherCertificate)}) {
+    const absl::Status status = Ask(address, files).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_THAT(std::string(MessageOf(status)), HasSubstr("a certificate that the server trusts"));
+  }
 }
 
 // A client keeps its streams between calls. One that has ended meanwhile is not taken for a call that is made once.

@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/log.h"
+#include "meshwork/parameter_server/rpc/client.h"
 #include "meshwork/parameter_server/rpc/parameter_server_strategy.h"
 #include "meshwork/storage/file.h"
 #include "meshwork/train/callbacks.h"
@@ -23,6 +24,7 @@
 #include "parameter_server/models.h"
 #include "support/served_cluster.h"
 #include "support/temp_dir.h"
+#include "support/tls_files.h"
 
 namespace meshwork::strategy_test {
 namespace {
@@ -95,6 +97,35 @@ TEST_F(ParameterServerStrategyTest, OneStepAtATimeIsASession) {
         });
     EXPECT_EQ(status, absl::OkStatus());
   }
+}
+
+class ParameterServerStrategyTls : public TlsTest {};
+
+TEST_F(ParameterServerStrategyTls, IsAsTheEnvironmentSays) {
+  const Graph graph = Regression(kAdam, "batch=1");
+  const TlsFiles files = ClientOf(kTestCertificate);
+  ServedCluster cluster(2, 2, graph, {}, Waves,
+                        {{"MESHWORK_TLS_CERTIFICATE", files.certificate},
+                         {"MESHWORK_TLS_KEY", files.key},
+                         {"MESHWORK_TLS_AUTHORITIES", files.authorities},
+                         {"MESHWORK_TLS_CLIENT_AUTHORITIES", authorities_}});
+  const auto reaches_server = [&](const TlsFiles& tls) {
+    const RpcOptions options{.token = "a token", .deadline = std::chrono::milliseconds(500), .tls = tls};
+    const auto client = RpcClient::Create("Parameter server", cluster.server_address(0), options).value();
+    return client->WaitForConnection(std::chrono::milliseconds(500));
+  };
+  std::vector<absl::Status> others;
+  const absl::Status status = cluster.Run(
+      [&](ParameterServerTraining& training) -> absl::Status {
+        MESHWORK_ASSIGN_OR_RETURN(const History history, training.Fit({.epochs = 1, .steps_per_epoch = 8}));
+        EXPECT_EQ(history.steps, 8);
+        EXPECT_TRUE(reaches_server(files));
+        EXPECT_FALSE(reaches_server({}));
+        return absl::OkStatus();
+      },
+      &others);
+  EXPECT_EQ(status, absl::OkStatus());
+  EXPECT_THAT(others, ::testing::Each(absl::OkStatus()));
 }
 
 TEST_F(ParameterServerStrategyTest, AnEvaluatorFollowsWhatTheChiefSavesAfterEachEpoch) {

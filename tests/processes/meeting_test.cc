@@ -11,6 +11,7 @@
 #include "meshwork/base/status.h"
 #include "processes/launched.h"
 #include "support/clusters.h"
+#include "support/tls_files.h"
 
 namespace meshwork::meeting_test {
 namespace {
@@ -61,6 +62,22 @@ TEST_P(MeetingTest, AStrangerIsRefused) {
   const Finished finished = LaunchEach(2, fmt::format("env MESHWORK_TOKEN=$RANK {}", MLP_MNIST), Flags());
   EXPECT_EQ(finished.code, 1);
   EXPECT_THAT(finished.err, HasSubstr("it serves a job with another token"));
+  EXPECT_THAT(LeftBehind(), IsEmpty());
+}
+
+TEST_P(MeetingTest, TheRendezvousSpeaksTlsAsTheEnvironmentSays) {
+  const std::string files = fmt::format(
+      "MESHWORK_TLS_CERTIFICATE={} MESHWORK_TLS_KEY={} MESHWORK_TLS_AUTHORITIES={}",
+      File("server.pem", kTestCertificate), File("server.key", kTestKey), File("ca.pem", kTestAuthority));
+  const std::string flags =
+      fmt::format("--data-dir synthetic --epochs 1 --steps 4 --log-dir {} --deadline", Path("logs"));
+  const Finished all = LaunchEach(2, fmt::format("env {} {}", files, MLP_MNIST), flags + " 60");
+  EXPECT_EQ(all.code, 0) << all.err;
+  // Process 1 speaks plain text, and says so before process 0 ends.
+  const Finished one = LaunchEach(2, fmt::format("env $(test $RANK = 1 || echo {}) {}", files, MLP_MNIST),
+                                  flags + " $(test $RANK = 1 && echo 2 || echo 60)");
+  EXPECT_EQ(one.code, 1);
+  EXPECT_THAT(one.err, HasSubstr("that both sides speak TLS or neither does"));
   EXPECT_THAT(LeftBehind(), IsEmpty());
 }
 

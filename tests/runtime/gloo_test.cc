@@ -18,7 +18,9 @@
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/transport.h"
 #include "meshwork/runtime/transport/rendezvous.h"
+#include "meshwork/runtime/transport/tls.h"
 #include "support/clusters.h"
+#include "support/tls_files.h"
 
 namespace meshwork::gloo_test {
 namespace {
@@ -43,29 +45,36 @@ std::unique_ptr<RemoteOp> PrepareSwap(Transport& end, const std::vector<std::byt
 TEST(GlooWorker, Swaps) {
   if (std::getenv("MESHWORK_TEST_WORKER") == nullptr) return;
   const Cluster cluster = Cluster::FromEnvironment(ProcessEnvironment()).value();
-  const auto end = MakeGloo(cluster, {.deadline = kPatient}).value();
+  const auto end = MakeGloo(cluster, {.deadline = kPatient, .tls = TlsFilesOf(ProcessEnvironment())}).value();
   std::vector<std::byte> bytes(200);
   const auto op = PrepareSwap(*end, bytes);
   while (Swap(*op, bytes).ok()) continue;
 }
 
-class GlooTest : public testing::Test {
+// By a rendezvous in plain text, and by one over TLS.
+class GlooTest : public TlsTest, public testing::WithParamInterface<bool> {
  protected:
   void SetUp() override {
     if (!HasGloo()) GTEST_SKIP() << "this build has no Gloo";
     const int port = FreePort();
     const std::string config = "TF_CONFIG=" + LocalTfConfig(2, 1, port);
     const std::string is_worker = "MESHWORK_TEST_WORKER=1";
+    TlsFiles files;
+    if (GetParam()) {
+      files = Server();
+      files.authorities = authorities_;
+    }
+    const std::string trusts = "MESHWORK_TLS_AUTHORITIES=" + files.authorities;
     const std::vector<std::string> args = {"runtime_test", "--gtest_filter=GlooWorker.*", "--gtest_brief=1"};
     std::vector<char*> argv;
-    std::vector<char*> environment = {const_cast<char*>(config.c_str()),
-                                      const_cast<char*>(is_worker.c_str())};
+    std::vector<char*> environment = {const_cast<char*>(config.c_str()), const_cast<char*>(is_worker.c_str()),
+                                      const_cast<char*>(trusts.c_str())};
     for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
     argv.push_back(nullptr);
     for (char** variable = environ; *variable != nullptr; ++variable) environment.push_back(*variable);
     environment.push_back(nullptr);
     ASSERT_EQ(posix_spawn(&worker_, "/proc/self/exe", nullptr, nullptr, argv.data(), environment.data()), 0);
-    end_ = MakeGloo(LocalCluster(2, 0, port), {.deadline = kPatient}).value();
+    end_ = MakeGloo(LocalCluster(2, 0, port), {.deadline = kPatient, .tls = files}).value();
     op_ = PrepareSwap(*end_, bytes_);
     ASSERT_TRUE(Swap(*op_, bytes_).ok());
   }
@@ -84,7 +93,7 @@ class GlooTest : public testing::Test {
   std::unique_ptr<RemoteOp> op_;
 };
 
-TEST_F(GlooTest, AKilledProcessIsNamed) {
+TEST_P(GlooTest, AKilledProcessIsNamed) {
   kill(worker_, SIGKILL);
   absl::Status status;
   while (status.ok()) status = Swap(*op_, bytes_);
@@ -93,7 +102,7 @@ TEST_F(GlooTest, AKilledProcessIsNamed) {
   EXPECT_EQ(end_->Prepare({}).status(), status);
 }
 
-TEST_F(GlooTest, AKilledProcessIsNoticedBetweenOperations) {
+TEST_P(GlooTest, AKilledProcessIsNoticedBetweenOperations) {
   kill(worker_, SIGKILL);
   absl::Status status;
   while (status.ok()) status = end_->Prepare({}).status();
@@ -102,7 +111,7 @@ TEST_F(GlooTest, AKilledProcessIsNoticedBetweenOperations) {
 }
 
 // The reason of an abort lets go one that waits.
-TEST_F(GlooTest, AnAbortEndsTheOtherProcess) {
+TEST_P(GlooTest, AnAbortEndsTheOtherProcess) {
   end_->Abort(absl::UnavailableError("domain 0 has no memory."));
   EXPECT_EQ(MessageOf(Swap(*op_, bytes_)), "domain 0 has no memory.");
   int code = -1;
@@ -110,6 +119,9 @@ TEST_F(GlooTest, AnAbortEndsTheOtherProcess) {
   EXPECT_EQ(code, 0);
   worker_ = 0;
 }
+
+INSTANTIATE_TEST_SUITE_P(Tls, GlooTest, testing::Values(false, true),
+                         [](const auto& info) { return info.param ? "On" : "Off"; });
 
 // Domain 1 has come, but nobody connects at the port that it names: what another process has found lets domain 0 go,
 // which would wait for it otherwise.

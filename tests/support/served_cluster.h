@@ -3,9 +3,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
+#include <map>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,14 +16,21 @@
 #include "meshwork/mesh/cluster.h"
 #include "meshwork/parameter_server/rpc/parameter_server_strategy.h"
 #include "support/clusters.h"
+#include "support/environment.h"
 
 namespace meshwork {
 
 class ServedCluster {
  public:
+  // `variables`: of the environment of all tasks, besides TF_CONFIG.
   ServedCluster(int workers, int servers, const Graph& graph, const ParameterServerOptions& options,
-                ParameterServerStrategy::DataFunction data)
-      : workers_(workers), servers_(servers), graph_(graph), options_(options), data_(std::move(data)) {
+                ParameterServerStrategy::DataFunction data, std::map<std::string, std::string> variables = {})
+      : workers_(workers),
+        servers_(servers),
+        graph_(graph),
+        options_(options),
+        data_(std::move(data)),
+        variables_(std::move(variables)) {
     options_.session.workers = 1;
     options_.rpc.token = "a token";
     if (options_.rpc.deadline == RpcOptions().deadline) options_.rpc.deadline = std::chrono::seconds(30);
@@ -47,11 +55,10 @@ class ServedCluster {
   }
 
   absl::Status RunTask(const std::string& task, const ParameterServerStrategy::ChiefFunction& body) const {
-    const absl::StatusOr<ParameterServerStrategy> strategy = ParameterServerStrategy::Create(
-        options_, [text = Config(task)](const std::string& name) -> std::optional<std::string> {
-          if (name == "TF_CONFIG") return text;
-          return std::nullopt;
-        });
+    std::map<std::string, std::string> variables = variables_;
+    variables["TF_CONFIG"] = Config(task);
+    const absl::StatusOr<ParameterServerStrategy> strategy =
+        ParameterServerStrategy::Create(options_, EnvironmentOf(std::move(variables)));
     if (!strategy.ok()) return strategy.status();
     return strategy->Run(graph_, data_, body);
   }
@@ -79,6 +86,7 @@ class ServedCluster {
   const Graph& graph_;
   ParameterServerOptions options_;
   const ParameterServerStrategy::DataFunction data_;
+  const std::map<std::string, std::string> variables_;
   std::vector<std::string> addresses_;
 };
 

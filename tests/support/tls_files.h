@@ -1,50 +1,142 @@
-// A certificate for localhost and 127.0.0.1, its key, the authority that signed it, and another authority. They are for tests
-// alone: everybody has the key.
+// Certificates for tests alone: everybody has their key. They are valid from 2020 to 2120 where nothing else is said.
 #pragma once
+
+#include <string>
+
+#include "meshwork/runtime/transport/tls.h"
+#include "support/temp_dir.h"
 
 namespace meshwork {
 
-inline constexpr char kTestCertificate[] = R"(-----BEGIN CERTIFICATE-----
-MIIBkTCCATigAwIBAgIUeAhOAfDeuyU4ZkNUEfECaARzNKUwCgYIKoZIzj0EAwIw
-HDEaMBgGA1UEAwwRbWVzaHdvcmsgdGVzdHMgY2EwIBcNMjYxMTI1MjEzOTUzWhgP
-MjEyNjExMDEyMTM5NTNaMBQxEjAQBgNVBAMMCWxvY2FsaG9zdDBZMBMGByqGSM49
-AgEGCCqGSM49AwEHA0IABARkMervRzJwra+4mi2xQdfxXAoA68a1Puu+uW1sSXJb
-d7j3p4XOsrHv1tUVY/It2G5YBdJRITRXz7iSFAv7O6WjXjBcMBoGA1UdEQQTMBGC
-CWxvY2FsaG9zdIcEfwAAATAdBgNVHQ4EFgQUler+IaigBI7vnAcEsOj0OJmqFW4w
-HwYDVR0jBBgwFoAU2FMRxRnu7lRc/m+Jbp5o+Bx2GXwwCgYIKoZIzj0EAwIDRwAw
-RAIgXm+/TEUfqnJz1pChLqo8NCloMWQCaPLpqSOI+pwBJjsCIDvBUdhrZIOvXuyu
-xjNh7e1onIJklOXMGw0EkN1XSGih
+// The authority that has signed the next four.
+inline constexpr char kTestAuthority[] = R"(-----BEGIN CERTIFICATE-----
+MIIBajCCARCgAwIBAgIQJwZlkp9be0OJ1ClxxKbecDAKBggqhkjOPQQDAjAcMRow
+GAYDVQQDDBFtZXNod29yayB0ZXN0cyBjYTAgFw0yMDAxMDEwMDAwMDBaGA8yMTIw
+MDEwMTAwMDAwMFowHDEaMBgGA1UEAwwRbWVzaHdvcmsgdGVzdHMgY2EwWTATBgcq
+hkjOPQIBBggqhkjOPQMBBwNCAAS/xvrZx9xX2pm6bYXAk6w/U7x8JADnChAlDSU3
+YVB0Xcn/EIRUsqecPY5kRuCoGAejrjyrPoYafnYkR8MG49zsozIwMDAPBgNVHRMB
+Af8EBTADAQH/MB0GA1UdDgQWBBS2fnyxkd4LkFUlRRPIMA/BUjKO4DAKBggqhkjO
+PQQDAgNIADBFAiBPUnF9dV74r9ku4RFTu2EUZV6WXOPBPZQJ1vGe2g+BjQIhALBG
+pHLXj9Wi10D8bYgKwIiooyuG4FmT396r6m2wJDV5
 -----END CERTIFICATE-----
 )";
+// Of localhost and 127.0.0.1.
+inline constexpr char kTestCertificate[] = R"(-----BEGIN CERTIFICATE-----
+MIIBjjCCATSgAwIBAgIQJwZlkp9be0OJ1ClxxKbecTAKBggqhkjOPQQDAjAcMRow
+GAYDVQQDDBFtZXNod29yayB0ZXN0cyBjYTAgFw0yMDAxMDEwMDAwMDBaGA8yMTIw
+MDEwMTAwMDAwMFowFDESMBAGA1UEAwwJbG9jYWxob3N0MFkwEwYHKoZIzj0CAQYI
+KoZIzj0DAQcDQgAEzHdCqnAfuG3p/le3RPG6Uy/qXeHKJ1vSwEGPL/a8BvpUuq/e
+Gx/i4H26KAFIthOD0Opr8XcsfM9Q0gaEdH6t4KNeMFwwGgYDVR0RBBMwEYIJbG9j
+YWxob3N0hwR/AAABMB0GA1UdDgQWBBTpsmuCJ1Ct0zp5xYkyWSbrfeP/VTAfBgNV
+HSMEGDAWgBS2fnyxkd4LkFUlRRPIMA/BUjKO4DAKBggqhkjOPQQDAgNIADBFAiAq
+RQiTttEt8v4iw3OoK4N7p3BOBG1DY7eVhtwWr8aWNAIhAJsKtVPdZp5ok7LvE+ks
+luilOG1DNxwTIeEe2OWzDWUr
+-----END CERTIFICATE-----
+)";
+// The same until 2021-01-01, and from 2100-01-01 on.
+inline constexpr char kExpiredCertificate[] = R"(-----BEGIN CERTIFICATE-----
+MIIBjTCCATKgAwIBAgIQJwZlkp9be0OJ1ClxxKbecjAKBggqhkjOPQQDAjAcMRow
+GAYDVQQDDBFtZXNod29yayB0ZXN0cyBjYTAeFw0yMDAxMDEwMDAwMDBaFw0yMTAx
+MDEwMDAwMDBaMBQxEjAQBgNVBAMMCWxvY2FsaG9zdDBZMBMGByqGSM49AgEGCCqG
+SM49AwEHA0IABMx3QqpwH7ht6f5Xt0TxulMv6l3hyidb0sBBjy/2vAb6VLqv3hsf
+4uB9uigBSLYTg9Dqa/F3LHzPUNIGhHR+reCjXjBcMBoGA1UdEQQTMBGCCWxvY2Fs
+aG9zdIcEfwAAATAdBgNVHQ4EFgQU6bJrgidQrdM6ecWJMlkm633j/1UwHwYDVR0j
+BBgwFoAUtn58sZHeC5BVJUUTyDAPwVIyjuAwCgYIKoZIzj0EAwIDSQAwRgIhAICE
+yk446Xwsg/jUR6H4AUHlRzFcubyEnVFXbYlU5KXEAiEAwEH6SIT6dw88gzTEW+/G
+gG/8kNWfQ+ryNyb4WNn/94E=
+-----END CERTIFICATE-----
+)";
+inline constexpr char kEarlyCertificate[] = R"(-----BEGIN CERTIFICATE-----
+MIIBkDCCATagAwIBAgIQJwZlkp9be0OJ1ClxxKbedDAKBggqhkjOPQQDAjAcMRow
+GAYDVQQDDBFtZXNod29yayB0ZXN0cyBjYTAiGA8yMTAwMDEwMTAwMDAwMFoYDzIx
+MjAwMTAxMDAwMDAwWjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIB
+BggqhkjOPQMBBwNCAATMd0KqcB+4ben+V7dE8bpTL+pd4conW9LAQY8v9rwG+lS6
+r94bH+LgfbooAUi2E4PQ6mvxdyx8z1DSBoR0fq3go14wXDAaBgNVHREEEzARggls
+b2NhbGhvc3SHBH8AAAEwHQYDVR0OBBYEFOmya4InUK3TOnnFiTJZJut94/9VMB8G
+A1UdIwQYMBaAFLZ+fLGR3guQVSVFE8gwD8FSMo7gMAoGCCqGSM49BAMCA0gAMEUC
+IGMuuVXy/1lvFb+tlDHCzrwDnXLdx0UP+EAREgufGI0tAiEAtPc43KKRrV/OsSyt
+xFs3Xt4j52W1W+V/qYpNPzfnr0k=
+-----END CERTIFICATE-----
+)";
+// Of elsewhere.invalid.
+inline constexpr char kElsewhereCertificate[] = R"(-----BEGIN CERTIFICATE-----
+MIIBmDCCAT6gAwIBAgIQJwZlkp9be0OJ1ClxxKbeczAKBggqhkjOPQQDAjAcMRow
+GAYDVQQDDBFtZXNod29yayB0ZXN0cyBjYTAgFw0yMDAxMDEwMDAwMDBaGA8yMTIw
+MDEwMTAwMDAwMFowHDEaMBgGA1UEAwwRZWxzZXdoZXJlLmludmFsaWQwWTATBgcq
+hkjOPQIBBggqhkjOPQMBBwNCAATMd0KqcB+4ben+V7dE8bpTL+pd4conW9LAQY8v
+9rwG+lS6r94bH+LgfbooAUi2E4PQ6mvxdyx8z1DSBoR0fq3go2AwXjAcBgNVHREE
+FTATghFlbHNld2hlcmUuaW52YWxpZDAdBgNVHQ4EFgQU6bJrgidQrdM6ecWJMlkm
+633j/1UwHwYDVR0jBBgwFoAUtn58sZHeC5BVJUUTyDAPwVIyjuAwCgYIKoZIzj0E
+AwIDSAAwRQIgV5Meopy077/paduZm50C9Nsa+PJJhL7PiaVjISRurt8CIQC2DPqa
+3XT1FkC+GtTfkZUCVmtVsuKZBo7gG28o714MoQ==
+-----END CERTIFICATE-----
+)";
+// The key of all certificates but those of the authorities.
 inline constexpr char kTestKey[] = R"(-----BEGIN PRIVATE KEY-----
-MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg9neeCK+Ml9BF880D
-l32Cl9u3qqmWTmSFHYu2xToI9emhRANCAAQEZDHq70cycK2vuJotsUHX8VwKAOvG
-tT7rvrltbElyW3e496eFzrKx79bVFWPyLdhuWAXSUSE0V8+4khQL+zul
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgOy1N/VfDDCSe+wnv
+P5AVy48HuMcTnjHBDaMJ2ZO/pwehRANCAATMd0KqcB+4ben+V7dE8bpTL+pd4con
+W9LAQY8v9rwG+lS6r94bH+LgfbooAUi2E4PQ6mvxdyx8z1DSBoR0fq3g
 -----END PRIVATE KEY-----
 )";
-inline constexpr char kTestAuthority[] = R"(-----BEGIN CERTIFICATE-----
-MIIBjjCCATWgAwIBAgIUToTf9Ti/pOTpzsE63szoLJFINEkwCgYIKoZIzj0EAwIw
-HDEaMBgGA1UEAwwRbWVzaHdvcmsgdGVzdHMgY2EwIBcNMjYxMTI1MjEzOTUzWhgP
-MjEyNjExMDEyMTM5NTNaMBwxGjAYBgNVBAMMEW1lc2h3b3JrIHRlc3RzIGNhMFkw
-EwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEixNL9tCIibTJAE7ISggRLjc3gQzTtbcr
-A5wE1Y7BhvnG4jSu1nVECIxIYy+D4Idw2MZSfKPisO/LFAoZaFlES6NTMFEwHQYD
-VR0OBBYEFNhTEcUZ7u5UXP5viW6eaPgcdhl8MB8GA1UdIwQYMBaAFNhTEcUZ7u5U
-XP5viW6eaPgcdhl8MA8GA1UdEwEB/wQFMAMBAf8wCgYIKoZIzj0EAwIDRwAwRAIg
-Fk/YAkRulMVcx+B2sy3Frvnowa2tnOuocqjCHRqWFTACICDQxoBfKds0lQ+UmLnO
-XaVoayDXXxX9MSe/fqMXlcEd
+// Of localhost and 127.0.0.1, its own authority, as docs/security.md makes one.
+inline constexpr char kOwnAuthority[] = R"(-----BEGIN CERTIFICATE-----
+MIIBajCCARCgAwIBAgIQJwZlkp9be0OJ1ClxxKbedTAKBggqhkjOPQQDAjAOMQww
+CgYDVQQDDANqb2IwIBcNMjAwMTAxMDAwMDAwWhgPMjEyMDAxMDEwMDAwMDBaMA4x
+DDAKBgNVBAMMA2pvYjBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABMx3QqpwH7ht
+6f5Xt0TxulMv6l3hyidb0sBBjy/2vAb6VLqv3hsf4uB9uigBSLYTg9Dqa/F3LHzP
+UNIGhHR+reCjTjBMMB0GA1UdDgQWBBTpsmuCJ1Ct0zp5xYkyWSbrfeP/VTAPBgNV
+HRMBAf8EBTADAQH/MBoGA1UdEQQTMBGCCWxvY2FsaG9zdIcEfwAAATAKBggqhkjO
+PQQDAgNIADBFAiAFpn3PlOwT+bhxXMO+uqvaxem8zgv6ng0yxvdIQ4hNOwIhAOyz
+BejbinGaHE6i3+VTuGzAb/Y0ZlUC9UamsdICupuH
 -----END CERTIFICATE-----
 )";
+// Another authority, and what it has signed for localhost and 127.0.0.1.
 inline constexpr char kOtherAuthority[] = R"(-----BEGIN CERTIFICATE-----
-MIIBljCCATugAwIBAgIUFkBU+oF9wc4u5RgOv/Ia9vmK0tMwCgYIKoZIzj0EAwIw
-HzEdMBsGA1UEAwwUbWVzaHdvcmsgdGVzdHMgb3RoZXIwIBcNMjYxMTI1MjEzOTUz
-WhgPMjEyNjExMDEyMTM5NTNaMB8xHTAbBgNVBAMMFG1lc2h3b3JrIHRlc3RzIG90
-aGVyMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEV5B1nuM6Yzf6dVpCMwSc8kZQ
-YLweBcbeYSuRst0gKNsYhrLHjoHExwJKZt9yZtcaHB2+3EuMYyTwFjlloFgz2KNT
-MFEwHQYDVR0OBBYEFAIdy9TaxZfNcl5V61U/e5Llx4WxMB8GA1UdIwQYMBaAFAId
-y9TaxZfNcl5V61U/e5Llx4WxMA8GA1UdEwEB/wQFMAMBAf8wCgYIKoZIzj0EAwID
-SQAwRgIhAJUymtDqrPgdLPLBZ5UnKhh6h4+2PFueTwLFrDnVupJGAiEA322oA6D7
-2OMGkfvprhzBELgIXdaS+xvldw0+4TrN71E=
+MIIBcjCCARegAwIBAgIRAOlTie0NgootI5WVBPO+c6AwCgYIKoZIzj0EAwIwHzEd
+MBsGA1UEAwwUbWVzaHdvcmsgdGVzdHMgb3RoZXIwIBcNMjAwMTAxMDAwMDAwWhgP
+MjEyMDAxMDEwMDAwMDBaMB8xHTAbBgNVBAMMFG1lc2h3b3JrIHRlc3RzIG90aGVy
+MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEWUiaVubJ7dQDyqkXiiTrtVUv2r5G
+BihYFMgUcSOCg56U4I/+SYxkos6L+BgvXvVFS+XMQL+FRiYbxrZuCC5y+KMyMDAw
+DwYDVR0TAQH/BAUwAwEB/zAdBgNVHQ4EFgQU/S/Jf08MXbElDZxtpk82n8Pawfsw
+CgYIKoZIzj0EAwIDSQAwRgIhAMIREH1xBg5GaGHRakyRlPMjMYDbjvfTZcwDqvHt
+KCYTAiEAlAEoLiIzd3UGBbs8TV2lOk3SxTa71ZVJzL10pg7tjLA=
 -----END CERTIFICATE-----
 )";
+inline constexpr char kOtherCertificate[] = R"(-----BEGIN CERTIFICATE-----
+MIIBkzCCATigAwIBAgIRAOlTie0NgootI5WVBPO+c6EwCgYIKoZIzj0EAwIwHzEd
+MBsGA1UEAwwUbWVzaHdvcmsgdGVzdHMgb3RoZXIwIBcNMjAwMTAxMDAwMDAwWhgP
+MjEyMDAxMDEwMDAwMDBaMBQxEjAQBgNVBAMMCWxvY2FsaG9zdDBZMBMGByqGSM49
+AgEGCCqGSM49AwEHA0IABMx3QqpwH7ht6f5Xt0TxulMv6l3hyidb0sBBjy/2vAb6
+VLqv3hsf4uB9uigBSLYTg9Dqa/F3LHzPUNIGhHR+reCjXjBcMBoGA1UdEQQTMBGC
+CWxvY2FsaG9zdIcEfwAAATAdBgNVHQ4EFgQU6bJrgidQrdM6ecWJMlkm633j/1Uw
+HwYDVR0jBBgwFoAU/S/Jf08MXbElDZxtpk82n8PawfswCgYIKoZIzj0EAwIDSQAw
+RgIhALfonpTmMjjTEZAXW2zXRD+VysQM4UsRGu/rmTTK5QhAAiEAg0u1tFH9nPOf
+rJVCXTHJ9fRa3jQIzCQChjpFdgGJB4Y=
+-----END CERTIFICATE-----
+)";
+
+// Tests with these files in their folder.
+class TlsTest : public TempDirTest {
+ protected:
+  TlsTest() : key_(File("server.key", kTestKey)), authorities_(File("ca.pem", kTestAuthority)) {}
+
+  TlsFiles ServerOf(const char* certificate) const {
+    return {.certificate = File("server.pem", certificate), .key = key_};
+  }
+  // Of a server, and of one that asks for certificates of kTestAuthority.
+  TlsFiles Server() const { return ServerOf(kTestCertificate); }
+  TlsFiles StrictServer() const {
+    TlsFiles files = Server();
+    files.client_authorities = authorities_;
+    return files;
+  }
+  // Of a client that trusts kTestAuthority, and of one that also shows `certificate`.
+  TlsFiles Client() const { return {.authorities = authorities_}; }
+  TlsFiles ClientOf(const char* certificate) const {
+    return {.certificate = File("client.pem", certificate), .key = key_, .authorities = authorities_};
+  }
+
+  const std::string key_, authorities_;
+};
 
 }  // namespace meshwork
