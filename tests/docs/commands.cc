@@ -43,6 +43,7 @@ class CommandChecker {
         {"mpirun", &CommandChecker::Launcher}, {"srun", &CommandChecker::Launcher},
         {"sbatch", &CommandChecker::Launcher}, {"meshwork", &CommandChecker::Meshwork},
         {"pip", &CommandChecker::Nothing},     {"tensorboard", &CommandChecker::TensorBoard},
+        {"openssl", &CommandChecker::Nothing},
     };
     const auto check = kChecks.find(command);
     if (check != kChecks.end()) return (this->*check->second)(words);
