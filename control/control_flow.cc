@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<Type>> InferScan(const Node& node, const std::vector<
   const int64_t length = node.attrs.Get<int64_t>("length");
   const ControlShape shape = ShapeOfControl(node);
   if (length < 0) return InvalidArgument("length={}; the number of iterations is at least 0.", length);
-  // The shape has them as ints.
+  // The shape has numbers that there can be.
   const int64_t slices = node.attrs.Get<int64_t>("slices"), sums = node.attrs.Get<int64_t>("sums");
   const int64_t others = std::ssize(body.arguments()) - shape.carries;
   if (slices < 0 || slices > others)

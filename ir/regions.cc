@@ -23,8 +23,13 @@ ControlShape ShapeOfControl(const Node& node) {
   const Graph& body = *node.regions[0];
   for (const Argument& argument : body.arguments()) shape.carries += argument.is_variable;
   if (node.row->control != ControlKind::kScan) return shape;
-  shape.slices = static_cast<int>(node.attrs.Get<int64_t>("slices"));
-  shape.sums = static_cast<int>(node.attrs.Get<int64_t>("sums"));
+  // A text may say any number; the row's inference refuses those that the body does not have.
+  const auto up_to = [&](std::string_view attribute, size_t most) {
+    return static_cast<int>(
+        std::clamp<int64_t>(node.attrs.Get<int64_t>(attribute), 0, static_cast<int64_t>(most)));
+  };
+  shape.slices = up_to("slices", body.arguments().size());
+  shape.sums = up_to("sums", body.outputs().size());
   shape.stacked = static_cast<int>(body.outputs().size()) - shape.sums;
   return shape;
 }

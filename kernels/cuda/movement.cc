@@ -216,7 +216,6 @@ std::span<const Generator> MovementKernels() {
       {"reshape", Copy},
       {"squeeze", Copy},
       {"expand_dims", Copy},
-      {"relayout", Copy},
       {"bitcast", Copy},
       {"slice", Slice},
       {"reverse", Reverse},

@@ -100,9 +100,6 @@ constexpr Scalar kScalars[] = {
     {"shift_right_arithmetic", "ShiftedRight(a, b)"},
     {"shift_right_logical", "ShiftedRightUnsigned(a, b)"},
     {"select", "a ? b : c"},
-    // What leaves values as they are.
-    {"stop_gradient", "x"},
-    {"when_training", "a"},
 };
 
 // Of bf16 operands, what is a bf16 already: one of them, or rounded by the function.
@@ -112,7 +109,6 @@ constexpr Scalar kRoundedScalars[] = {
     {"neg", "Negated(x)"},           {"abs", "Absolute(x)"},
     {"maximum", "Larger(a, b)"},     {"minimum", "Smaller(a, b)"},
     {"relu", "x < T(0) ? T(0) : x"}, {"select", "a ? b : c"},
-    {"stop_gradient", "x"},          {"when_training", "a"},
     {"broadcast_to", "x"},
 };
 

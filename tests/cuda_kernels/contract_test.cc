@@ -19,11 +19,11 @@ namespace {
 
 using ::testing::IsEmpty;
 
-// Every row that computes on a device.
+// Every row that computes on a device. Notes for the compiler reach none.
 std::vector<const OpRow*> ComputingRows() {
   std::vector<const OpRow*> rows;
   for (const OpRow* row : AllOps())
-    if (CpuKernelOf(*row) != nullptr) rows.push_back(row);
+    if (CpuKernelOf(*row) != nullptr && row->kind != OpKind::kIdentity) rows.push_back(row);
   return rows;
 }
 // The trials of all rows, compiled in one go: each row's first one, and half of the others, or all in long tests.

@@ -165,6 +165,7 @@ TEST(TextErrors, Attributes) {
                        "device_all_to_all %x axes=(batch) from=0 to=1 count=-1",
                        "scan %x length=2 slices=4294967296 (%h: f32[]) {\n  return %h\n  }",
                        "scan %x length=2 sums=-9223372036854775808 (var %h: f32[4]) {\n  return %h\n  }",
+                       "scan %x length=2 sums=-2147483648 (var %h: f32[4]) {\n  return %h\n  }",
                    },
                    "mesh [batch=2]\nfunc f(%x: f32[4], %big: f32[4294967296]) {\n  %0 = ", "\n}\n");
 }

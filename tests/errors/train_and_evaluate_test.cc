@@ -220,6 +220,26 @@ TEST_F(TrainAndEvaluateErrors, Log) {
                       };
                       return logged(evaluate("v"));
                     }},
+                   {"a batch that cannot be fed, before and after the first checkpoint",
+                    [&]() -> Refusal {
+                      stops = false;
+                      config.model_dir = Path("failing");
+                      config.log = [&](std::string_view line) {
+                        if (line.find("it has failed") != std::string_view::npos)
+                          lines += fmt::format("{}{}", lines.empty() ? "" : "\n", line);
+                      };
+                      for (const int64_t good : {1, 3}) {
+                        InputSpec failing = input;
+                        int64_t fed = 0;  // of all epochs, each of which has a copy of the function
+                        failing.feeds = [&](const Batch& batch) {
+                          return ++fed > good ? Feeds() : Feed(batch);
+                        };
+                        EXPECT_FALSE(TrainWithCheckpoints([](Mode mode) { return Linear(mode); },
+                                                          {failing, 7}, &eval, config, {"worker 0"})
+                                         .ok());
+                      }
+                      return absl::InvalidArgumentError(std::exchange(lines, ""));
+                    }},
                    {"results that cannot be written",
                     [&]() -> Refusal {
                       stops = false;
@@ -232,7 +252,7 @@ TEST_F(TrainAndEvaluateErrors, Log) {
                       return logged(train(2));
                     }},
                },
-               {{Path("run"), "DIR"}, {Path("other"), "DIR"}});
+               {{Path("run"), "DIR"}, {Path("other"), "DIR"}, {Path("failing"), "DIR"}});
 }
 
 TEST_F(TrainAndEvaluateErrors, Positions) {

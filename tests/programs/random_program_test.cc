@@ -101,7 +101,7 @@ TEST(RandomProgramTest, GivesTheOneDeviceResult) {
   }
   tally.Print();
   EXPECT_LT(wild, NumPrograms() / 10) << "too many programs are left out for numbers that are none";
-  EXPECT_EQ(ops.size(), RowsUnderContract().size()) << "some op is in no program";
+  EXPECT_EQ(ops.size(), DrawnRows().size()) << "some op is in no program";
 }
 
 // A tensor without elements is cut, gathered, moved, reduced and carried like any other.
@@ -249,7 +249,7 @@ TEST(RandomLoopsTest, GiveTheOneDeviceResult) {
   }
   tally.Print();
   EXPECT_LT(wild, NumLoopPrograms() / 8) << "too many programs are left out for numbers that are none";
-  EXPECT_GE(ops.size(), RowsUnderContract().size() * 9 / 10) << "many ops are in no program";
+  EXPECT_GE(ops.size(), DrawnRows().size() * 9 / 10) << "many ops are in no program";
   for (const std::string_view loop : {"scan", "if", "while"}) EXPECT_GE(loops[loop], NumLoopPrograms() / 6);
 }
 
@@ -547,7 +547,7 @@ TEST(RandomTrainingTest, DrawsWhatCompilersMeet) {
   EXPECT_GE(open_dims, programs / 5);
   EXPECT_GE(meshes.size(), 14u);
   std::vector<std::string_view> missing;
-  for (const OpRow* row : RowsUnderContract())
+  for (const OpRow* row : DrawnRows())
     if (ops.count(std::string(row->name)) == 0) missing.push_back(row->name);
   // Of bits, of numbers that are none, of numbers that are given, and of gradients of gradients.
   const std::set<std::string_view> others = {"elements", "popcount", "count_leading_zeros", "bitcast",

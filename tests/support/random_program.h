@@ -26,7 +26,7 @@ namespace meshwork {
 class RandomPrograms {
  public:
   RandomPrograms() {
-    for (const OpRow* row : RowsUnderContract()) {
+    for (const OpRow* row : DrawnRows()) {
       for (std::string_view text : row->samples) {
         const Sample sample = ParseSample(*row, text).value();
         pool_.push_back(sample);

@@ -16,4 +16,12 @@ inline std::vector<const OpRow*> RowsUnderContract() {
   return rows;
 }
 
+// Those that random programs draw: not custom_gradient, whose operands are made of each other. Programs of it:
+// tests/ops/custom_gradient_test.cc, tests/train/custom_gradient_test.cc.
+inline std::vector<const OpRow*> DrawnRows() {
+  std::vector<const OpRow*> rows = RowsUnderContract();
+  std::erase_if(rows, [](const OpRow* row) { return row->name == "custom_gradient"; });
+  return rows;
+}
+
 }  // namespace meshwork
