@@ -3,6 +3,7 @@
 // float, as fast as before, and the parts are added in double.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
