@@ -75,7 +75,7 @@ std::vector<const OpRow*> RowsWithCudaKernels();
 bool IsExactOnCuda(const OpRow& row);
 
 // Which element differs beyond the tolerance of its dtype, or "". `exactly`: bit by bit, but for NaNs. What is beyond the
-// results' blocks is not looked at. Elements below `least` may differ by as much as `least` may.
+// results' blocks is not looked at. Elements below `least` may differ by as much as `least` may; those of long sums by more.
 std::string DifferenceOf(const CudaTrial& trial, const std::vector<Bytes>& cpu,
                          const std::vector<Bytes>& cuda, bool exactly, double least = 0.1);
 
