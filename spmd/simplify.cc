@@ -102,10 +102,13 @@ void ReplaceByOperand(const Graph& graph, Node node, int operand, Rewriter& rewr
 
 namespace {
 
+// Whether the node leaves its first operand, or a relayout of it where the result is pinned. A relayout is one already.
+bool IsDroppedNote(const Node& node) { return IsNote(node) && node.row->name != "relayout"; }
+
 Graph FoldSizesOf(const Graph& graph, std::vector<ValueId>* values) {
   Rewriter rewriter(graph);
   for (const Node& node : graph.nodes()) {
-    if (IsNote(node) && node.row->name != "relayout") {
+    if (IsDroppedNote(node)) {
       ReplaceByOperand(graph, node, 0, rewriter);
     } else if (node.row->name == "dimension_size") {
       int64_t size = 1;
@@ -170,7 +173,7 @@ std::optional<Graph> WithoutDeadCode(const Graph& program) {
 
 Graph FoldSizes(Graph graph, std::vector<ValueId>* to) {
   const auto is_folded = [](const Node& node) {
-    return (IsNote(node) && node.row->name != "relayout") || node.row->name == "dimension_size";
+    return IsDroppedNote(node) || node.row->name == "dimension_size";
   };
   if (!HasNode(graph, is_folded)) {
     if (to != nullptr) {

@@ -1,5 +1,4 @@
 // The callbacks that save a training.
-#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <optional>

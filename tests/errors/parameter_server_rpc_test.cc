@@ -1,8 +1,4 @@
 // What servers of stores and closures, their clients and the coordinator say when they cannot.
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <functional>
@@ -27,6 +23,7 @@
 #include "support/clusters.h"
 #include "support/environment.h"
 #include "support/memory_store.h"
+#include "support/silent_host.h"
 #include "support/temp_dir.h"
 #include "support/tls_files.h"
 
@@ -293,18 +290,7 @@ TEST_F(ParameterServerErrors, Stores) {
           .status();
     });
   };
-  // A host that takes connections, and says nothing.
-  const auto silent = [&] {
-    const int listening = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t size = sizeof(address);
-    bind(listening, reinterpret_cast<sockaddr*>(&address), size);
-    listen(listening, 1);
-    getsockname(listening, reinterpret_cast<sockaddr*>(&address), &size);
-    absl::Status status = connect(ntohs(address.sin_port));
-    close(listening);
-    return status;
-  };
+  const auto silent = [&] { return AtSilentHost([&](int port) { return connect(port); }); };
   const auto wrong_store = [&] {
     const auto server = StoreServer::Start(std::make_shared<GivesNothing>(), "127.0.0.1:0", {}).value();
     return RemoteStore::Connect(Seen(server->port()), {}).value()->Pull({.pieces = {{"table"}}}).status();

@@ -1,11 +1,6 @@
 // Files of TLS that are of no use, and what the rendezvous says where two do not agree on TLS.
 #include "meshwork/runtime/transport/tls.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <memory>
 #include <string>
@@ -19,6 +14,7 @@
 #include "meshwork/train/processes.h"
 #include "support/clusters.h"
 #include "support/environment.h"
+#include "support/silent_host.h"
 #include "support/tls_files.h"
 
 #ifdef MESHWORK_HAVE_GLOO
@@ -98,18 +94,9 @@ TEST_F(TlsErrors, Rendezvous) {
     server->Shutdown();
     return status;
   };
-  // A host that takes connections, and says nothing.
   const auto meet_silent = [&] {
-    const int listening = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t size = sizeof(address);
-    bind(listening, reinterpret_cast<sockaddr*>(&address), size);
-    listen(listening, 1);
-    getsockname(listening, reinterpret_cast<sockaddr*>(&address), &size);
-    const absl::Status status =
-        Rendezvous::Connect(Seen(ntohs(address.sin_port)), "a token", kShortly, Client()).status();
-    close(listening);
-    return status;
+    return AtSilentHost(
+        [&](int port) { return Rendezvous::Connect(Seen(port), "a token", kShortly, Client()).status(); });
   };
   const auto join = [&](const TlsFiles& server, const TlsFiles& client) {
     const auto serving = RendezvousServer::Start("127.0.0.1:0", "", /*insecure=*/false, server).value();

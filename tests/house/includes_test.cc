@@ -85,7 +85,7 @@ TEST(IncludesTest, EveryRoomIsInTheTable) {
   EXPECT_THAT(built, UnorderedElementsAreArray(listed));
 }
 
-// Who has the installed headers can compile each.
+// With nothing but the installed headers, each compiles.
 TEST(IncludesTest, InstalledHeadersIncludeInstalledOnes) {
   const std::filesystem::path root = std::filesystem::path(MESHWORK_TEST_DIR).parent_path();
   std::ifstream list(MESHWORK_INSTALLED_HEADERS);

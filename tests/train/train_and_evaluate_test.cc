@@ -224,7 +224,7 @@ TEST_F(TrainAndEvaluateTest, LogsAsTfEstimatorDoes) {
   ExpectGolden("train/train_and_evaluate.txt", text + last.ToString() + "\n");
 }
 
-// Who reads the end of a log sees what to do, and what is lost.
+// The last line of a log says what to do, and from which step the training goes on.
 TEST_F(TrainAndEvaluateTest, AfterAnErrorItSaysHowToGoOn) {
   for (const int64_t good : {11, 3}) {
     RunConfig config = Config(fmt::format("after_{}", good), 4);
