@@ -180,7 +180,7 @@ struct RandomPlace {
   Value block, part, parts;
 };
 
-// How a body that a replica runs on its part of a batch sees the whole batch. x: [part,…], of the body.
+// The whole batch, for a body that a replica runs on its part of it. x: [part,…], of the body.
 struct BatchView {
   // The mean of x over `dims`, which include 0 and are kept, over the real rows of all parts; x must have as many rows as the
   // part, or the parts no rows that fill them up. Error, recorded in the body.
@@ -342,7 +342,7 @@ class Graph : private internal::GraphParts {
   // as their mean that over the whole batch. `weight` itself where its graph is no body of a part. Error, recorded: its
   // graph is another body within a part.
   static Value MeanWeight(const Value& weight, const SourceLocation& location);
-  // For a body that runs on each replica's part of a batch. Null: this is none, though one within such a body may be.
+  // For the body that each replica runs on its part of a batch. Null for all other graphs, also for a body within that one.
   void SetBatchView(BatchView view) { batch_view_ = std::make_shared<const BatchView>(std::move(view)); }
   const BatchView* batch_view() const { return batch_view_.get(); }
   // The graph that encloses this body; null if there is none.

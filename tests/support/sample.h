@@ -16,7 +16,7 @@ inline std::vector<const OpRow*> RowsUnderContract() {
   return rows;
 }
 
-// Those that random programs draw: not custom_gradient, whose operands are made of each other. Programs of it:
+// Rows that random programs draw: all but custom_gradient, whose operands are made of each other. Programs of it:
 // tests/ops/custom_gradient_test.cc, tests/train/custom_gradient_test.cc.
 inline std::vector<const OpRow*> DrawnRows() {
   std::vector<const OpRow*> rows = RowsUnderContract();
