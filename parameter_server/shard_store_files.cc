@@ -3,6 +3,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "meshwork/base/random_name.h"
 #include "meshwork/base/status.h"
 #include "meshwork/parameter_server/shard_store.h"
 #include "meshwork/storage/checkpoint_writer.h"
@@ -32,9 +33,8 @@ absl::StatusOr<int64_t> ShardStore::Save() {
   const std::lock_guard one_at_a_time(saving_);
   const std::string dir = Folder();
   MESHWORK_RETURN_IF_ERROR(MakeFolders(dir));
-  MESHWORK_ASSIGN_OR_RETURN(const std::string job, NewJob(nullptr));
   MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointWriter> writer,
-                            CheckpointWriter::Open({.dir = dir, .job = job, .keep = options_.keep}));
+                            CheckpointWriter::Open({.dir = dir, .job = RandomName(), .keep = options_.keep}));
   CheckpointNote note;
   {
     // The writer copies the values; pushes go on while it writes them.

@@ -12,9 +12,8 @@
 
 namespace meshwork {
 
-// What each domain says, by domain: "the step 9f2c", `what` and its value. A domain that calls Agree, or this, for something
-// else says that. All domains must call it; if all can go on, all return the same. Errors, in all domains: the error in
-// `mine`; another domain's error, with the domain's name; those of AllGather.
+// The value of each domain, by domain. All domains must call it; if all can go on, all return the same. Errors, in all
+// domains: the error in `mine`; another domain's error, with the domain's name; those of AllGather.
 absl::StatusOr<std::vector<std::string>> GatherValues(Transport& transport, std::string_view what,
                                                       const absl::StatusOr<std::string>& mine);
 

@@ -28,8 +28,8 @@ absl::StatusOr<std::string> Decode(std::string_view text) {
   return absl::Status(code, rest);
 }
 
-// "domains 0, 2: the program 9f2c; domain 1: the program 77aa"; "" if all say the same.
-std::string DifferenceOf(const std::vector<std::string>& values) {
+// "domains 0, 2: 9f2c; domain 1: 77aa", each value after `what`; "" if all say the same.
+std::string DifferenceOf(const std::vector<std::string>& values, std::string_view what = "") {
   std::map<std::string, std::vector<int64_t>> who;
   for (size_t d = 0; d < values.size(); ++d) who[values[d]].push_back(static_cast<int64_t>(d));
   if (who.size() == 1) return "";
@@ -37,7 +37,8 @@ std::string DifferenceOf(const std::vector<std::string>& values) {
   for (auto& [value, domains] : who) sorted.emplace_back(domains, value);
   std::sort(sorted.begin(), sorted.end());
   std::vector<std::string> texts;
-  for (const auto& [domains, value] : sorted) texts.push_back(fmt::format("{}: {}", NamesOf(domains), value));
+  for (const auto& [domains, value] : sorted)
+    texts.push_back(fmt::format("{}: {}{}", NamesOf(domains), what, value));
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
@@ -97,11 +98,25 @@ absl::Status RemoteOp::Run(std::span<const std::byte* const> sends, std::span<st
   return Wait();
 }
 
+absl::StatusOr<std::vector<std::string>> Transport::AllGather(std::string_view what, std::string_view text) {
+  MESHWORK_ASSIGN_OR_RETURN(std::vector<std::string> texts,
+                            ExchangeTexts(what, fmt::format("{}\n{}", what, text)));
+  std::vector<std::string> questions;
+  for (std::string& said : texts) {
+    const size_t end = std::min(said.find('\n'), said.size());
+    questions.push_back(said.substr(0, end));
+    said.erase(0, end + 1);
+  }
+  if (const std::string difference = DifferenceOf(questions); !difference.empty())
+    return InvalidArgument(
+        "Transport: the domains do not make the same calls. {}. All need the same calls, in the same order.",
+        difference);
+  return texts;
+}
+
 absl::StatusOr<std::vector<std::string>> GatherValues(Transport& transport, std::string_view what,
                                                       const absl::StatusOr<std::string>& mine) {
-  const absl::StatusOr<std::string> said =
-      mine.ok() ? absl::StatusOr<std::string>(fmt::format("{} {}", what, *mine)) : mine.status();
-  const absl::StatusOr<std::vector<std::string>> all = transport.AllGather(what, Encode(said));
+  const absl::StatusOr<std::vector<std::string>> all = transport.AllGather(what, Encode(mine));
   MESHWORK_RETURN_IF_ERROR(mine.status());
   MESHWORK_RETURN_IF_ERROR(all.status());
   std::vector<std::string> values;
@@ -116,14 +131,10 @@ absl::StatusOr<std::vector<std::string>> GatherValues(Transport& transport, std:
 absl::Status Agree(Transport& transport, std::string_view what, const absl::StatusOr<std::string>& mine,
                    const std::function<std::string()>& text) {
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> values, GatherValues(transport, what, mine));
-  const std::string difference = DifferenceOf(values);
+  const std::string difference = DifferenceOf(values, fmt::format("{} ", what));
   if (difference.empty()) return absl::OkStatus();
   std::string line;
-  // Where another domain is asked about something else, it does not send a text now.
-  const bool is_same_question = std::all_of(values.begin(), values.end(), [&](const std::string& value) {
-    return value.starts_with(fmt::format("{} ", what));
-  });
-  if (text != nullptr && is_same_question) {
+  if (text != nullptr) {
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                               transport.AllGather(what, text().substr(0, kMostTextBytes)));
     line = FirstOtherLine(texts);

@@ -105,11 +105,13 @@ class Transport {
   // where nobody counts (runtime/transport/timed.h).
   virtual double seconds_waited() const { return 0; }
 
-  // Exchanges a short text about `what`: returns the texts of all domains, by domain. All domains must call
-  // it; it need not be fast. Errors: a domain does not come within the deadline, which aborts the transport;
-  // the reason of an abort.
-  virtual absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what,
-                                                             std::string_view text) = 0;
+  // Exchanges a short text about `what`, one line: returns the texts of all domains, by domain. All domains must call
+  // it with the same `what`; it need not be fast. Errors: a domain does not come within the deadline, which aborts the
+  // transport; the reason of an abort; domains call it about different things, which leaves the transport as it was.
+  absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text);
+  // For AllGather and for transports that hold another one: exchanges texts and compares nothing. `what` is for messages.
+  virtual absl::StatusOr<std::vector<std::string>> ExchangeTexts(std::string_view what,
+                                                                 std::string_view text) = 0;
 
   // Prepares an operation, which must not outlive the transport. Errors: the reason of an abort. REQUIRES:
   // parts are of other domains.

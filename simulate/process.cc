@@ -37,7 +37,7 @@ class PlannedEnd : public Transport {
   }
   int64_t domain() const override { return domain_; }
   int64_t num_domains() const override { return num_domains_; }
-  absl::StatusOr<std::vector<std::string>> AllGather(std::string_view, std::string_view) override {
+  absl::StatusOr<std::vector<std::string>> ExchangeTexts(std::string_view, std::string_view) override {
     return CarriesNothing();
   }
   absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec) override { return CarriesNothing(); }

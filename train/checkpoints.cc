@@ -16,7 +16,8 @@
 namespace meshwork {
 namespace {
 
-constexpr std::string_view kCheckpoints = "the checkpoints", kPart = "checkpoints";
+constexpr std::string_view kCheckpoints = "the checkpoints", kLast = "the last checkpoint",
+                           kPart = "checkpoints";
 
 absl::Status CheckOptions(const CheckpointOptions& options) {
   if (options.dir.empty()) return InvalidArgument("Checkpoints: dir is empty; it names a folder.");
@@ -91,7 +92,7 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> CheckpointManager::Open(const
   MESHWORK_RETURN_IF_ERROR(AllAgree(
       manager->transport_, kCheckpoints,
       valid.ok() ? absl::StatusOr<std::string>(Describe(options)) : absl::StatusOr<std::string>(valid)));
-  MESHWORK_ASSIGN_OR_RETURN(const std::string job, NewJob(manager->transport_));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string job, NewJob(manager->transport_, kCheckpoints));
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> former, manager->AskForHolders());
   MESHWORK_RETURN_IF_ERROR(AllAgree(manager->transport_, kCheckpoints, manager->OpenWriter(job, former)));
   MESHWORK_RETURN_IF_ERROR(CheckSeen(manager->transport_, options.dir, job));
@@ -207,15 +208,14 @@ absl::Status CheckpointManager::Finish(const CheckpointNote& note) {
   Report(End());
   std::string is_there = complete_step_ == note.step ? "1" : "0";
   if (transport_ != nullptr) {
-    MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                              transport_->AllGather(kCheckpoints, is_there));
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> texts, transport_->AllGather(kLast, is_there));
     is_there = texts[0];
   }
   if (is_there == "0") {
     absl::Status status = Start(note);
     MESHWORK_RETURN_IF_ERROR(Await());
     if (absl::Status ended = End(); status.ok()) status = std::move(ended);
-    MESHWORK_RETURN_IF_ERROR(AllAgree(transport_, kCheckpoints, AsFailure(status)));
+    MESHWORK_RETURN_IF_ERROR(AllAgree(transport_, kLast, AsFailure(status)));
   }
   last_step_ = note.step;
   is_finished_ = true;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "fmt/ranges.h"
 #include "meshwork/base/hash.h"
 #include "meshwork/base/status.h"
@@ -17,7 +18,6 @@ constexpr std::string_view kAsMany =
     "All processes need as many batches, of as many examples: divide the data into equal shares, without the remainder of the "
     "whole (Take), leave out short batches (drop_remainder), or take a number of steps that all have from data with Repeat.";
 
-constexpr std::string_view kStepSaid = "the step ";
 // A transport sends short texts at once, and takes another message for the rest.
 constexpr size_t kMostKindBytes = 96;
 
@@ -35,23 +35,14 @@ std::string OnOneLine(std::string text) {
 // What the processes say: answer p has the lines of process p.
 using Answers = std::vector<std::vector<std::string>>;
 
-Answers LinesOf(const std::vector<std::string>& values) {
+// `count` lines of each; those that a process does not say are empty.
+Answers LinesOf(const std::vector<std::string>& values, size_t count) {
   Answers answers;
   for (const std::string& value : values) {
-    std::vector<std::string>& lines = answers.emplace_back(1);
-    for (const char c : value) {
-      if (c == '\n') lines.emplace_back();
-      else lines.back().push_back(c);
-    }
+    answers.push_back(absl::StrSplit(value, '\n'));
+    answers.back().resize(count);
   }
   return answers;
-}
-
-// Whether all say something of this kind: their first lines begin so, and they have as many lines.
-bool AreOfKind(const Answers& answers, std::string_view beginning, size_t lines) {
-  return std::all_of(answers.begin(), answers.end(), [&](const std::vector<std::string>& row) {
-    return row.size() == lines && row[0].starts_with(beginning);
-  });
 }
 
 // "processes 0, 2: 4; process 1: 3": who says what in line `l`; "" if all say the same.
@@ -69,12 +60,6 @@ std::string DifferenceIn(const Answers& answers, size_t l) {
     texts.push_back(
         fmt::format("process{} {}: {}", processes.size() == 1 ? "" : "es", fmt::join(processes, ", "), text));
   return fmt::format("{}", fmt::join(texts, "; "));
-}
-
-absl::Status OtherCalls(std::string_view where, const Answers& answers, size_t line) {
-  return InvalidArgument(
-      "{}: the processes do not do the same. {}. All make the same calls, in the same order.", where,
-      DifferenceIn(answers, line));
 }
 
 }  // namespace
@@ -107,16 +92,14 @@ absl::Status DataAgreement::Begin(const absl::Status& mine,
                                   const std::function<std::vector<DataFact>()>& find_facts) {
   if (is_alone()) return mine;
   const std::vector<DataFact> facts = find_facts();
-  absl::StatusOr<std::string> said = where_;
-  for (const DataFact& fact : facts) *said += "\n" + fact.value;
+  absl::StatusOr<std::string> said = "";
+  for (const DataFact& fact : facts) *said += OnOneLine(fact.value) + "\n";
   if (!mine.ok()) said = mine;
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> values,
-                            GatherValues(*transport(), "the data of", said));
-  const Answers answers = LinesOf(values);
-  if (!AreOfKind(answers, fmt::format("the data of {}", where_), facts.size() + 1))
-    return OtherCalls(where_, answers, 0);
+                            GatherValues(*transport(), fmt::format("the data of {}", where_), said));
+  const Answers answers = LinesOf(values, facts.size());
   for (size_t f = 0; f < facts.size(); ++f)
-    if (const std::string difference = DifferenceIn(answers, f + 1); !difference.empty())
+    if (const std::string difference = DifferenceIn(answers, f); !difference.empty())
       return InvalidArgument("{}: the processes differ in their {}. {}. {}", where_, facts[f].name,
                              difference, facts[f].advice);
   return absl::OkStatus();
@@ -143,7 +126,7 @@ absl::Status DataAgreement::Agree(const absl::Status& mine, const std::string& s
   absl::StatusOr<std::string> said = fmt::format("{}\n{}\n{}", place_, why_stop_, Shortened(step));
   if (!mine.ok()) said = mine;
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> values,
-                            GatherValues(*transport(), "the step", said));
+                            GatherValues(*transport(), fmt::format("the step of {}", where_), said));
   if (why_stop_.empty() && std::count(values.begin(), values.end(), values[0]) == std::ssize(values))
     return absl::OkStatus();
   difference_ = Compare(values);
@@ -152,13 +135,14 @@ absl::Status DataAgreement::Agree(const absl::Status& mine, const std::string& s
 }
 
 absl::Status DataAgreement::Compare(const std::vector<std::string>& values) {
-  Answers answers = LinesOf(values);
-  if (!AreOfKind(answers, kStepSaid, 3)) return OtherCalls(where_, answers, 0);
-  for (std::vector<std::string>& lines : answers) lines[0].erase(0, kStepSaid.size());
+  const Answers answers = LinesOf(values, 3);
   if (const std::string difference = DifferenceIn(answers, 0); !difference.empty())
     return InvalidArgument("{}: the processes are not at the same place of their data. {}. {}", where_,
                            difference, kAsMany);
-  if (!DifferenceIn(answers, 2).empty()) return OtherCalls(where_, answers, 2);
+  if (const std::string difference = DifferenceIn(answers, 2); !difference.empty())
+    return InvalidArgument(
+        "{}: the processes do not do the same. {}. All make the same calls, in the same order.", where_,
+        difference);
   const bool all_stop = DifferenceIn(answers, 1).empty();
   for (size_t p = 0; p < answers.size() && stopped_.empty(); ++p)
     if (!answers[p][1].empty())

@@ -16,6 +16,8 @@
 namespace meshwork {
 namespace {
 
+constexpr std::string_view kToKeep = "the live state to keep", kHeld = "the live state";
+
 // What a process says of something that it keeps.
 struct Said {
   std::string name, mesh;
@@ -82,9 +84,10 @@ absl::StatusOr<std::vector<std::vector<Said>>> ReadAll(const std::vector<std::st
   return all;
 }
 
-absl::StatusOr<std::vector<std::string>> AllGather(Transport* transport, std::string text) {
+absl::StatusOr<std::vector<std::string>> AllGather(Transport* transport, std::string_view what,
+                                                   std::string text) {
   if (transport == nullptr) return std::vector<std::string>{std::move(text)};
-  return transport->AllGather("the live state", text);
+  return transport->AllGather(what, text);
 }
 
 // One thing that processes keep, and whether they can go on from it.
@@ -186,12 +189,12 @@ absl::Status CheckIsAtomic(const Session& session) {
 }  // namespace
 
 absl::Status LiveState::Keep(Transport* transport, const Session& session, CheckpointFacts facts) {
-  MESHWORK_RETURN_IF_ERROR(AllAgree(transport, "the live state", CheckIsAtomic(session)));
-  MESHWORK_ASSIGN_OR_RETURN(std::string name, NewJob(transport));
+  MESHWORK_RETURN_IF_ERROR(AllAgree(transport, kToKeep, CheckIsAtomic(session)));
+  MESHWORK_ASSIGN_OR_RETURN(std::string name, NewJob(transport, kToKeep));
   held_.push_back(
       {std::move(name), session.State(), session.record(), {{session.steps_done(), std::move(facts)}}});
   // Only when all have kept it, nobody needs what was before.
-  MESHWORK_RETURN_IF_ERROR(AllGather(transport, "kept").status());
+  MESHWORK_RETURN_IF_ERROR(AllGather(transport, kToKeep, "kept").status());
   held_.erase(held_.begin(), held_.end() - 1);
   return absl::OkStatus();
 }
@@ -205,7 +208,7 @@ void LiveState::Note(CheckpointFacts facts) {
 }
 
 absl::StatusOr<Recovered> LiveState::Recover(Transport* transport, Session& session) {
-  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> texts, AllGather(transport, Describe()));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> texts, AllGather(transport, kHeld, Describe()));
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::vector<Said>> all, ReadAll(texts));
   Recovered recovered;
   std::optional<Choice> best;

@@ -12,6 +12,7 @@
 #include "meshwork/base/hash.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/box.h"
+#include "meshwork/runtime/gather_values.h"
 
 namespace meshwork {
 namespace {
@@ -143,16 +144,7 @@ absl::StatusOr<std::vector<std::string>> Gather(Transport* transport, std::strin
     MESHWORK_RETURN_IF_ERROR(mine.status());
     return std::vector<std::string>{*mine};
   }
-  MESHWORK_ASSIGN_OR_RETURN(
-      std::vector<std::string> texts,
-      transport->AllGather(what, mine.ok() ? "0" + *mine : EncodeReason(mine.status())));
-  MESHWORK_RETURN_IF_ERROR(mine.status());
-  for (size_t d = 0; d < texts.size(); ++d) {
-    if (!texts[d].starts_with('0'))
-      return Annotate(DecodeReason(texts[d]), fmt::format("Transport: domain {} failed: ", d));
-    texts[d].erase(0, 1);
-  }
-  return texts;
+  return GatherValues(*transport, what, mine);
 }
 
 // The kinds of which two replicas differ. All domains find the same ones.

@@ -19,7 +19,8 @@
 namespace meshwork {
 namespace {
 
-constexpr std::string_view kCheckpoint = "the checkpoint";
+constexpr std::string_view kToSave = "the checkpoint to save", kToRestore = "the checkpoint to restore",
+                           kFolder = "the folder of checkpoints";
 constexpr std::chrono::milliseconds kFirstLook(1), kLastLook(200), kUntilSeen(3000);
 
 // Whether a file is there, soon: file systems over a network take their time.
@@ -70,10 +71,10 @@ class Restoring {
     absl::Status status;
     std::optional<std::string> name;
     if (state_.domain() == 0) status = Next(name);
-    MESHWORK_RETURN_IF_ERROR(AllAgree(state_.transport, kCheckpoint, status));
+    MESHWORK_RETURN_IF_ERROR(AllAgree(state_.transport, kToRestore, status));
     if (state_.transport == nullptr) return name;
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                              state_.transport->AllGather(kCheckpoint, name.has_value() ? "=" + *name : ""));
+                              state_.transport->AllGather(kToRestore, name.has_value() ? "=" + *name : ""));
     if (texts[0].empty()) return std::nullopt;
     return texts[0].substr(1);
   }
@@ -102,7 +103,7 @@ class Restoring {
     if (!damaged.ok()) text = kDamaged + EncodeReason(damaged);
     else if (!misfit.ok()) text = kMisfit + EncodeReason(misfit);
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                              state_.transport->AllGather(kCheckpoint, text));
+                              state_.transport->AllGather(kToRestore, text));
     Found found;
     for (size_t d = 0; d < texts.size(); ++d) {
       if (texts[d].empty()) continue;
@@ -116,7 +117,7 @@ class Restoring {
   absl::StatusOr<std::optional<CheckpointNote>> Read(const Checkpoint& checkpoint) {
     const CheckpointIndex& index = checkpoint.index();
     MESHWORK_RETURN_IF_ERROR(
-        AllAgree(state_.transport, kCheckpoint, checkpoint.RestoreInto(state_.variables, options_)));
+        AllAgree(state_.transport, kToRestore, checkpoint.RestoreInto(state_.variables, options_)));
     return CheckpointNote{index.step, index.facts, index.metrics};
   }
 
@@ -149,10 +150,10 @@ absl::Status AllAgree(Transport* transport, std::string_view what, const absl::S
                   mine.ok() ? absl::StatusOr<std::string>("done") : absl::StatusOr<std::string>(mine));
 }
 
-absl::StatusOr<std::string> NewJob(Transport* transport) {
+absl::StatusOr<std::string> NewJob(Transport* transport, std::string_view what) {
   std::string job = RandomName();
   if (transport == nullptr) return job;
-  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> jobs, transport->AllGather(kCheckpoint, job));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> jobs, transport->AllGather(what, job));
   return jobs[0];
 }
 
@@ -162,13 +163,13 @@ absl::Status CheckSeen(Transport* transport, const std::string& dir, const std::
   const std::string path = fmt::format("{}/{}", dir, PartialName(job, 0));
   const bool is_first = transport->domain() == 0;
   MESHWORK_RETURN_IF_ERROR(
-      AllAgree(transport, kCheckpoint, is_first ? WriteFileAtomically(path, job) : absl::OkStatus()));
+      AllAgree(transport, kFolder, is_first ? WriteFileAtomically(path, job) : absl::OkStatus()));
   absl::Status seen;
   if (!is_first && !ComesToBe(path))
     seen = absl::NotFoundError(fmt::format(
         "{}: process 0 has written into this folder, and it is not seen here; all processes must see one folder.",
         dir));
-  seen = AllAgree(transport, kCheckpoint, seen);
+  seen = AllAgree(transport, kFolder, seen);
   std::error_code ignored;
   if (is_first) std::filesystem::remove(path, ignored);
   return seen;
@@ -178,7 +179,7 @@ absl::Status AwaitWriters(Transport* transport, const CheckpointWriter& writer) 
   if (transport == nullptr) return absl::OkStatus();
   for (std::chrono::milliseconds between = kFirstLook;; between = std::min(2 * between, kLastLook)) {
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> writing,
-                              transport->AllGather(kCheckpoint, writer.is_writing() ? "writes" : ""));
+                              transport->AllGather(kToSave, writer.is_writing() ? "writes" : ""));
     if (std::all_of(writing.begin(), writing.end(), [](const std::string& text) { return text.empty(); }))
       return absl::OkStatus();
     std::this_thread::sleep_for(between);
@@ -192,22 +193,22 @@ absl::Status EndOf(CheckpointWriter& writer) {
 }
 
 absl::Status SaveState(const DomainState& state, const std::string& dir, const CheckpointNote& note) {
-  MESHWORK_ASSIGN_OR_RETURN(const std::string job, NewJob(state.transport));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string job, NewJob(state.transport, kToSave));
   absl::StatusOr<std::unique_ptr<CheckpointWriter>> writer =
       CheckpointWriter::Open({.dir = dir,
                               .domain = state.domain(),
                               .num_domains = state.num_domains(),
                               .job = job,
                               .keep = std::numeric_limits<int64_t>::max()});
-  MESHWORK_RETURN_IF_ERROR(AllAgree(state.transport, kCheckpoint, writer.status()));
+  MESHWORK_RETURN_IF_ERROR(AllAgree(state.transport, kToSave, writer.status()));
   MESHWORK_RETURN_IF_ERROR(CheckSeen(state.transport, dir, job));
-  absl::Status status = AllAgree(state.transport, kCheckpoint, (*writer)->Begin(note, state.variables));
+  absl::Status status = AllAgree(state.transport, kToSave, (*writer)->Begin(note, state.variables));
   if (status.ok()) status = AwaitWriters(state.transport, **writer);
   if (!status.ok()) {
     (*writer)->Abandon();
     return status;
   }
-  return AllAgree(state.transport, kCheckpoint, EndOf(**writer));
+  return AllAgree(state.transport, kToSave, EndOf(**writer));
 }
 
 absl::StatusOr<std::optional<CheckpointNote>> RestoreState(

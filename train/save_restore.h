@@ -36,8 +36,9 @@ struct DomainState {
 // Agree, where there are several domains; else `mine`.
 absl::Status AllAgree(Transport* transport, std::string_view what, const absl::StatusOr<std::string>& mine);
 absl::Status AllAgree(Transport* transport, std::string_view what, const absl::Status& mine);
-// The same text in all domains, and another one each time (CheckpointWriterOptions::job).
-absl::StatusOr<std::string> NewJob(Transport* transport);
+// The same text in all domains, and another one each time (CheckpointWriterOptions::job). `what`: what it is for
+// (Transport::AllGather).
+absl::StatusOr<std::string> NewJob(Transport* transport, std::string_view what);
 // Whether all domains see the folder in which domain 0 has opened a writer with this job. Error, in all: which one does not.
 absl::Status CheckSeen(Transport* transport, const std::string& dir, const std::string& job);
 // Waits until the writers of all domains have written. A domain that is lost meanwhile ends it: the transport's error.

@@ -12,6 +12,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/cuda/cuda_backend.h"
+#include "meshwork/runtime/gather_values.h"
 #include "meshwork/runtime/transport.h"
 
 namespace meshwork {
@@ -67,16 +68,10 @@ absl::Status MixedError(const Transport& transport, std::string_view mine, size_
 // cannot go on; nothing: the CPU. All domains call it.
 absl::StatusOr<std::optional<int>> GpuAmong(Transport& transport, std::string_view devices,
                                             const absl::StatusOr<std::optional<int>>& gpu) {
-  constexpr char kFailed = '-';
-  MESHWORK_ASSIGN_OR_RETURN(
-      const std::vector<std::string> all,
-      transport.AllGather("the devices", gpu.ok() ? fmt::format("{}\n{}", devices, HostOfSession())
-                                                  : kFailed + EncodeReason(gpu.status())));
-  MESHWORK_RETURN_IF_ERROR(gpu.status());
+  absl::StatusOr<std::string> said = fmt::format("{}\n{}", devices, HostOfSession());
+  if (!gpu.ok()) said = gpu.status();
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> all, GatherValues(transport, "the devices", said));
   const std::string& mine = all[static_cast<size_t>(transport.domain())];
-  for (size_t d = 0; d < all.size(); ++d)
-    if (all[d].starts_with(kFailed))
-      return Annotate(DecodeReason(all[d].substr(1)), fmt::format("Transport: domain {} failed: ", d));
   for (size_t d = 0; d < all.size(); ++d)
     if (all[d].starts_with(kCuda) != gpu->has_value())
       return MixedError(transport, devices, d, all[d].substr(0, all[d].find('\n')));

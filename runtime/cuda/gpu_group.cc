@@ -12,6 +12,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cuda/nccl_remotes.h"
+#include "meshwork/runtime/gather_values.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {
@@ -108,15 +109,12 @@ absl::StatusOr<GpuText> Describe(const CudaContext& context, bool is_first, Way 
 
 // What all domains have said; where one cannot go on, why.
 absl::StatusOr<std::vector<GpuText>> AskAll(Transport& transport, const absl::StatusOr<GpuText>& mine) {
-  const std::string text = mine.ok() ? "+" + mine->Encode() : "-" + EncodeReason(mine.status());
-  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> all, transport.AllGather(kGpus, text));
-  MESHWORK_RETURN_IF_ERROR(mine.status());
+  const absl::StatusOr<std::string> text =
+      mine.ok() ? absl::StatusOr<std::string>(mine->Encode()) : mine.status();
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> all, GatherValues(transport, kGpus, text));
   std::vector<GpuText> said;
   for (size_t d = 0; d < all.size(); ++d) {
-    const std::string_view of = all[d];
-    absl::StatusOr<GpuText> gpu = of.starts_with('-')
-                                      ? absl::StatusOr<GpuText>(DecodeReason(of.substr(1)))
-                                      : GpuText::Decode(of.starts_with('+') ? of.substr(1) : of);
+    absl::StatusOr<GpuText> gpu = GpuText::Decode(all[d]);
     if (!gpu.ok()) return Annotate(gpu.status(), fmt::format("Transport: domain {} failed: ", d));
     said.push_back(*std::move(gpu));
   }

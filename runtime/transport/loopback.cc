@@ -242,7 +242,8 @@ class Loopback : public Transport {
   int64_t num_domains() const override { return hub_->num_domains(); }
   std::string_view name() const override { return "loopback"; }
 
-  absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
+  absl::StatusOr<std::vector<std::string>> ExchangeTexts(std::string_view what,
+                                                         std::string_view text) override {
     MESHWORK_RETURN_IF_ERROR(made_.Check(kLoopback));
     prepared_ = 0;
     return hub_->AllGather(domain_, asked_++, what, text);

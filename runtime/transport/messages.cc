@@ -119,7 +119,8 @@ class MessageTransport : public Transport {
   int64_t num_domains() const override { return link_->num_domains(); }
   std::string_view name() const override { return link_->name(); }
 
-  absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
+  absl::StatusOr<std::vector<std::string>> ExchangeTexts(std::string_view what,
+                                                         std::string_view text) override {
     MESHWORK_RETURN_IF_ERROR(made_.Check(kTransport));
     ++asked_;
     prepared_ = kRestSlot;

@@ -51,8 +51,9 @@ class TimedTransport : public Transport {
   std::string_view name() const override { return transport_->name(); }
   double seconds_waited() const override { return std::chrono::duration<double>(*waited_).count(); }
 
-  absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
-    return Counted(*waited_, [&] { return transport_->AllGather(what, text); });
+  absl::StatusOr<std::vector<std::string>> ExchangeTexts(std::string_view what,
+                                                         std::string_view text) override {
+    return Counted(*waited_, [&] { return transport_->ExchangeTexts(what, text); });
   }
 
   absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) override {

@@ -37,8 +37,9 @@ class NcclEnd : public Transport {
 
   int64_t domain() const override { return end_->domain(); }
   int64_t num_domains() const override { return end_->num_domains(); }
-  absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
-    return end_->AllGather(what, text);
+  absl::StatusOr<std::vector<std::string>> ExchangeTexts(std::string_view what,
+                                                         std::string_view text) override {
+    return end_->ExchangeTexts(what, text);
   }
   absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) override {
     auto op = std::make_unique<Op>(*this);

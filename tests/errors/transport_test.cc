@@ -59,6 +59,9 @@ TEST(TransportErrors, Loopback) {
   const Play asks_alone = [&](Transport& end) {
     return end.domain() == 0 ? runs(end, "9f2c") : absl::OkStatus();
   };
+  const Play calls_another = [&](Transport& end) {
+    return end.domain() == 0 ? end.AllGather("the checkpoint to save", "a name").status() : runs(end, "9f2c");
+  };
   const Play sends_alone = [](Transport& end) {
     return end.domain() == 0 ? Send(end, 24, 24) : absl::OkStatus();
   };
@@ -72,6 +75,7 @@ TEST(TransportErrors, Loopback) {
                                 MISTAKE(InDomain0(differ_in_a_line)),
                                 MISTAKE(InDomain0(lacks_memory)),
                                 MISTAKE(InDomain0(asks_alone)),
+                                MISTAKE(InDomain0(calls_another, kPatient)),
                                 MISTAKE(InDomain0(sends_alone)),
                                 MISTAKE(InDomain0(expects_less)),
                                 MISTAKE(InDomain0(reads_no_link, kPatient)),

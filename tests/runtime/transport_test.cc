@@ -18,6 +18,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
+#include "meshwork/runtime/gather_values.h"
 #include "meshwork/runtime/transport/measure.h"
 #include "support/ends.h"
 
@@ -330,6 +331,35 @@ TEST_P(TransportTest, WhoDiffersIsNamed) {
   EXPECT_THAT(
       Messages(statuses),
       Each("Transport: the domains differ: domains 0, 1, 3: the program 9f2c; domain 2: the program 77aa."));
+}
+
+// By any two of the ways to say something, and all go on.
+TEST_P(TransportTest, WhoMakesOtherCallsIsNamed) {
+  using Say = absl::Status (*)(Transport&, std::string_view what);
+  const std::vector<Say> ways = {
+      [](Transport& end, std::string_view what) { return end.AllGather(what, "").status(); },
+      [](Transport& end, std::string_view what) { return end.AllGather(what, "of many\nlines").status(); },
+      [](Transport& end, std::string_view what) { return Agree(end, what, std::string("done")); },
+      [](Transport& end, std::string_view what) { return Agree(end, what, "9f2c", [] { return "text"; }); },
+      [](Transport& end, std::string_view what) {
+        return GatherValues(end, what, absl::NotFoundError("there is no feed \"x\".")).status();
+      },
+  };
+  Ends ends = GetParam().make(3, kPatient);
+  const Statuses statuses = Play(ends, [&](Transport& end) -> absl::Status {
+    for (const Say one : ways)
+      for (const Say other : ways) {
+        const bool is_other = end.domain() == 1;
+        const absl::Status status = (is_other ? other : one)(end, is_other ? "the step" : "a save");
+        if (absl::IsNotFound(status)) continue;
+        EXPECT_EQ(
+            MessageOf(status),
+            "Transport: the domains do not make the same calls. domains 0, 2: a save; domain 1: the step. "
+            "All need the same calls, in the same order.");
+      }
+    return Agree(end, "the step", std::string("done"));
+  });
+  ExpectOk(statuses);
 }
 
 // All learn of it, and go on.
