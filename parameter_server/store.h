@@ -12,6 +12,7 @@
 // Thread-safe. Source: Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -77,6 +78,9 @@ class ParameterStore {
   // Writes a checkpoint of all pieces, their optimizers' state, the version, and which pushes were applied, and returns its
   // version. Where it is written, only the store's own process says: a client may be anywhere.
   virtual absl::StatusOr<int64_t> Save() = 0;
+  // For a process that asks the store nothing while others wait for it: waits at most so long for a connection to it. The log
+  // says when the store's process is lost, and when it is there again. A store of this process is there.
+  virtual void LookForServer(std::chrono::milliseconds) {}
   // All later pushes fail.
   virtual void Stop() = 0;
 };

@@ -125,6 +125,11 @@ class GrpcRpcClient : public RpcClient {
     return made_.is_here() && connection_->channel->WaitForConnected(RpcClock::now() + at_most);
   }
 
+  void LookForServer(milliseconds at_most) override {
+    if (WaitForConnection(at_most)) connection_->presence.NoteThere();
+    else if (made_.is_here()) connection_->presence.NoteAway("this process has no connection to it");
+  }
+
   void Cancel() override {
     if (!made_.is_here()) return;
     const std::lock_guard lock(connection_->mutex);

@@ -50,6 +50,8 @@ class RpcClient {
   virtual Attempt TryCall(const RpcMessage& request, std::optional<std::chrono::milliseconds> deadline) = 0;
   // Connects, unless there is a connection; waits for it, at most for so long. Whether there is one.
   virtual bool WaitForConnection(std::chrono::milliseconds at_most) = 0;
+  // The same. The log says when the server is lost, and when it is there again, as it does of servers that are called.
+  virtual void LookForServer(std::chrono::milliseconds at_most) = 0;
   // Calls that run, and all later ones, end with CANCELLED.
   virtual void Cancel() = 0;
 

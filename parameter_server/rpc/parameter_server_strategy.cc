@@ -308,8 +308,12 @@ absl::StatusOr<bool> ParameterServerTraining::MakeSteps(const std::vector<int64_
   for (const int64_t number : numbers) {
     // So that few steps are to be cancelled, and their results never wait for long.
     bool has_room = false;
-    while (!has_room && !asked())
+    while (!has_room && !asked()) {
       has_room = coordinator_->WaitForFew(kStepsAhead * coordinator_->num_workers(), kLookForStop);
+      // The chief, whose log people read, asks the servers nothing meanwhile.
+      for (const auto& store : stores_)
+        if (!has_room) store->LookForServer(kLookForStop);
+    }
     if (asked()) {
       coordinator_->CancelWaiting(absl::CancelledError(kStopped));
       const absl::Status ended = coordinator_->Join();

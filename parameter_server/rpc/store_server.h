@@ -90,6 +90,7 @@ class RemoteStore : public ParameterStore {
   absl::StatusOr<SequenceSet> TakenFrom(const std::string& pusher) override;
   // Into the folder that the server was started with. Is not asked twice, and takes as long as it takes.
   absl::StatusOr<int64_t> Save() override;
+  void LookForServer(std::chrono::milliseconds at_most) override { client_->LookForServer(at_most); }
   // Of this client: the store itself serves others.
   void Stop() override;
 

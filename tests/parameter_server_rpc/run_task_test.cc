@@ -208,6 +208,24 @@ TEST_F(RunTaskTest, EachProcessSaysWhoIsLostAndWhoIsThereAgain) {
   AwaitLine("ps 0", "I" + head + R"(ps 0\] chief 0 at )" + chief + " is there again, after ");
 }
 
+TEST_F(RunTaskTest, WhoOnlyLooksForAServerSaysThatItIsLostToo) {
+  Lines said;
+  SetLogSink([&](const LogLine& line) { said.Add(line); });
+  const std::string server = Chief().AddressOf({Role::kPs, 0});
+  const auto store = RemoteStore::Connect(server, rpc_).value();
+  const auto look_until = [&](const std::string& line) {
+    while (said.CountOf(line) == 0) store->LookForServer(std::chrono::milliseconds(50));
+  };
+  store->LookForServer(std::chrono::milliseconds(50));
+  EXPECT_EQ(said.CountOf(".* is lost: .*"), 0);
+  kill(children_.at("ps 0"), SIGKILL);
+  StatusOf("ps 0");
+  look_until(fmt::format("W .*{} is lost: this process has no connection to it.*", server));
+  Start({Role::kPs, 0});
+  look_until(fmt::format("I .*{} is there again, after .*", server));
+  EXPECT_EQ(said.CountOf(".* is lost: .*"), 1);
+}
+
 TEST_F(RunTaskTest, AClosureThatEndsItsWorkersIsGivenUp) {
   const auto coordinator = ClusterCoordinator::Create(Chief(), {.rpc = rpc_, .max_losses = 2}).value();
   const RemoteValue value = coordinator->Schedule("die").value();
