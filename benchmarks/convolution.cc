@@ -11,9 +11,9 @@
 #include "meshwork.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/kernels/blas/cpu_kernels.h"
-#include "meshwork/kernels/blas/dnnl_api.h"
-#include "meshwork/kernels/blas/library_threads.h"
+#include "meshwork/ops/kernels/blas/cpu_kernels.h"
+#include "meshwork/ops/kernels/blas/dnnl_api.h"
+#include "meshwork/ops/kernels/blas/library_threads.h"
 
 namespace meshwork::convolution_benchmark {
 namespace {

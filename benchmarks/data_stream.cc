@@ -9,10 +9,10 @@
 #include "benchmarks/main_of.h"
 #include "meshwork/base/clock.h"
 #include "meshwork/base/flags.h"
+#include "meshwork/base/io/file.h"
+#include "meshwork/base/random.h"
 #include "meshwork/base/status.h"
-#include "meshwork/storage/file.h"
-#include "meshwork/train/pipeline.h"
-#include "meshwork/train/random.h"
+#include "meshwork/train/data/pipeline.h"
 
 namespace meshwork {
 namespace {

@@ -11,7 +11,7 @@
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"
-#include "meshwork/kernels/cuda/attention_tiling.h"
+#include "meshwork/ops/kernels/cuda/attention_tiling.h"
 
 #ifdef MESHWORK_HAVE_CUDA
 
@@ -26,9 +26,9 @@
 #include <span>
 #include <utility>
 
+#include "meshwork/base/random.h"
 #include "meshwork/runtime/cuda/cuda_buffer.h"
 #include "meshwork/runtime/cuda/cuda_module.h"
-#include "meshwork/train/random.h"
 
 #else
 
@@ -52,7 +52,7 @@ absl::StatusOr<BenchOptions> ParseOptions(int argc, const char* const* argv) {
       "gpu_attention",
       "Times attention in bf16 and its gradients on a GPU, each by several tilings, beside the tiling that the library\n"
       "takes, which is the first. All results are compared with the first one's. A tiling is row_tiles/others/chunk/at_once\n"
-      "(kernels/cuda/attention_tiling.h).");
+      "(ops/kernels/cuda/attention_tiling.h).");
   flags.Text("ops", "a list with spaces", &o.ops);
   flags.Text("tilings", "a list with spaces, for all ops; without, some for each op", &o.tilings);
   flags.Int("batch", "sequences", &o.batch, 1, 1 << 20);

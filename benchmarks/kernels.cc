@@ -12,7 +12,7 @@
 #include "meshwork/base/cpu_dispatch.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/ops/kernels/blas/cpu_kernels.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork::kernels_benchmark {

@@ -23,15 +23,15 @@
 #include "benchmarks/machine.h"
 #include "benchmarks/main_of.h"
 #include "meshwork/base/flags.h"
+#include "meshwork/base/io/file.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/parameter_server/rpc/store_server.h"
-#include "meshwork/parameter_server/served_session.h"
-#include "meshwork/parameter_server/shard_store.h"
-#include "meshwork/parameter_server/split.h"
-#include "meshwork/storage/file.h"
-#include "meshwork/train/initializers.h"
-#include "meshwork/train/optimizers.h"
+#include "meshwork/train/nn/initializers.h"
+#include "meshwork/train/optim/optimizers.h"
+#include "meshwork/train/parameter_server/rpc/store_server.h"
+#include "meshwork/train/parameter_server/served_session.h"
+#include "meshwork/train/parameter_server/shard_store.h"
+#include "meshwork/train/parameter_server/split.h"
 
 namespace meshwork {
 namespace {

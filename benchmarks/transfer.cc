@@ -3,7 +3,7 @@
 // by memcpy's). Unpack makes a new tensor, and the system allocates its pages during the write; memcpy writes
 // to pages that are there already.
 //
-// replicas/<layout>/<size>: a check of two replicas of so many bytes each (train/replica_check.h), beside memcpy that
+// replicas/<layout>/<size>: a check of two replicas of so many bytes each (train/cluster/replica_check.h), beside memcpy that
 // copies one to the other.
 #include "benchmarks/machine.h"
 #include "benchmarks/measure.h"
@@ -12,7 +12,7 @@
 #include "meshwork/runtime/cpu/cpu_memory.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
 #include "meshwork/runtime/dtensor.h"
-#include "meshwork/train/replica_check.h"
+#include "meshwork/train/cluster/replica_check.h"
 
 namespace meshwork::transfer_benchmark {
 namespace {

@@ -16,13 +16,13 @@ get_property(rooms GLOBAL PROPERTY MESHWORK_ROOMS)
 # pages name to those who write kernels, and what finds the kernel of a row.
 foreach(room ${rooms})
   file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.h)
-  if(room STREQUAL kernels)
+  if(room STREQUAL ops/kernels)
     list(FILTER headers INCLUDE REGEX "/(elementwise|identity|long_sum|reduce|stack|vector_math)\\.h$")
-  elseif(room STREQUAL kernels/blas)
+  elseif(room STREQUAL ops/kernels/blas)
     list(FILTER headers INCLUDE REGEX "/cpu_kernels\\.h$")
-  elseif(room STREQUAL kernels/cuda)
+  elseif(room STREQUAL ops/kernels/cuda)
     list(FILTER headers INCLUDE REGEX "/cuda_kernel\\.h$")
-  elseif(room STREQUAL search)
+  elseif(room STREQUAL spmd/solver)
     list(FILTER headers INCLUDE REGEX "/min_sum\\.h$")  # the others are its parts
   elseif(room STREQUAL runtime/cuda)
     list(FILTER headers INCLUDE REGEX "/(code_backend|cuda_backend|gpus)\\.h$")  # the others include CUDA's
@@ -65,7 +65,7 @@ install(FILES ${PROJECT_BINARY_DIR}/install/meshworkConfig.cmake
         DESTINATION ${cmake_dir})
 
 # The linker reads archives once, left to right: users before what they use. Those of a group it reads until nothing new
-# is found: ir and control refer to each other (CMakeLists.txt).
+# is found: ir and ops/control refer to each other (CMakeLists.txt).
 list(REVERSE archives)
 list(TRANSFORM archives PREPEND -l)
 list(JOIN archives " " MESHWORK_PC_LIBS)

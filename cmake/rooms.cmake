@@ -63,7 +63,7 @@ function(meshwork_unity target batch)
   endif()
 endfunction()
 
-# The headers one by one: a room within a room, as kernels/blas, is seen by those alone who name it.
+# The headers one by one: a room within a room, as ops/kernels/blas, is seen by those alone who name it.
 function(meshwork_stage_room room root)
   file(GLOB headers RELATIVE ${PROJECT_SOURCE_DIR}/${room} CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.h)
   file(REMOVE_RECURSE ${root})
@@ -76,7 +76,7 @@ endfunction()
 # meshwork_room(folder [LOOPS] [ROOMS room...] [PRIVATE_ROOMS room...] [LINKS_BACK room...]
 #               [DEPENDS target...] [PRIVATE_DEPENDS target...])
 #
-# The target of the folder kernels/blas is meshwork_kernels_blas. A room that names another one sees that one's ROOMS,
+# The target of the folder ops/kernels/blas is meshwork_ops_kernels_blas. A room that names another one sees that one's ROOMS,
 # too, but not its PRIVATE_ROOMS. LINKS_BACK: rooms above this one. It calls some of their functions, and sees none of
 # their headers. LOOPS: its time goes into loops over numbers. These are optimized in full (-O3), which takes so long that
 # few files are compiled at a time; the other rooms are optimized by -O1, which takes a quarter less than -O2.
@@ -92,7 +92,7 @@ function(meshwork_room folder)
   set_property(GLOBAL APPEND PROPERTY MESHWORK_ROOMS ${folder})
   target_include_directories(meshwork_${room} PUBLIC $<BUILD_INTERFACE:${root}>)
   target_compile_features(meshwork_${room} PUBLIC cxx_std_20)
-  foreach(list ROOMS PRIVATE_ROOMS)
+  foreach(list ROOMS PRIVATE_ROOMS LINKS_BACK)
     list(TRANSFORM ARG_${list} REPLACE "/" "_")
     list(TRANSFORM ARG_${list} PREPEND meshwork_)
   endforeach()
@@ -103,7 +103,7 @@ function(meshwork_room folder)
   foreach(above ${ARG_LINKS_BACK})
     # Four rooms refer to each other: twice, as by default, is not enough for every order.
     set_target_properties(meshwork_${room} PROPERTIES LINK_INTERFACE_MULTIPLICITY 4)
-    target_link_libraries(meshwork_${room} INTERFACE $<LINK_ONLY:meshwork_${above}>)
+    target_link_libraries(meshwork_${room} INTERFACE $<LINK_ONLY:${above}>)
   endforeach()
   target_compile_options(meshwork_${room} PRIVATE ${MESHWORK_WARNINGS} ${MESHWORK_NUMERICS})
   if(ARG_LOOPS)
@@ -129,8 +129,9 @@ endfunction()
 # `folder` that the globs name, one after the other. The room's page.h declares them.
 function(meshwork_embed room folder)
   set(source "#include \"meshwork/${room}/page.h\"\n\nnamespace meshwork {\n\n")
-  string(SUBSTRING ${room} 0 1 initial)
-  string(SUBSTRING ${room} 1 -1 rest)
+  cmake_path(GET room FILENAME name_of_room)
+  string(SUBSTRING ${name_of_room} 0 1 initial)
+  string(SUBSTRING ${name_of_room} 1 -1 rest)
   string(TOUPPER ${initial} initial)
   while(ARGN)
     list(POP_FRONT ARGN name glob)
@@ -146,8 +147,9 @@ function(meshwork_embed room folder)
     endforeach()
     string(APPEND source ";\n\n")
   endwhile()
-  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/embedded/${room}.cc CONTENT "@source@}  // namespace meshwork\n" @ONLY)
-  target_sources(meshwork_${room} PRIVATE ${PROJECT_BINARY_DIR}/embedded/${room}.cc)
+  string(REPLACE "/" "_" target ${room})
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/embedded/${target}.cc CONTENT "@source@}  // namespace meshwork\n" @ONLY)
+  target_sources(meshwork_${target} PRIVATE ${PROJECT_BINARY_DIR}/embedded/${target}.cc)
 endfunction()
 
 # The target most users link: every room, and the root that holds meshwork.h.
@@ -160,8 +162,7 @@ function(meshwork_umbrella)
   add_library(meshwork INTERFACE)
   add_library(meshwork::meshwork ALIAS meshwork)
   target_include_directories(meshwork INTERFACE $<BUILD_INTERFACE:${root}>)
-  target_link_libraries(meshwork INTERFACE meshwork_check meshwork_report meshwork_strategy meshwork_parameter_server_rpc
-                        meshwork_simulate)
+  target_link_libraries(meshwork INTERFACE meshwork_train_parameter_server_rpc meshwork_tools_check meshwork_tools_report)
   # The headers of all rooms, for programs that link some of them.
   add_library(meshwork_headers INTERFACE)
   target_include_directories(meshwork_headers INTERFACE $<TARGET_PROPERTY:meshwork,INTERFACE_INCLUDE_DIRECTORIES>)

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "meshwork.h"
-#include "meshwork/check/check_op.h"
 #include "meshwork/ops/elementwise.h"
+#include "meshwork/tools/check/check_op.h"
 
 namespace mw = meshwork;
 

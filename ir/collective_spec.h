@@ -1,7 +1,7 @@
 // Collectives as data: what a collective exchanges, whatever the name of its op.
 //
 // The ops of local programs (`all_reduce`) and those of manual regions (`device_all_reduce`,
-// control/manual.h) say their kind in their row (OpRow::collective) and the rest in their attributes. Code
+// ops/control/manual.h) say their kind in their row (OpRow::collective) and the rest in their attributes. Code
 // that depends on the kind of a collective asks here; no name of an op is compared.
 #pragma once
 

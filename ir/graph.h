@@ -133,7 +133,7 @@ enum class Gathering : uint8_t {
   kAllowed,       // of any size
   // For a variable: its layout says only where it is kept. Each op that cannot run on its blocks gathers it
   // just before, for itself alone; values that are computed from it alone are kept in blocks, too
-  // (spmd/gather_on_use.h).
+  // (spmd/rewrite/gather_on_use.h).
   kOnUse,
 };
 // As texts write it: "gather=allowed". REQUIRES: not kWithinBudget, which texts leave out.
@@ -159,7 +159,7 @@ struct Node {
   Attrs attrs;
   SourceLocation location;
   SharedText cause;  // why the compiler put it here; empty for the user's own
-  // The bodies of a loop or a branch: programs of their own, never changed in place (control/control_flow.h).
+  // The bodies of a loop or a branch: programs of their own, never changed in place (ops/control/control_flow.h).
   std::vector<std::shared_ptr<const Graph>> regions = {};
 };
 
@@ -214,7 +214,7 @@ struct OutputInfo {
 // `attrs` of a node of a program on `from`, for the same program on `from` cut further.
 Attrs OnMesh(Attrs attrs, const Mesh& from, const Mesh& finer);
 
-// The dtypes of layers (train/layers.h) that say no others: what they compute in, and what they keep variables in. With
+// The dtypes of layers (train/nn/layers.h) that say no others: what they compute in, and what they keep variables in. With
 // compute = BF16 they cast inputs and weights where they use them, so that products take half the memory and half the
 // bytes between devices, while weights and optimizer state stay in f32 (docs/mixed-precision.md).
 struct Precision {
@@ -312,7 +312,7 @@ class Graph : private internal::GraphParts {
   void RecordError(std::string message) { errors_.push_back(std::move(message)); }
   const std::vector<std::string>& errors() const { return errors_; }
 
-  // ---- Bodies of loops and branches, while they are built (control/control_flow.h).
+  // ---- Bodies of loops and branches, while they are built (ops/control/control_flow.h).
 
   // The pin that a user writes as `spec`, on this mesh. Errors: those of LayoutPin::Create.
   absl::StatusOr<LayoutPin> MakePin(const LayoutSpec& spec) const;
@@ -329,7 +329,7 @@ class Graph : private internal::GraphParts {
   }
   // A body whose nodes and mistakes do not matter: every node added to it silently gives invalid values.
   static Graph Nowhere();
-  // Whether this is the body of a manual region (control/manual.h).
+  // Whether this is the body of a manual region (ops/control/manual.h).
   void SetManual() { is_manual_ = true; }
   bool is_manual() const { return is_manual_; }
   // Where this body's random numbers lie. `make` is called when a random op first asks, and may add to the body.

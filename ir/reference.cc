@@ -258,7 +258,7 @@ constexpr std::string_view kIntroduction = R"(# Ops
 
 All ops that a program may contain, by family, made from their rows in `ops/` (`ir/row.h`). `meshwork ops` prints this
 page, `meshwork ops --op NAME` describes one op. Composite functions – softmax, norms, losses, optimizers and more – are
-built from these ops (`ops/ops.h`, `train/optimizers.h`), so they are sharded as their parts are.
+built from these ops (`ops/ops.h`, `train/optim/optimizers.h`), so they are sharded as their parts are.
 
 Each family has two tables. The first states what an op computes, its attributes with their defaults, the dtypes that it
 takes, and whether it has a gradient. *zero* means that the gradient is zero: the op is a step function or gives whole

@@ -1,6 +1,6 @@
 // The structure of nodes with regions – loops, branches, manual regions –, as passes, texts and checks need
 // it. The room control says what each kind means, and how it is built and differentiated
-// (control/control_flow.h, control/manual.h).
+// (ops/control/control_flow.h, ops/control/manual.h).
 //
 // Pure functions, thread-safe.
 #pragma once
@@ -54,7 +54,7 @@ bool CarryMayOwe(const Node& node, const PartialSet& owed);
 bool SameRegions(const Node& a, const Node& b);
 
 // `graph` with `pass` run on every region, inner ones first, and then on `graph` itself. Manual regions
-// (control/manual.h) stay as they are.
+// (ops/control/manual.h) stay as they are.
 Graph WithRegions(const Graph& graph, const std::function<Graph(const Graph&)>& pass);
 
 // What a region is made of: values of the body that was built.

@@ -1,5 +1,5 @@
 // The families of rows. Static-initializer registration is dropped by the linker from static
-// archives, so each family exports its rows and control/families.cc lists the families. Rows from outside of
+// archives, so each family exports its rows and ops/control/families.cc lists the families. Rows from outside of
 // the library are added by RegisterOp (ir/row.h) and belong to no family.
 #pragma once
 
@@ -18,7 +18,7 @@ struct OpFamily {
   std::string_view title;
   std::span<const OpRow> rows;
 };
-// All families of the library. Defined in control/families.cc, above all rooms that have rows, so that
+// All families of the library. Defined in ops/control/families.cc, above all rooms that have rows, so that
 // archives of the rooms ir and control refer to each other when they are linked (cmake/rooms.cmake).
 const std::vector<OpFamily>& OpFamilies();
 

@@ -1,8 +1,8 @@
 // One op = one row: everything meshwork knows about it, in one place.
 //
-// Rows of the library are written in ops/<family>.cc and listed explicitly in control/families.cc; a program
+// Rows of the library are written in ops/<family>.cc and listed explicitly in ops/control/families.cc; a program
 // adds its own rows by RegisterOp. The contract test (tests/contract) walks the library's rows: a row without
-// samples does not pass. CheckOp (check/check_op.h) tries one row in the same way.
+// samples does not pass. CheckOp (tools/check/check_op.h) tries one row in the same way.
 #pragma once
 
 #include <optional>
@@ -56,7 +56,7 @@ enum class OpKind {
   kLocal,       // local programs only, no communication: slices of a block, padding masks
   kIdentity,  // a note for the compiler (relayout, stop_gradient, …) that leaves no local node; see IsNote
   kControl,   // a loop, a branch, a manual region: its regions say what it computes (ir/regions.h)
-  kDevice,    // exchanges blocks in a manual region; only there (control/manual.h)
+  kDevice,    // exchanges blocks in a manual region; only there (ops/control/manual.h)
 };
 
 // What a collective exchanges; ir/collective_spec.h reads the rest off a node.
@@ -71,7 +71,7 @@ enum class CollectiveKind : uint8_t {
   kReduceScatter,  // combines; every device gets its block
 };
 
-// What the regions of an op mean (control/control_flow.h, control/manual.h).
+// What the regions of an op mean (ops/control/control_flow.h, ops/control/manual.h).
 enum class ControlKind : uint8_t { kNone, kScan, kWhile, kIf, kManual };
 
 // Everything meshwork knows about an op.
@@ -128,7 +128,7 @@ struct OpRow {
   double (*flops)(const OpView& view) = nullptr;
   // The kernel. Null in rows of the library whose kernels call oneDNN or OpenBLAS: these kernels are in a
   // room of their own, so that programs that only parse or compile need no such library. CpuKernelOf
-  // (kernels/blas/cpu_kernels.h) finds both.
+  // (ops/kernels/blas/cpu_kernels.h) finds both.
   KernelFactory cpu = nullptr;
   // The spec from which `cpu` makes one kernel for all instances of the op: `spec` with leading dims
   // (StackDim). Null or nullopt: there is no such kernel; the instances run one by one.

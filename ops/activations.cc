@@ -4,9 +4,9 @@
 #include <numbers>
 
 #include "meshwork/base/status.h"
-#include "meshwork/kernels/vector_math.h"
 #include "meshwork/ops/elementwise.h"
 #include "meshwork/ops/families.h"
+#include "meshwork/ops/kernels/vector_math.h"
 
 namespace meshwork {
 namespace {

@@ -8,11 +8,11 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
-#include "meshwork/kernels/columns.h"
-#include "meshwork/kernels/elementwise.h"
-#include "meshwork/kernels/identity.h"
 #include "meshwork/ops/families.h"
-#include "meshwork/ops/indexing.h"
+#include "meshwork/ops/kernels/columns.h"
+#include "meshwork/ops/kernels/elementwise.h"
+#include "meshwork/ops/kernels/identity.h"
+#include "meshwork/ops/kernels/indexing.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {

@@ -4,9 +4,9 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/gradients.h"
-#include "meshwork/kernels/reduce.h"
 #include "meshwork/ops/elementwise.h"
 #include "meshwork/ops/families.h"
+#include "meshwork/ops/kernels/reduce.h"
 
 namespace meshwork {
 namespace {

@@ -1,5 +1,5 @@
 // The attention family: softmax(scale · q kᵀ) v by heads, and its gradients, in tiles
-// (kernels/blas/attention.h); with a mask, in terms of other rows.
+// (ops/kernels/blas/attention.h); with a mask, in terms of other rows.
 //
 // q: [b,s,h,d], k: [b,t,h,d], v: [b,t,h,e] as projections leave them; seen: [b,s], if it is there, says of
 // each query that it sees the first so many keys. Sequences of queries may be sharded – positions count in
@@ -14,9 +14,9 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
 #include "meshwork/ir/gradients.h"
-#include "meshwork/ops/attention_sizes.h"
 #include "meshwork/ops/families.h"
 #include "meshwork/ops/hyperparameters.h"
+#include "meshwork/ops/kernels/attention_sizes.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/ops/ring_attention.h"
 

@@ -5,9 +5,9 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/rewrite.h"
-#include "meshwork/kernels/convert.h"
 #include "meshwork/ops/elementwise.h"
 #include "meshwork/ops/families.h"
+#include "meshwork/ops/kernels/convert.h"
 
 namespace meshwork {
 namespace {

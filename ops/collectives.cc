@@ -15,16 +15,16 @@
 //   widen, narrow       {x} -> {x}                bf16 as f32 while sums of it are owed, and rounded
 //   keep_first          {_} -> {_ | sum:x}        the first device along x keeps its block, the others
 //                                                 have -0, which adds nothing: no communication. What a
-//                                                 loop adds to begins so (control/control_flow.h)
+//                                                 loop adds to begins so (ops/control/control_flow.h)
 //
 // The runtime carries them out by the layouts of operand and result (see runtime/collective.h).
 #include <algorithm>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
-#include "meshwork/kernels/identity.h"
 #include "meshwork/ops/elementwise.h"
 #include "meshwork/ops/families.h"
+#include "meshwork/ops/kernels/identity.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {

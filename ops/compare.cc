@@ -2,9 +2,9 @@
 #include <cmath>
 
 #include "meshwork/base/status.h"
-#include "meshwork/kernels/copy.h"
 #include "meshwork/ops/elementwise.h"
 #include "meshwork/ops/families.h"
+#include "meshwork/ops/kernels/copy.h"
 
 namespace meshwork {
 namespace {

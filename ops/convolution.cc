@@ -2,15 +2,15 @@
 //
 // Tensors are channels-last: images [n, spatial…, c], filters [spatial…, c / groups, o]. oneDNN computes on
 // these as fast as on its own blocked layouts, so nothing is reordered between ops; and rows of an image,
-// which devices exchange where they share one, are contiguous. The kernels are in kernels/blas/convolution.h.
+// which devices exchange where they share one, are contiguous. The kernels are in ops/kernels/blas/convolution.h.
 #include <algorithm>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
 #include "meshwork/ir/sliding.h"
-#include "meshwork/kernels/stack.h"
-#include "meshwork/ops/conv_shape.h"
 #include "meshwork/ops/families.h"
+#include "meshwork/ops/kernels/conv_shape.h"
+#include "meshwork/ops/kernels/stack.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {

@@ -9,10 +9,10 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
-#include "meshwork/kernels/columns.h"
-#include "meshwork/kernels/reduce.h"
 #include "meshwork/ops/blockwise.h"
 #include "meshwork/ops/families.h"
+#include "meshwork/ops/kernels/columns.h"
+#include "meshwork/ops/kernels/reduce.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {

@@ -9,10 +9,10 @@
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
-#include "meshwork/kernels/identity.h"
 #include "meshwork/ops/elementwise.h"
 #include "meshwork/ops/families.h"
-#include "meshwork/ops/indexing.h"
+#include "meshwork/ops/kernels/identity.h"
+#include "meshwork/ops/kernels/indexing.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {

@@ -15,8 +15,8 @@
 #include "meshwork/ir/builder.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/kernels/elementwise.h"
-#include "meshwork/kernels/stack.h"
+#include "meshwork/ops/kernels/elementwise.h"
+#include "meshwork/ops/kernels/stack.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {

@@ -1,4 +1,4 @@
-// The rows of each family in this room; control/families.cc lists them all.
+// The rows of each family in this room; ops/control/families.cc lists them all.
 #pragma once
 
 #include <span>

@@ -8,9 +8,9 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
-#include "meshwork/kernels/block_rows.h"
-#include "meshwork/kernels/elementwise.h"
 #include "meshwork/ops/families.h"
+#include "meshwork/ops/kernels/block_rows.h"
+#include "meshwork/ops/kernels/elementwise.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {

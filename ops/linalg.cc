@@ -1,5 +1,5 @@
 // Linear algebra of batches of matrices, […,n,n]: cholesky, triangular_solve, qr. Every matrix is whole on a
-// device; batches are sharded as they are. Kernels: kernels/blas.
+// device; batches are sharded as they are. Kernels: ops/kernels/blas.
 #include <algorithm>
 
 #include "meshwork/base/status.h"

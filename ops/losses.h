@@ -62,7 +62,7 @@ struct LabelLossOptions {
 };
 
 // sum, weight: floats [] -> sum / weight, 0 if the weight is 0: the mean of losses that were added up, and of which so many
-// count. In a microbatch (train/microbatches.h), and in the view of a replica (strategy/replica.h), the sum is divided by the
+// count. In a microbatch (train/optim/microbatches.h), and in the view of a replica (train/strategy/replica.h), the sum is divided by the
 // mean of the parts' weights, so that the mean over the parts is that over the rows of the whole batch. Losses that leave rows
 // out call it themselves. Errors: a body within a part, such as a loop's, has made the weight.
 Value MeanOver(const Operand& sum, const Value& weight);
@@ -117,7 +117,7 @@ Value ClassWeights(const Operand& labels, const std::map<int64_t, double>& weigh
 
 // logits: [..,c], labels: integers [..] -> i64 scalar: how many labels are neither in [0,c) nor `ignore_label`. Costs
 // one sum over the labels; reads no logit. A program that gives it as the output kInvalidLabels has CheckLabels
-// (train/metrics.h) refuse a step in which there were some:
+// (train/nn/metrics.h) refuse a step in which there were some:
 //
 //   g.Output(kInvalidLabels, CountInvalidLabels(logits, labels));
 Value CountInvalidLabels(const Operand& logits, const Operand& labels,

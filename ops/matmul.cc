@@ -1,11 +1,11 @@
-// The matmul family. Its kernel is in kernels/blas/matmul.cc.
+// The matmul family. Its kernel is in ops/kernels/blas/matmul.cc.
 #include <algorithm>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
-#include "meshwork/kernels/stack.h"
 #include "meshwork/ops/families.h"
-#include "meshwork/ops/matmul_sizes.h"
+#include "meshwork/ops/kernels/matmul_sizes.h"
+#include "meshwork/ops/kernels/stack.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {

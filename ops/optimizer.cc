@@ -5,10 +5,10 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
 #include "meshwork/ir/gradients.h"
-#include "meshwork/kernels/elementwise.h"
-#include "meshwork/kernels/stack.h"
 #include "meshwork/ops/families.h"
 #include "meshwork/ops/hyperparameters.h"
+#include "meshwork/ops/kernels/elementwise.h"
+#include "meshwork/ops/kernels/stack.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/ops/update_rows.h"
 

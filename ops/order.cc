@@ -10,10 +10,10 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
-#include "meshwork/kernels/columns.h"
-#include "meshwork/kernels/elementwise.h"
 #include "meshwork/ops/blockwise.h"
 #include "meshwork/ops/families.h"
+#include "meshwork/ops/kernels/columns.h"
+#include "meshwork/ops/kernels/elementwise.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {

@@ -1,6 +1,6 @@
 // Pooling: max_pool and sum_pool over windows of channels-last images, their gradients, and composites of
 // them.
-#include "meshwork/kernels/pooling.h"
+#include "meshwork/ops/kernels/pooling.h"
 
 #include <limits>
 #include <memory>
@@ -10,9 +10,9 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
 #include "meshwork/ir/sliding.h"
-#include "meshwork/kernels/elementwise.h"
-#include "meshwork/kernels/thread_scratch.h"
 #include "meshwork/ops/families.h"
+#include "meshwork/ops/kernels/elementwise.h"
+#include "meshwork/ops/kernels/thread_scratch.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {

@@ -13,11 +13,11 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
 #include "meshwork/ir/regions.h"
-#include "meshwork/kernels/block_rows.h"
-#include "meshwork/kernels/elementwise.h"
-#include "meshwork/kernels/philox.h"
 #include "meshwork/ops/families.h"
-#include "meshwork/ops/indexing.h"
+#include "meshwork/ops/kernels/block_rows.h"
+#include "meshwork/ops/kernels/elementwise.h"
+#include "meshwork/ops/kernels/indexing.h"
+#include "meshwork/ops/kernels/philox.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {

@@ -1,5 +1,5 @@
 // The reduction family: sum, mean, max, min, prod, all, any over dims, argmax and argmin along one.
-#include "meshwork/kernels/reduce.h"
+#include "meshwork/ops/kernels/reduce.h"
 
 #include <algorithm>
 #include <array>
@@ -7,9 +7,9 @@
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
-#include "meshwork/kernels/stack.h"
 #include "meshwork/ops/blockwise.h"
 #include "meshwork/ops/families.h"
+#include "meshwork/ops/kernels/stack.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {

@@ -4,16 +4,16 @@
 // Indices are clamped as in gather.cc. Along a sharded dim each device keeps the updates of the rows that it
 // owns. Maxima of sharded updates are maxima over the devices; which of two updates is the last in order
 // cannot be told by parts, so that scatter_update takes all of them.
-#include "meshwork/kernels/scatter.h"
+#include "meshwork/ops/kernels/scatter.h"
 
 #include <algorithm>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
-#include "meshwork/kernels/reduce.h"
 #include "meshwork/ops/elementwise.h"
 #include "meshwork/ops/families.h"
-#include "meshwork/ops/indexing.h"
+#include "meshwork/ops/kernels/indexing.h"
+#include "meshwork/ops/kernels/reduce.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {

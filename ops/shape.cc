@@ -9,10 +9,10 @@
 #include "meshwork/ir/builder.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/values.h"
-#include "meshwork/kernels/copy.h"
-#include "meshwork/kernels/stack.h"
 #include "meshwork/layout/reshape.h"
 #include "meshwork/ops/families.h"
+#include "meshwork/ops/kernels/copy.h"
+#include "meshwork/ops/kernels/stack.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {

@@ -9,9 +9,9 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
 #include "meshwork/ir/exchange.h"
-#include "meshwork/kernels/copy.h"
-#include "meshwork/kernels/stack.h"
 #include "meshwork/ops/families.h"
+#include "meshwork/ops/kernels/copy.h"
+#include "meshwork/ops/kernels/stack.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {

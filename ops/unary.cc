@@ -3,9 +3,9 @@
 #include <cmath>
 #include <numbers>
 
-#include "meshwork/kernels/vector_math.h"
 #include "meshwork/ops/elementwise.h"
 #include "meshwork/ops/families.h"
+#include "meshwork/ops/kernels/vector_math.h"
 
 namespace meshwork {
 namespace {

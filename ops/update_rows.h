@@ -1,5 +1,5 @@
 // Updates that leave what has no gradient as it is, such as the rows of a table that a step does not look up: a GPU makes them
-// without touching these (kernels/cuda/parts.h).
+// without touching these (ops/kernels/cuda/parts.h).
 #pragma once
 
 #include "meshwork/ir/graph.h"
@@ -23,7 +23,7 @@ AdamResult LazyAdamUpdate(const AdamOperands& operands, const AdamNumbers& numbe
 struct AdagradResult {
   Value weight, accumulator;
 };
-// a' = a + g²; w' = w - learning_rate g / (sqrt(a') + epsilon), see Adagrad in train/optimizers.h. Elements whose gradient is 0
+// a' = a + g²; w' = w - learning_rate g / (sqrt(a') + epsilon), see Adagrad in train/optim/optimizers.h. Elements whose gradient is 0
 // keep both, even where the quotient is 0 / 0. learning_rate: a number, or a float scalar.
 AdagradResult AdagradUpdate(const Value& weight, const Value& gradient, const Value& accumulator,
                             const Operand& learning_rate, double epsilon, CallSite loc = CallSite::Current());

@@ -4,10 +4,10 @@
 #include <span>
 #include <vector>
 
+#include "meshwork/ir/plan/storage.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/plan/storage.h"
 #include "meshwork/runtime/sharing.h"
 #include "meshwork/runtime/split_collective.h"
 

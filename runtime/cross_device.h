@@ -12,7 +12,7 @@
 //     absl::Status Reduce(const ReducePack& pack) override;                  // what the devices have -> one of them
 //     absl::Status Broadcast(const BroadcastPack& pack) override;            // what one of them has -> all
 //   };
-//   CheckCrossDeviceOps(mine)                                                // check/check_cross_device.h
+//   CheckCrossDeviceOps(mine)                                                // tools/check/check_cross_device.h
 //
 // With one, each device has a result of its own for every all_reduce within the process, which the op writes, and computes
 // with it (without, equal values are stored and computed once). A variable stays in memory once: it is what device 0

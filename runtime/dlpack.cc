@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/kernels/copy.h"
+#include "meshwork/ops/kernels/copy.h"
 #include "meshwork/runtime/dlpack_abi.h"
 #include "meshwork/runtime/strided.h"
 

@@ -1,4 +1,4 @@
-// The clock that simulations of steps run against (runtime/predict.h, simulate/simulate.h): a device that computes, and
+// The clock that simulations of steps run against (runtime/predict.h, tools/simulate/simulate.h): a device that computes, and
 // links that carry one thing after the other beside it.
 //
 //   OverlapClock clock;

@@ -6,7 +6,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/exchange.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/kernels/elementwise.h"
+#include "meshwork/ops/kernels/elementwise.h"
 #include "meshwork/runtime/box.h"
 
 namespace meshwork {

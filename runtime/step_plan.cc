@@ -7,10 +7,10 @@
 #include <span>
 
 #include "meshwork/base/status.h"
+#include "meshwork/ir/plan/storage.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/plan/storage.h"
 #include "meshwork/runtime/coalesce.h"
 #include "meshwork/runtime/collective.h"
 #include "meshwork/runtime/crossing.h"

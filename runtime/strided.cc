@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "meshwork/base/status.h"
-#include "meshwork/kernels/elementwise.h"
+#include "meshwork/ops/kernels/elementwise.h"
 
 namespace meshwork {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
-#include "meshwork/kernels/convert.h"
-#include "meshwork/kernels/copy.h"
+#include "meshwork/ops/kernels/convert.h"
+#include "meshwork/ops/kernels/copy.h"
 #include "meshwork/runtime/box.h"
 #include "meshwork/runtime/strided.h"
 #include "meshwork/runtime/tensor.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/kernels/copy.h"
+#include "meshwork/ops/kernels/copy.h"
 
 namespace meshwork {
 namespace {

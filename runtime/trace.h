@@ -29,7 +29,7 @@
 // Times are by the steady clock, in nanoseconds since the first traced step began: since `origin_ns` of that clock.
 //
 // Where several processes run a program together, each has a trace of its devices and workers. MergeTraces makes one
-// trace of them, on one time line; Processes::GatherTrace (train/processes.h) collects them.
+// trace of them, on one time line; Processes::GatherTrace (train/cluster/processes.h) collects them.
 #pragma once
 
 #include <cstdint>

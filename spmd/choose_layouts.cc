@@ -4,16 +4,16 @@
 #include <string_view>
 #include <utility>
 
+#include "meshwork/ir/plan/explain.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/plan/explain.h"
-#include "meshwork/planner/cut.h"
-#include "meshwork/planner/move_seconds.h"
-#include "meshwork/planner/solve_layouts.h"
-#include "meshwork/spmd/bucket.h"
-#include "meshwork/spmd/localize.h"
-#include "meshwork/spmd/simplify.h"
+#include "meshwork/spmd/local/bucket.h"
+#include "meshwork/spmd/local/localize.h"
+#include "meshwork/spmd/planner/cut.h"
+#include "meshwork/spmd/planner/move_seconds.h"
+#include "meshwork/spmd/planner/solve_layouts.h"
+#include "meshwork/spmd/rewrite/simplify.h"
 
 namespace meshwork {
 namespace {

@@ -1,5 +1,5 @@
 // ChooseLayouts looks for layouts of the values that nobody has pinned, and for ways to run the ops, with which a
-// step costs less than with those that Propagate guessed (planner/solve_layouts.h).
+// step costs less than with those that Propagate guessed (spmd/planner/solve_layouts.h).
 //
 // What SolveLayouts finds is kept if the program made from it sends less than the one that there is, or gathers nothing
 // that is refused where that one does.
@@ -16,11 +16,11 @@
 #include <string>
 #include <vector>
 
-#include "meshwork/control/loops.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/mesh/topology.h"
-#include "meshwork/planner/replication.h"
+#include "meshwork/ops/control/loops.h"
 #include "meshwork/spmd/insert_relayouts.h"
+#include "meshwork/spmd/planner/replication.h"
 
 namespace meshwork {
 

@@ -34,16 +34,16 @@ struct CompileOptions {
   // possible. A known topology must be of the program's mesh; the compiler then takes as little time as
   // possible.
   Topology topology = {};
-  // Bytes that a device has for arguments and values, as ReportMemory counts them (plan/memory_report.h). A
-  // program that needs more is planned again (spmd/fit_memory.h). 0: no limit.
+  // Bytes that a device has for arguments and values, as ReportMemory counts them (ir/plan/memory_report.h). A
+  // program that needs more is planned again (spmd/local/fit_memory.h). 0: no limit.
   int64_t memory_budget = 0;
-  // The most bytes that are gathered whole on every device without being asked for (planner/replication.h).
+  // The most bytes that are gathered whole on every device without being asked for (spmd/planner/replication.h).
   int64_t replication_budget = int64_t{1} << 20;
   // Lays optimizer state out in blocks over the data-parallel axes, if that sends no more: ZeRO stage 1
   // (spmd/shard_weight_update.h).
   bool shard_weight_update = false;
   // The number of domains (mesh/placement.h) over which the devices are spread. As little as possible is sent
-  // between domains (spmd/split_at_domains.h). Program::body is then on Placement::mesh(), or on this mesh
+  // between domains (spmd/local/split_at_domains.h). Program::body is then on Placement::mesh(), or on this mesh
   // cut further.
   int64_t num_domains = 1;
   // The numbers do not depend on num_domains: domains exchange every term of a sum, and each adds them in the

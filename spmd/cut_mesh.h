@@ -21,7 +21,7 @@ namespace meshwork {
 
 // `pinned` on its mesh, cut so that the program sends least; nothing if the mesh is best as it is.
 // `propagated` is Propagate's result for `pinned`. Programs are compared first by unasked gathers of more
-// than `replication_budget` (planner/replication.h), then by time if the topology is known, else by bytes.
+// than `replication_budget` (spmd/planner/replication.h), then by time if the topology is known, else by bytes.
 std::optional<Graph> CutMesh(const Graph& pinned, const Graph& propagated, const Topology& topology,
                              int64_t replication_budget);
 

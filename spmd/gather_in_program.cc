@@ -1,6 +1,6 @@
 #include "meshwork/spmd/gather_in_program.h"
 
-#include "meshwork/planner/cut.h"
+#include "meshwork/spmd/planner/cut.h"
 
 namespace meshwork {
 

@@ -7,11 +7,11 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/planner/choose_cuts.h"
-#include "meshwork/planner/kept_values.h"
-#include "meshwork/planner/move_seconds.h"
 #include "meshwork/spmd/partial_flow.h"
-#include "meshwork/spmd/simplify.h"
+#include "meshwork/spmd/planner/choose_cuts.h"
+#include "meshwork/spmd/planner/kept_values.h"
+#include "meshwork/spmd/planner/move_seconds.h"
+#include "meshwork/spmd/rewrite/simplify.h"
 
 namespace meshwork {
 namespace {

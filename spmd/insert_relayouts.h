@@ -1,6 +1,6 @@
 // InsertRelayouts makes every op's operands meet its rule.
 //
-// It puts `relayout` nodes where a value has another layout than an op reads or a user wants (planner/choose_cuts.h
+// It puts `relayout` nodes where a value has another layout than an op reads or a user wants (spmd/planner/choose_cuts.h
 // says how each op runs). A sharded letter that is reduced leaves the result *partial*. A partial value
 // passes through linear ops as long as every reader can take it and it does not grow (unless it meets a sum
 // that is owed anyway), and is summed where an op needs the whole. So a sum of sums is one sum, and a
@@ -12,8 +12,8 @@
 
 #include "meshwork/ir/graph.h"
 #include "meshwork/mesh/topology.h"
-#include "meshwork/planner/choose_cuts.h"
-#include "meshwork/planner/replication.h"
+#include "meshwork/spmd/planner/choose_cuts.h"
+#include "meshwork/spmd/planner/replication.h"
 #include "meshwork/spmd/refused_gathers.h"
 
 namespace meshwork {
@@ -42,7 +42,7 @@ InsertedRelayouts InsertRelayouts(const Graph& graph, const Topology& topology,
 // As above; ops run as `choices` say (see ChooseCuts).
 InsertedRelayouts InsertRelayouts(const Graph& graph, const Topology& topology,
                                   const Replication& replication, std::vector<std::optional<Choice>> choices);
-// As above; the layouts of `graph` and of `choices` say what values owe, too (planner/layout_space.h).
+// As above; the layouts of `graph` and of `choices` say what values owe, too (spmd/planner/layout_space.h).
 InsertedRelayouts InsertOwing(const Graph& graph, const Topology& topology, const Replication& replication,
                               std::vector<std::optional<Choice>> choices);
 

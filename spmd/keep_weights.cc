@@ -7,9 +7,9 @@
 
 #include "fmt/format.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/planner/decisions.h"
-#include "meshwork/planner/replication.h"
 #include "meshwork/spmd/plan_step.h"
+#include "meshwork/spmd/planner/decisions.h"
+#include "meshwork/spmd/planner/replication.h"
 
 namespace meshwork {
 namespace {

@@ -2,7 +2,7 @@
 //
 // If the rows of an activation and the columns of a weight want one axis, the result takes it from the larger
 // of the two (spmd/propagate.h), and the other is gathered. A weight beyond the budget must not be gathered
-// (planner/replication.h), but an activation may be, because the layouts imply it. So the result is laid out
+// (spmd/planner/replication.h), but an activation may be, because the layouts imply it. So the result is laid out
 // along the weight, and the values after it follow.
 #pragma once
 

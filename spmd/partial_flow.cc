@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "meshwork/ir/local.h"
-#include "meshwork/planner/may_wait.h"
+#include "meshwork/spmd/planner/may_wait.h"
 
 namespace meshwork {
 

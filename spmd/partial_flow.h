@@ -1,4 +1,4 @@
-// Which values of a program stay partial, and over which axes, if each op runs as chosen (planner/choose_cuts.h).
+// Which values of a program stay partial, and over which axes, if each op runs as chosen (spmd/planner/choose_cuts.h).
 //
 //   %p = matmul %a, %b     owes sum:x; %r = mul %p, %half owes it, too; tanh %r needs the whole
 //
@@ -16,9 +16,9 @@
 #include <optional>
 #include <vector>
 
-#include "meshwork/control/loops.h"
 #include "meshwork/ir/graph.h"
-#include "meshwork/planner/choose_cuts.h"
+#include "meshwork/ops/control/loops.h"
+#include "meshwork/spmd/planner/choose_cuts.h"
 
 namespace meshwork {
 

@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/planner/solve_layouts.h"
-#include "meshwork/spmd/carry_summaries.h"
 #include "meshwork/spmd/cut_mesh.h"
 #include "meshwork/spmd/keep_weights.h"
-#include "meshwork/spmd/localize.h"
+#include "meshwork/spmd/local/localize.h"
+#include "meshwork/spmd/planner/solve_layouts.h"
 #include "meshwork/spmd/refused_gathers.h"
+#include "meshwork/spmd/rewrite/carry_summaries.h"
+#include "meshwork/spmd/rewrite/simplify.h"
 #include "meshwork/spmd/shard_weight_update.h"
-#include "meshwork/spmd/simplify.h"
 
 namespace meshwork {
 namespace {

@@ -7,15 +7,15 @@
 #include <string_view>
 #include <vector>
 
-#include "meshwork/control/loops.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/mesh/placement.h"
-#include "meshwork/planner/kept_values.h"
+#include "meshwork/ops/control/loops.h"
 #include "meshwork/spmd/choose_layouts.h"
 #include "meshwork/spmd/compile.h"
-#include "meshwork/spmd/fit_memory.h"
 #include "meshwork/spmd/insert_relayouts.h"
+#include "meshwork/spmd/local/fit_memory.h"
 #include "meshwork/spmd/passes.h"
+#include "meshwork/spmd/planner/kept_values.h"
 #include "meshwork/spmd/propagate.h"
 #include "meshwork/spmd/short_program.h"
 
@@ -133,7 +133,7 @@ class PassState {
   const Placement placement_;
   Passed passed_;
   std::vector<OpenedLoop> loops_;
-  bool is_open_ = false;  // the bodies of loops stand in the program, see control/loops.h
+  bool is_open_ = false;  // the bodies of loops stand in the program, see ops/control/loops.h
   std::optional<PropagateResult> propagation_;  // of the program, while no pass changes it
   std::optional<ShortProgram> short_;           // stands for the program, until all layers are laid out
   std::optional<Graph> whole_;                  // the program, as soon as the short one is laid out

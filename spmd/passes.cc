@@ -3,15 +3,15 @@
 #include <optional>
 #include <utility>
 
-#include "meshwork/control/loops.h"
 #include "meshwork/ir/regions.h"
-#include "meshwork/spmd/bucket.h"
-#include "meshwork/spmd/fit_memory.h"
-#include "meshwork/spmd/gather_on_use.h"
+#include "meshwork/ops/control/loops.h"
+#include "meshwork/spmd/local/bucket.h"
+#include "meshwork/spmd/local/fit_memory.h"
+#include "meshwork/spmd/local/split_at_domains.h"
 #include "meshwork/spmd/pass_state.h"
 #include "meshwork/spmd/regroup_sums.h"
-#include "meshwork/spmd/simplify.h"
-#include "meshwork/spmd/split_at_domains.h"
+#include "meshwork/spmd/rewrite/gather_on_use.h"
+#include "meshwork/spmd/rewrite/simplify.h"
 
 namespace meshwork {
 namespace {

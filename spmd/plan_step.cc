@@ -2,11 +2,11 @@
 
 #include <utility>
 
-#include "meshwork/plan/explain.h"
-#include "meshwork/planner/replication.h"
+#include "meshwork/ir/plan/explain.h"
 #include "meshwork/spmd/insert_relayouts.h"
-#include "meshwork/spmd/localize.h"
-#include "meshwork/spmd/simplify.h"
+#include "meshwork/spmd/local/localize.h"
+#include "meshwork/spmd/planner/replication.h"
+#include "meshwork/spmd/rewrite/simplify.h"
 
 namespace meshwork {
 

@@ -12,7 +12,7 @@ namespace meshwork {
 
 struct PlannedStep {
   Graph placed;        // with relayouts (insert_relayouts.h)
-  size_t refused = 0;  // gathers beyond the budget (planner/replication.h)
+  size_t refused = 0;  // gathers beyond the budget (spmd/planner/replication.h)
   Graph local;         // before collectives are put together (bucket.h)
 };
 

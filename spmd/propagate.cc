@@ -7,14 +7,14 @@
 
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
-#include "meshwork/control/loops.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/layout/reshape.h"
-#include "meshwork/planner/cut.h"
-#include "meshwork/planner/decisions.h"
-#include "meshwork/planner/kept_values.h"
-#include "meshwork/planner/numbering.h"
-#include "meshwork/planner/strided.h"
+#include "meshwork/ops/control/loops.h"
+#include "meshwork/spmd/planner/cut.h"
+#include "meshwork/spmd/planner/decisions.h"
+#include "meshwork/spmd/planner/kept_values.h"
+#include "meshwork/spmd/planner/numbering.h"
+#include "meshwork/spmd/planner/strided.h"
 
 namespace meshwork {
 namespace {

@@ -6,7 +6,7 @@
 // whole. The order is fixed, so the result is deterministic, and each decision remembers the op that caused
 // it. Tensors that disagree about a letter in the end are reported as conflicts: one of them will move. A
 // strided dim flows like a plain dim, except along letters of which a device must hold one block
-// (planner/strided.h). Dims that a reshape merges or splits get layouts in which no element moves
+// (spmd/planner/strided.h). Dims that a reshape merges or splits get layouts in which no element moves
 // (layout/reshape.h), if possible. Uses of variables that are gathered on use (gather_on_use.h) follow first
 // the op's other tensors, and then the variable.
 //

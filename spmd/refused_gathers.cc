@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/control/loops.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/planner/cut.h"
-#include "meshwork/planner/replication.h"
-#include "meshwork/planner/strided.h"
+#include "meshwork/ops/control/loops.h"
 #include "meshwork/spmd/gather_in_program.h"
+#include "meshwork/spmd/planner/cut.h"
+#include "meshwork/spmd/planner/replication.h"
+#include "meshwork/spmd/planner/strided.h"
 #include "meshwork/spmd/way_around.h"
 
 namespace meshwork {

@@ -1,4 +1,4 @@
-// The error for a program that needs gathers which nobody asked for (planner/replication.h).
+// The error for a program that needs gathers which nobody asked for (spmd/planner/replication.h).
 #pragma once
 
 #include <cstdint>

@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "meshwork/ir/plan/explain.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/plan/explain.h"
-#include "meshwork/planner/choose_cuts.h"
-#include "meshwork/planner/replication.h"
-#include "meshwork/spmd/bucket.h"
+#include "meshwork/spmd/local/bucket.h"
 #include "meshwork/spmd/plan_step.h"
+#include "meshwork/spmd/planner/choose_cuts.h"
+#include "meshwork/spmd/planner/replication.h"
 #include "meshwork/spmd/propagate.h"
 
 namespace meshwork {

@@ -5,7 +5,7 @@
 //
 // The terms of a sum are found through add, sub and neg nodes of one type that have no other reader and no
 // pin. What a term owes follows from the axes along which its op, or the op that it scales, runs
-// (planner/choose_cuts.h). Equal over the reals; floats round differently.
+// (spmd/planner/choose_cuts.h). Equal over the reals; floats round differently.
 //
 // Sums are regrouped if the step then sends fewer bytes, in no more collectives and, by a known topology, in
 // no more time.

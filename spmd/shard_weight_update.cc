@@ -11,9 +11,9 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/layout/layout.h"
 #include "meshwork/mesh/mesh.h"
-#include "meshwork/spmd/optimizer_state.h"
 #include "meshwork/spmd/plan_step.h"
 #include "meshwork/spmd/propagate.h"
+#include "meshwork/spmd/rewrite/optimizer_state.h"
 
 namespace meshwork {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/planner/replication.h"
-#include "meshwork/planner/solve_layouts.h"
+#include "meshwork/spmd/planner/replication.h"
+#include "meshwork/spmd/planner/solve_layouts.h"
 
 namespace meshwork {
 namespace {

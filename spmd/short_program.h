@@ -2,7 +2,7 @@
 //
 //   layers 0 1 2 3 … 62 63, and their gradients    ->    0 1 62 63, and theirs; 2 … 61 are as 1, their gradients as 62's
 //
-// The layers are those that planner/fold_repeats.h finds. What a layer reads of the one before it, and leaves to the next, is
+// The layers are those that spmd/planner/fold_repeats.h finds. What a layer reads of the one before it, and leaves to the next, is
 // there in the short program, too: it is a program like any other.
 #pragma once
 
@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "meshwork/ir/graph.h"
-#include "meshwork/planner/choose_cuts.h"
-#include "meshwork/planner/fold_repeats.h"
 #include "meshwork/spmd/insert_relayouts.h"
+#include "meshwork/spmd/planner/choose_cuts.h"
+#include "meshwork/spmd/planner/fold_repeats.h"
 
 namespace meshwork {
 

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "meshwork/control/loops.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/planner/cut.h"
+#include "meshwork/ops/control/loops.h"
 #include "meshwork/spmd/keep_weights.h"
 #include "meshwork/spmd/plan_step.h"
+#include "meshwork/spmd/planner/cut.h"
 
 namespace meshwork {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "meshwork/storage/file.h"
+#include "meshwork/base/io/file.h"
 
 namespace meshwork {
 

@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/io/sha256.h"
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/runtime/box.h"
 #include "meshwork/storage/checkpoint_folder.h"
 #include "meshwork/storage/checkpoint_parts.h"
-#include "meshwork/storage/sha256.h"
 
 namespace meshwork {
 namespace {

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "meshwork/base/io/file.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/checkpoint_folder.h"
-#include "meshwork/storage/file.h"
 #include "meshwork/storage/safetensors.h"
 
 namespace meshwork {

@@ -7,7 +7,7 @@
 // Only one piece lies in memory at a time. The checkpoint gets its name when it is complete, has been read back and
 // verified, as in storage/checkpoint_folder.h.
 //
-// Thread safety: that of files (storage/file.h).
+// Thread safety: that of files (base/io/file.h).
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,8 @@
 #include <tuple>
 #include <utility>
 
+#include "meshwork/base/io/file.h"
 #include "meshwork/base/status.h"
-#include "meshwork/storage/file.h"
 
 namespace meshwork {
 namespace {

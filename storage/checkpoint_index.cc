@@ -8,12 +8,12 @@
 #include <span>
 #include <utility>
 
+#include "meshwork/base/io/sha256.h"
 #include "meshwork/base/json.h"
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/version.h"
 #include "meshwork/runtime/box.h"
-#include "meshwork/storage/sha256.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {

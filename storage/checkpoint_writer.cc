@@ -5,9 +5,9 @@
 #include <system_error>
 
 #include "meshwork/base/exceptions.h"
+#include "meshwork/base/io/file.h"
 #include "meshwork/base/json.h"
 #include "meshwork/base/status.h"
-#include "meshwork/storage/file.h"
 #include "meshwork/storage/safetensors.h"
 #include "nlohmann/json.hpp"
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <string_view>
 
+#include "meshwork/base/io/file.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/byte_source.h"
-#include "meshwork/storage/file.h"
 #include "meshwork/storage/npy_header.h"
 #include "meshwork/storage/safetensors_header.h"
 #include "meshwork/storage/stored_type.h"

@@ -21,7 +21,7 @@
 // elements of a Tensor as they are; bf16, which NumPy lacks, as f4. Equal tensors make equal files, byte for byte.
 //
 // Everything in a file is checked before it is used; memory grows with the content of the file, not with what its headers
-// claim. Thread safety: that of files (storage/file.h).
+// claim. Thread safety: that of files (base/io/file.h).
 #pragma once
 
 #include <string>

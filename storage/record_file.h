@@ -22,7 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "meshwork/storage/file.h"
+#include "meshwork/base/io/file.h"
 
 namespace meshwork {
 

@@ -7,13 +7,13 @@
 #include <string_view>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/io/file.h"
+#include "meshwork/base/io/sha256.h"
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
-#include "meshwork/storage/file.h"
 #include "meshwork/storage/safetensors_file.h"
 #include "meshwork/storage/safetensors_header.h"
-#include "meshwork/storage/sha256.h"
 #include "meshwork/storage/stored_type.h"
 #include "nlohmann/json.hpp"
 

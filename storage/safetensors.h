@@ -25,7 +25,7 @@
 //
 // storage/safetensors_file.h reads single tensors and parts of them.
 //
-// Thread safety: that of files (storage/file.h).
+// Thread safety: that of files (base/io/file.h).
 #pragma once
 
 #include <cstdint>

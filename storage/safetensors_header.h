@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "meshwork/storage/file.h"
+#include "meshwork/base/io/file.h"
 #include "meshwork/storage/safetensors_file.h"
 
 namespace meshwork {

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "meshwork/base/io/file.h"
 #include "meshwork/storage/byte_source.h"
-#include "meshwork/storage/file.h"
 #include "meshwork/storage/unpack_limit.h"
 
 namespace meshwork {
@@ -59,7 +59,7 @@ struct NewZipMember {
   std::vector<std::string_view> pieces;  // its bytes
 };
 
-// Replaces the file in one step (storage/file.h). Sizes and places of `zip64_from` bytes or more are written in ZIP64;
+// Replaces the file in one step (base/io/file.h). Sizes and places of `zip64_from` bytes or more are written in ZIP64;
 // tests make it smaller. Errors: those of WriteFileAtomically.
 // REQUIRES: names are at most 65535 bytes long.
 absl::Status WriteZip(const std::string& path, std::span<const NewZipMember> members,

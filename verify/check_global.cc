@@ -3,10 +3,10 @@
 #include <string>
 
 #include "meshwork/base/status.h"
-#include "meshwork/control/check_manual.h"
 #include "meshwork/ir/local.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/ops/control/check_manual.h"
 
 namespace meshwork {
 namespace {

@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
-#include "meshwork/control/append_blockwise.h"
 #include "meshwork/ir/exchange.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/layout/layout.h"
+#include "meshwork/ops/control/append_blockwise.h"
 #include "meshwork/verify/terms.h"
 #include "meshwork/verify/verify.h"
 

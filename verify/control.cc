@@ -3,11 +3,11 @@
 #include <string>
 
 #include "meshwork/base/status.h"
-#include "meshwork/control/check_manual.h"
-#include "meshwork/control/manual_body.h"
 #include "meshwork/ir/difference.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/ops/control/check_manual.h"
+#include "meshwork/ops/control/manual_body.h"
 
 namespace meshwork {
 namespace {

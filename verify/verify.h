@@ -30,7 +30,7 @@
 //               has the same layout before and after an iteration, and predicates are whole, so that they are
 //               the same on all devices. If bodies of several loops give the same (verify/terms.h), one proof
 //               holds for all. Outputs of iterations may be partial: stacked, or, if they are sums, added up.
-//               For a manual region (control/manual.h) it is proven that its operands and results have the
+//               For a manual region (ops/control/manual.h) it is proven that its operands and results have the
 //               layouts that it states, and that its body is, step by step, the one that the user wrote; what
 //               that body computes is not checked
 //

@@ -17,13 +17,13 @@
 #include "benchmarks/machine.h"
 #include "benchmarks/main_of.h"
 #include "meshwork/base/flags.h"
+#include "meshwork/base/io/file.h"
 #include "meshwork/base/status.h"
 #include "meshwork/mesh/placement.h"
 #include "meshwork/runtime/cpu/cpu_memory.h"
 #include "meshwork/runtime/dtensor.h"
 #include "meshwork/storage/checkpoint.h"
 #include "meshwork/storage/checkpoint_writer.h"
-#include "meshwork/storage/file.h"
 
 namespace meshwork {
 namespace {

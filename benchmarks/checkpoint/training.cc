@@ -12,8 +12,8 @@
 #include "examples/support/mlp.h"
 #include "meshwork.h"
 #include "meshwork/base/status.h"
-#include "meshwork/train/checkpoints.h"
-#include "meshwork/train/pulse.h"
+#include "meshwork/train/cluster/pulse.h"
+#include "meshwork/train/fit/checkpoints.h"
 
 namespace meshwork {
 namespace {

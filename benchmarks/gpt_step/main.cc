@@ -14,10 +14,10 @@
 #include "examples/support/gpt.h"
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
+#include "meshwork/base/io/file.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
-#include "meshwork/storage/file.h"
 
 namespace meshwork {
 namespace {

@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "benchmarks/machine.h"
+#include "meshwork/base/random.h"
 #include "meshwork/runtime/cuda/cuda_buffer.h"
-#include "meshwork/train/random.h"
 
 namespace meshwork {
 namespace {

@@ -16,8 +16,8 @@
 #include "benchmarks/gpu_step/works.h"
 #include "benchmarks/machine.h"
 #include "benchmarks/main_of.h"
+#include "meshwork/base/io/file.h"
 #include "meshwork/base/status.h"
-#include "meshwork/storage/file.h"
 
 namespace meshwork {
 namespace {

@@ -76,7 +76,7 @@ absl::StatusOr<GpuOptions> ParseGpuOptions(int argc, const char* const* argv) {
       "cnn (the MNIST CNN, f32, Adam), unet (bf16, Adam), lstm, gru and bilstm (language models of two layers, f32,\n"
       "Adam), dlrm (f32, on the meshes), and vit, bert and llama (bf16, Adam). A training step is fed from the host's\n"
       "memory, and ends when its loss is there. All take turns, a round of steps each. A name that ends in /prefetch is\n"
-      "that training in a loop whose next batch is copied while a step runs (train/prefetch_to_device.h).");
+      "that training in a loop whose next batch is copied while a step runs (train/fit/prefetch_to_device.h).");
   flags.Text("works", "a list with spaces: " + WorkNames(), &works);
   flags.Text("devices", "cuda, cuda:N, or cpu for a try of small sizes", &o.devices);
   flags.Text("meshes", "of mlp and dlrm, a list with spaces; the first is what the others are compared with",

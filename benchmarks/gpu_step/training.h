@@ -12,7 +12,7 @@
 #include "benchmarks/gpu_step/options.h"
 #include "benchmarks/gpu_step/works.h"
 #include "meshwork.h"
-#include "meshwork/train/random.h"
+#include "meshwork/base/random.h"
 
 namespace meshwork {
 

@@ -20,12 +20,12 @@
 #include "examples/support/mlp.h"
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
+#include "meshwork/base/io/file.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/dtensor.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/runtime/transport/connect.h"
-#include "meshwork/storage/file.h"
 
 namespace meshwork {
 namespace {

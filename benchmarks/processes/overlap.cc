@@ -14,8 +14,8 @@
 #include "examples/support/gpt.h"
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
+#include "meshwork/base/io/file.h"
 #include "meshwork/base/status.h"
-#include "meshwork/storage/file.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {

@@ -1,4 +1,4 @@
-// simulated: how long training steps take by simulation (simulate/process.h), and measured, side by side. See --help.
+// simulated: how long training steps take by simulation (tools/simulate/process.h), and measured, side by side. See --help.
 //
 // Exit code 2: the input is wrong; 1: a step failed.
 #include <algorithm>
@@ -14,11 +14,11 @@
 #include "benchmarks/simulated/works.h"
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
+#include "meshwork/base/io/file.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/simulate/measure.h"
-#include "meshwork/simulate/process.h"
-#include "meshwork/storage/file.h"
+#include "meshwork/tools/simulate/measure.h"
+#include "meshwork/tools/simulate/process.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {

@@ -9,9 +9,9 @@
 #include "benchmarks/step/options.h"
 #include "benchmarks/step/report.h"
 #include "benchmarks/step/rounds.h"
+#include "meshwork/base/io/file.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
-#include "meshwork/storage/file.h"
 
 namespace meshwork {
 namespace {

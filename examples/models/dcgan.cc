@@ -1,6 +1,6 @@
 // A DCGAN (Radford et al., arXiv 1511.06434) that learns to draw digits of 32 x 32 pixels. See --help.
 #include "examples/models/flags.h"
-#include "meshwork/train/random.h"
+#include "meshwork/base/random.h"
 
 namespace mw = meshwork;
 using mw::UNSHARDED, mw::Value;

@@ -1,6 +1,6 @@
 // Segments images by a U-Net of residual blocks: which pixels are of the animal, of its edge, of the ground. See --help.
 #include "examples/models/print_losses.h"
-#include "meshwork/train/random.h"
+#include "meshwork/base/random.h"
 
 namespace mw = meshwork;
 using mw::UNSHARDED, mw::Value;

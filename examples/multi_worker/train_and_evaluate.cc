@@ -1,6 +1,6 @@
 // The multi-worker example of tf.estimator's tutorial: trains a convolutional network on digits, saves checkpoints, and
 // evaluates them. See --help, and docs/distributed.md.
-#include "meshwork/train/train_and_evaluate.h"
+#include "meshwork/train/fit/train_and_evaluate.h"
 
 #include <string>
 
@@ -10,7 +10,7 @@
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"
-#include "meshwork/train/stop_signals.h"
+#include "meshwork/train/cluster/stop_signals.h"
 
 namespace meshwork {
 namespace {

@@ -11,7 +11,7 @@
 #include "fmt/ranges.h"
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
-#include "meshwork/train/evaluator.h"
+#include "meshwork/train/fit/evaluator.h"
 
 namespace mw = meshwork;
 

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "examples/support/digits_weights.h"
+#include "meshwork/base/io/file.h"
 #include "meshwork/base/status.h"
-#include "meshwork/storage/file.h"
-#include "meshwork/train/plot.h"
+#include "meshwork/train/log/plot.h"
 
 namespace meshwork {
 namespace {

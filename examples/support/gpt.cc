@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "fmt/format.h"
+#include "meshwork/base/random.h"
 #include "meshwork/base/status.h"
-#include "meshwork/train/random.h"
 
 namespace meshwork {
 namespace {

@@ -9,9 +9,9 @@
 #include "examples/support/text.h"
 #include "examples/support/training_run.h"
 #include "meshwork/base/hash.h"
+#include "meshwork/base/io/file.h"
+#include "meshwork/base/random.h"
 #include "meshwork/base/status.h"
-#include "meshwork/storage/file.h"
-#include "meshwork/train/random.h"
 
 namespace meshwork {
 namespace {

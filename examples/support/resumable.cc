@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/train/stop_signals.h"
+#include "meshwork/train/cluster/stop_signals.h"
 
 namespace meshwork {
 namespace {

@@ -21,8 +21,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "examples/support/training_run.h"
-#include "meshwork/train/checkpoints.h"
-#include "meshwork/train/pulse.h"
+#include "meshwork/train/cluster/pulse.h"
+#include "meshwork/train/fit/checkpoints.h"
 
 namespace meshwork {
 

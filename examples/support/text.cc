@@ -4,7 +4,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "meshwork/train/random.h"
+#include "meshwork/base/random.h"
 
 namespace meshwork {
 namespace {

@@ -20,13 +20,13 @@
 #include <system_error>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/io/file.h"
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
-#include "meshwork/plan/memory_report.h"
-#include "meshwork/storage/file.h"
-#include "meshwork/train/find_nan.h"
-#include "meshwork/train/on_gpus.h"
-#include "meshwork/train/session_backend.h"
+#include "meshwork/ir/plan/memory_report.h"
+#include "meshwork/train/cluster/on_gpus.h"
+#include "meshwork/train/fit/find_nan.h"
+#include "meshwork/train/session/session_backend.h"
 
 namespace meshwork {
 namespace {

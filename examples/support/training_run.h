@@ -12,10 +12,10 @@
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"
-#include "meshwork/train/checkpoints.h"
-#include "meshwork/train/plot.h"
-#include "meshwork/train/replica_check.h"
-#include "meshwork/train/session_backend.h"
+#include "meshwork/train/cluster/replica_check.h"
+#include "meshwork/train/fit/checkpoints.h"
+#include "meshwork/train/log/plot.h"
+#include "meshwork/train/session/session_backend.h"
 
 namespace meshwork {
 
@@ -107,7 +107,7 @@ absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status
 std::FILE* Out();
 
 // As RunWithOthers, where --devices names several GPUs: `body` runs in a thread for each, with options of its own
-// (train/on_gpus.h).
+// (train/cluster/on_gpus.h).
 absl::Status RunOnGpus(const RunOptions& options, const std::function<absl::Status(const RunOptions&)>& body);
 
 // By one of the two, as --devices says. `Options` has RunOptions, `run`.

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/ops/kernels/blas/cpu_kernels.h"
 #include "meshwork/runtime/backend.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
 

@@ -7,8 +7,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/kernels/blas/cpu_kernels.h"
-#include "meshwork/kernels/blas/crew.h"
+#include "meshwork/ops/kernels/blas/cpu_kernels.h"
+#include "meshwork/ops/kernels/blas/crew.h"
 
 namespace meshwork {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/plan/memory_plan.h"
+#include "meshwork/ir/plan/memory_plan.h"
 
 namespace meshwork {
 namespace {

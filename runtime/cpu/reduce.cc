@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "meshwork/base/cpu_dispatch.h"
-#include "meshwork/kernels/elementwise.h"
-#include "meshwork/kernels/reduce.h"
+#include "meshwork/ops/kernels/elementwise.h"
+#include "meshwork/ops/kernels/reduce.h"
 
 namespace meshwork {
 namespace {

@@ -9,7 +9,7 @@
 #include "meshwork/base/check_border.h"
 #include "meshwork/base/cores.h"
 #include "meshwork/base/status.h"
-#include "meshwork/kernels/blas/library_threads.h"
+#include "meshwork/ops/kernels/blas/library_threads.h"
 
 namespace meshwork {
 namespace {

@@ -8,13 +8,13 @@
 #include <system_error>
 #include <utility>
 
+#include "meshwork/base/io/file.h"
 #include "meshwork/base/status.h"
-#include "meshwork/kernels/cuda/cuda_kernel.h"
+#include "meshwork/ops/kernels/cuda/cuda_kernel.h"
 #include "meshwork/runtime/cuda/cuda_fusion.h"
 #include "meshwork/runtime/cuda/cuda_level.h"
 #include "meshwork/runtime/cuda/gpus.h"
 #include "meshwork/runtime/cuda/storage_map.h"
-#include "meshwork/storage/file.h"
 
 #ifdef MESHWORK_HAVE_CUDA
 #include "meshwork/runtime/cuda/compile_kernels.h"

@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <utility>
 
+#include "meshwork/base/io/file.h"
+#include "meshwork/base/io/sha256.h"
 #include "meshwork/base/status.h"
-#include "meshwork/storage/file.h"
-#include "meshwork/storage/sha256.h"
 
 namespace meshwork {
 namespace {

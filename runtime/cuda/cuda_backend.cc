@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/kernels/cuda/cuda_kernel.h"
+#include "meshwork/ops/kernels/cuda/cuda_kernel.h"
 #include "meshwork/runtime/cross_device.h"
 #include "meshwork/runtime/cuda/gpus.h"
 #include "meshwork/runtime/cuda/storage_map.h"

@@ -18,7 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/base/fork.h"
-#include "meshwork/kernels/cuda/cuda_convolution.h"
+#include "meshwork/ops/kernels/cuda/cuda_convolution.h"
 #include "meshwork/runtime/cuda/cuda_level.h"
 #include "meshwork/runtime/cuda/cuda_stream.h"
 #include "meshwork/runtime/executor_options.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/kernels/cuda/cuda_kernel.h"
+#include "meshwork/ops/kernels/cuda/cuda_kernel.h"
 #include "meshwork/runtime/cuda/compile_kernels.h"
 
 namespace meshwork {

@@ -1,5 +1,5 @@
 // Which steps of a plan are one kernel on a GPU: elementwise ops, and reductions of rows with what is computed from them
-// (MakeCudaChain and MakeCudaRows, kernels/cuda/cuda_kernel.h).
+// (MakeCudaChain and MakeCudaRows, ops/kernels/cuda/cuda_kernel.h).
 //
 //   cast bf16[512,256] -> f32[512,256]: s1 -> s2        ┐
 //   reduce_max f32[512,256] -> f32[512,1]: s2 -> s3     │

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "meshwork/ir/type.h"
-#include "meshwork/kernels/cuda/cuda_kernel.h"
+#include "meshwork/ops/kernels/cuda/cuda_kernel.h"
 #include "meshwork/runtime/cuda/cuda_parts.h"
 #include "meshwork/runtime/cuda/touched.h"
 #include "meshwork/runtime/step_plan.h"

@@ -8,7 +8,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/kernels/cuda/transfers.h"
+#include "meshwork/ops/kernels/cuda/transfers.h"
 #include "meshwork/runtime/cuda/cuda_fusion.h"
 
 namespace meshwork {

@@ -14,10 +14,10 @@
 #include <variant>
 #include <vector>
 
-#include "meshwork/kernels/cuda/cuda_convolution.h"
-#include "meshwork/kernels/cuda/cuda_kernel.h"
-#include "meshwork/kernels/cuda/cuda_product.h"
-#include "meshwork/kernels/cuda/parts.h"
+#include "meshwork/ops/kernels/cuda/cuda_convolution.h"
+#include "meshwork/ops/kernels/cuda/cuda_kernel.h"
+#include "meshwork/ops/kernels/cuda/cuda_product.h"
+#include "meshwork/ops/kernels/cuda/parts.h"
 #include "meshwork/runtime/cuda/storage_map.h"
 #include "meshwork/runtime/profile_row.h"
 #include "meshwork/runtime/step_plan.h"

@@ -8,8 +8,8 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "meshwork/kernels/cuda/cuda_kernel.h"
-#include "meshwork/kernels/cuda/parts.h"
+#include "meshwork/ops/kernels/cuda/cuda_kernel.h"
+#include "meshwork/ops/kernels/cuda/parts.h"
 
 namespace meshwork {
 namespace {

@@ -1,4 +1,4 @@
-// Steps that do one op on different tensors are one launch that reads a table of them (kernels/cuda/parts.h): updates of
+// Steps that do one op on different tensors are one launch that reads a table of them (ops/kernels/cuda/parts.h): updates of
 // weights by an optimizer, casts of weights, lookups in tables. Where a gradient is cast for its update alone, the update reads
 // what is cast, and the cast is gone. Where rows are added up to a gradient (scatter_add) for its lazy update alone, the update
 // adds them up itself: no gradient of the table's size is there, and no other row is touched.
@@ -15,7 +15,7 @@
 
 #include "meshwork/ir/kernel.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/kernels/cuda/parts.h"
+#include "meshwork/ops/kernels/cuda/parts.h"
 #include "meshwork/runtime/cuda/touched.h"
 #include "meshwork/runtime/step_plan.h"
 

@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "meshwork/base/fork.h"
 #include "meshwork/ir/graph.h"
-#include "meshwork/kernels/cuda/cuda_product.h"
+#include "meshwork/ops/kernels/cuda/cuda_product.h"
 #include "meshwork/runtime/cuda/cuda_level.h"
 #include "meshwork/runtime/cuda/cuda_stream.h"
 #include "meshwork/runtime/executor_options.h"

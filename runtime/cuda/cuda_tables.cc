@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "meshwork/base/status.h"
-#include "meshwork/kernels/cuda/transfers.h"
+#include "meshwork/ops/kernels/cuda/transfers.h"
 #include "meshwork/runtime/box.h"
 
 namespace meshwork {

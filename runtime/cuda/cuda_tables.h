@@ -1,4 +1,4 @@
-// The tables that kernels of transfers (kernels/cuda/transfers.h) and of parts (kernels/cuda/parts.h) read: of all launches of a
+// The tables that kernels of transfers (ops/kernels/cuda/transfers.h) and of parts (ops/kernels/cuda/parts.h) read: of all launches of a
 // step, at its addresses, in the memory of the GPU.
 //
 // Thread-safe once they are made.

@@ -1,5 +1,5 @@
 // The functions of NCCL that meshwork calls, and their types, as nccl.h of version 2.18 and later declares them: so a build
-// needs no NCCL (tests/cuda/nccl_header_test.cc compares them with nccl.h where there is one). They are fields of CudaApi.
+// needs no NCCL (tests/runtime/cuda/nccl_header_test.cc compares them with nccl.h where there is one). They are fields of CudaApi.
 //
 // NCCL carries data between GPUs. A *communicator* has one *rank* per GPU; here a rank is a domain. Calls between
 // ncclGroupStart and ncclGroupEnd are one operation on a stream, which a graph may hold. It has ended when the ranks that it

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "meshwork/ir/graph.h"
-#include "meshwork/kernels/cuda/cuda_kernel.h"
+#include "meshwork/ops/kernels/cuda/cuda_kernel.h"
 #include "meshwork/runtime/cuda/cuda_fusion.h"
 #include "meshwork/runtime/cuda/cuda_group.h"
 #include "meshwork/runtime/cuda/touched.h"

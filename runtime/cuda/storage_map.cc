@@ -5,7 +5,7 @@
 #include <utility>
 #include <variant>
 
-#include "meshwork/plan/memory_plan.h"
+#include "meshwork/ir/plan/memory_plan.h"
 #include "meshwork/runtime/cuda/cuda_fusion.h"
 
 namespace meshwork {

@@ -4,7 +4,7 @@
 //   MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, Connect(cluster));
 //   options.executor.transport = transport.get();    // null if this process is alone
 //
-// Process p of the cluster has domain p. Processes::Join (train/processes.h) does both, as flags say.
+// Process p of the cluster has domain p. Processes::Join (train/cluster/processes.h) does both, as flags say.
 #pragma once
 
 #include <chrono>

@@ -12,7 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "meshwork/plan/memory_report.h"
+#include "meshwork/ir/plan/memory_report.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/cpu/cpu_memory.h"
 #include "meshwork/runtime/executor.h"

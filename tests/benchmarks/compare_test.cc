@@ -1,7 +1,7 @@
 // benchmarks/compare as a shell sees it.
-#include "cli/process.h"
 #include "gtest/gtest.h"
 #include "support/temp_dir.h"
+#include "tools/cli/process.h"
 
 namespace meshwork::compare_test {
 namespace {

@@ -2,11 +2,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/process.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "support/temp_dir.h"
+#include "tools/cli/process.h"
 
 namespace meshwork::mlp_step_test {
 namespace {

@@ -1,5 +1,5 @@
 // What the compiler and the executor make of one op on every placement of its letters, and on random ones
-// (check/program_trial.h). MESHWORK_LONG_TESTS=1 takes all placements; without it, every so many-th.
+// (tools/check/program_trial.h). MESHWORK_LONG_TESTS=1 takes all placements; without it, every so many-th.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -7,7 +7,7 @@
 #include "contract/row_test.h"
 #include "contract/tally.h"
 #include "gmock/gmock.h"
-#include "meshwork/check/program_trial.h"
+#include "meshwork/tools/check/program_trial.h"
 #include "support/long_tests.h"
 #include "support/read_back.h"
 

@@ -1,5 +1,5 @@
 // The contract that every row keeps, for all its samples: inference agrees with the kernel, the text form
-// reads back, and the sharding rule accepts exactly the placements that are right (check/kernel_trial.h);
+// reads back, and the sharding rule accepts exactly the placements that are right (tools/check/kernel_trial.h);
 // what the compiler and the runtime make of every placement of every letter is in contract/compiled_test.cc.
 #include <string>
 #include <vector>
@@ -8,10 +8,10 @@
 #include "contract/row_test.h"
 #include "contract/tally.h"
 #include "gmock/gmock.h"
-#include "meshwork/check/kernel_trial.h"
-#include "meshwork/check/run_kernel.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/ops/kernels/blas/cpu_kernels.h"
+#include "meshwork/tools/check/kernel_trial.h"
+#include "meshwork/tools/check/run_kernel.h"
 #include "support/read_back.h"
 #include "support/sample.h"
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string_view>
 
-#include "meshwork/check/kernel_trial.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/tools/check/kernel_trial.h"
 
 namespace meshwork {
 

@@ -12,10 +12,10 @@
 
 #include "contract/row_test.h"
 #include "gmock/gmock.h"
-#include "meshwork/check/double_tensor.h"
-#include "meshwork/check/owed.h"
-#include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/ops/kernels/blas/cpu_kernels.h"
 #include "meshwork/runtime/box.h"
+#include "meshwork/tools/check/double_tensor.h"
+#include "meshwork/tools/check/owed.h"
 #include "support/sample.h"
 
 namespace meshwork::kernel_test {

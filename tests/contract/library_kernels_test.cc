@@ -1,10 +1,10 @@
-// Rows and their kernels: those of kernels/blas are found by names, which must be those of rows.
+// Rows and their kernels: those of ops/kernels/blas are found by names, which must be those of rows.
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "meshwork/ir/registry.h"
-#include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/ops/kernels/blas/cpu_kernels.h"
 
 namespace meshwork::library_kernels_test {
 namespace {

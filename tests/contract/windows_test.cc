@@ -6,11 +6,11 @@
 
 #include "contract/row_test.h"
 #include "gtest/gtest.h"
-#include "meshwork/check/double_tensor.h"
-#include "meshwork/check/run_kernel.h"
 #include "meshwork/ir/exchange.h"
 #include "meshwork/layout/layout.h"
 #include "meshwork/runtime/box.h"
+#include "meshwork/tools/check/double_tensor.h"
+#include "meshwork/tools/check/run_kernel.h"
 #include "support/sample.h"
 
 namespace meshwork::windows_test {

@@ -13,7 +13,7 @@
 #include "cuda_backend/small_training.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/ops/kernels/blas/cpu_kernels.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/cuda/cuda_backend.h"
 #include "meshwork/runtime/executor.h"

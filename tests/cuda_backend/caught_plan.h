@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "meshwork/kernels/cuda/cuda_kernel.h"
+#include "meshwork/ops/kernels/cuda/cuda_kernel.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"

@@ -15,9 +15,9 @@
 #include "cuda_backend/small_session.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/tensor_compare.h"
-#include "strategy/losses.h"
 #include "support/cross_device_ops.h"
 #include "support/cross_device_programs.h"
+#include "train/strategy/losses.h"
 
 namespace meshwork::cross_device_test {
 namespace {

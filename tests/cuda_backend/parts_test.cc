@@ -18,8 +18,8 @@
 #include "meshwork/runtime/cuda/cuda_fusion.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
-#include "meshwork/train/layers.h"
-#include "meshwork/train/optimizers.h"
+#include "meshwork/train/nn/layers.h"
+#include "meshwork/train/optim/optimizers.h"
 #include "support/long_tests.h"
 
 namespace meshwork::parts_test {

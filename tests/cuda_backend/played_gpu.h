@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "meshwork/base/status.h"
-#include "meshwork/kernels/cuda/cuda_kernel.h"
+#include "meshwork/ops/kernels/cuda/cuda_kernel.h"
 #include "meshwork/runtime/cuda/cuda_backend.h"
 #include "meshwork/runtime/cuda/cuda_context.h"
 #include "support/cuda_player.h"

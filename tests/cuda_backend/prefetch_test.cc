@@ -12,7 +12,7 @@
 #include "cuda_backend/played_session.h"
 #include "cuda_backend/small_session.h"
 #include "meshwork/base/status.h"
-#include "meshwork/train/training_loop.h"
+#include "meshwork/train/fit/training_loop.h"
 
 namespace meshwork::prefetch_test {
 namespace {

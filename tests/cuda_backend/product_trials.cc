@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/check/double_tensor.h"
 #include "meshwork/ir/sample.h"
-#include "meshwork/kernels/cuda/cuda_product.h"
 #include "meshwork/layout/block.h"
+#include "meshwork/ops/kernels/cuda/cuda_product.h"
 #include "meshwork/runtime/cuda/cuda_graph.h"
+#include "meshwork/tools/check/double_tensor.h"
 
 namespace meshwork {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cuda_kernels/trials.h"
 #include "meshwork/runtime/cuda/cuda_buffer.h"
 #include "meshwork/runtime/cuda/cuda_products.h"
+#include "ops/kernels/cuda/trials.h"
 
 namespace meshwork {
 

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "cuda_backend/product_trials.h"
-#include "cuda_kernels/trials.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/kernels/cuda/cuda_product.h"
+#include "meshwork/ops/kernels/cuda/cuda_product.h"
 #include "meshwork/runtime/cuda/cuda_products.h"
 #include "meshwork/spmd/compile.h"
+#include "ops/kernels/cuda/trials.h"
 #include "support/simulated_cuda.h"
 
 namespace meshwork::products_test {

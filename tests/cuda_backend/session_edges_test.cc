@@ -10,10 +10,10 @@
 #include "cuda_backend/played_session.h"
 #include "cuda_backend/small_session.h"
 #include "meshwork/base/status.h"
-#include "meshwork/train/evaluation.h"
-#include "meshwork/train/replica_check.h"
-#include "parameter_server/models.h"
+#include "meshwork/train/cluster/replica_check.h"
+#include "meshwork/train/fit/evaluation.h"
 #include "support/forks.h"
+#include "train/parameter_server/models.h"
 
 namespace meshwork::session_edges_test {
 namespace {

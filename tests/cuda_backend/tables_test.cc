@@ -18,10 +18,10 @@
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
-#include "meshwork/train/layers.h"
-#include "meshwork/train/optimizers.h"
-#include "meshwork/train/tensor_constant.h"
-#include "meshwork/train/transformer_layers.h"
+#include "meshwork/train/nn/layers.h"
+#include "meshwork/train/nn/tensor_constant.h"
+#include "meshwork/train/nn/transformer_layers.h"
+#include "meshwork/train/optim/optimizers.h"
 
 namespace meshwork::tables_test {
 namespace {

@@ -1,13 +1,13 @@
 // The kernels that move and reduce data, beside the CPU's transfers: the same bytes, for every type and reduction.
-#include "meshwork/kernels/cuda/transfers.h"
+#include "meshwork/ops/kernels/cuda/transfers.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <vector>
 
-#include "meshwork/check/double_tensor.h"
 #include "meshwork/runtime/cpu/run_transfers.h"
+#include "meshwork/tools/check/double_tensor.h"
 #include "support/cuda_player.h"
 
 namespace meshwork::transfers_test {

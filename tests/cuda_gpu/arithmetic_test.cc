@@ -4,10 +4,10 @@
 #include <array>
 
 #include "cuda_gpu/real_gpu.h"
-#include "cuda_kernels/arithmetic_trials.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cuda/cuda_buffer.h"
 #include "meshwork/runtime/cuda/cuda_module.h"
+#include "ops/kernels/cuda/arithmetic_trials.h"
 
 namespace meshwork::arithmetic_test {
 namespace {

@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "cuda_gpu/real_gpu.h"
-#include "cuda_kernels/trials.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cuda/cuda_buffer.h"
 #include "meshwork/runtime/cuda/cuda_module.h"
+#include "ops/kernels/cuda/trials.h"
 
 namespace meshwork::contract_test {
 namespace {

@@ -9,7 +9,7 @@
 #include "cuda_backend/product_trials.h"
 #include "cuda_gpu/real_gpu.h"
 #include "meshwork/base/status.h"
-#include "meshwork/check/double_tensor.h"
+#include "meshwork/tools/check/double_tensor.h"
 #include "support/long_tests.h"
 
 namespace meshwork::products_test {

@@ -14,7 +14,6 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/process.h"
 #include "docs/commands.h"
 #include "docs/layouts.h"
 #include "docs/page.h"
@@ -28,6 +27,7 @@
 #include "meshwork/spmd/compile.h"
 #include "nlohmann/json.hpp"
 #include "support/golden.h"
+#include "tools/cli/process.h"
 
 namespace meshwork::docs {
 
@@ -371,7 +371,7 @@ void Check(const FencedBlock& block) {
   if (block.Is("json")) return ExpectNothingWrong(nlohmann::json::accept(block.text) ? "" : "not JSON");
   if (block.Is("ebnf") && block.page == "docs/text-format.md") return;  // grammar_test.cc
   if (block.Is("console") && (block.page == "docs/tools.md" || block.page == "docs/explain.md"))
-    return;  // cli/tools_page_test.cc
+    return;  // tools/cli/tools_page_test.cc
   ADD_FAILURE() << "nothing checks a block that is marked \"" << block.language
                 << "\"; tests/docs/page.h says "
                 << "which marks there are";

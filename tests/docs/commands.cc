@@ -8,10 +8,10 @@
 #include <sstream>
 #include <vector>
 
-#include "cli/process.h"
 #include "docs/page.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "tools/cli/process.h"
 
 namespace meshwork::docs {
 namespace {

@@ -18,7 +18,7 @@
 //   placement          "batch=4,model=2 on 2 processes", and a drawing of the devices that each process holds
 //   ebnf               the grammar of the text form (grammar_test.cc)
 //   tree               files and folders of the repository
-//   console            commands after "$ ", and what they print (cli/tools_page_test.cc)
+//   console            commands after "$ ", and what they print (tools/cli/tools_page_test.cc)
 //   sh                 commands (commands.h)
 //   python             a program of another library, beside one of ours; Python can read it
 //   cmake              lines of the projects in tests/install, but for the names of their targets

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "docs/house_picture.h"
 #include "docs/search_picture.h"
 #include "docs/served_picture.h"
 #include "fmt/format.h"
@@ -15,8 +16,8 @@
 #include "meshwork/layout/relayout.h"
 #include "meshwork/mesh/mesh.h"
 #include "meshwork/spmd/compile.h"
-#include "meshwork/strategy/strategies.h"
-#include "meshwork/train/initializers.h"
+#include "meshwork/train/nn/initializers.h"
+#include "meshwork/train/strategy/strategies.h"
 
 namespace meshwork::docs {
 namespace {
@@ -329,7 +330,8 @@ std::map<std::string, std::string> DrawPictures() {
           {"relayout.svg", DrawRelayout().ToString()},
           {"strategies.svg", DrawStrategies().ToString()},
           {"parameter_servers.svg", DrawParameterServers().ToString()},
-          {"search.svg", DrawSearch().ToString()}};
+          {"search.svg", DrawSearch().ToString()},
+          {"house.svg", DrawHouse().ToString()}};
 }
 
 }  // namespace meshwork::docs

@@ -16,7 +16,7 @@ TEST(PicturesTest, ShowWhatTheLibrarySays) {
     drawn.insert("../docs/pictures/" + name);
     ExpectGolden("../docs/pictures/" + name, svg);
   }
-  // That a browser draws: tests/report/page_test.cc.
+  // That a browser draws: tests/tools/report/page_test.cc.
   drawn.insert("../docs/pictures/report.png");
   for (const std::string& file : GoldenFiles("../docs/pictures"))
     EXPECT_TRUE(drawn.contains(file)) << "nothing draws " << file;

@@ -10,9 +10,9 @@
 #include "fmt/format.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/planner/choose_cuts.h"
-#include "meshwork/planner/layout_space.h"
-#include "meshwork/planner/solve_layouts.h"
+#include "meshwork/spmd/planner/choose_cuts.h"
+#include "meshwork/spmd/planner/layout_space.h"
+#include "meshwork/spmd/planner/solve_layouts.h"
 #include "meshwork/spmd/propagate.h"
 
 namespace meshwork::docs {

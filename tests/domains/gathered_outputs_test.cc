@@ -11,7 +11,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/transport/loopback.h"
-#include "meshwork/train/session.h"
+#include "meshwork/train/session/session.h"
 #include "support/long_tests.h"
 #include "support/program_trial.h"
 #include "support/random_program.h"

@@ -1,5 +1,5 @@
 // A domain is lost, and the others go on from what they have in memory, beside a run to which nothing happened.
-#include "meshwork/train/live_state.h"
+#include "meshwork/train/cluster/live_state.h"
 
 #include <atomic>
 #include <barrier>

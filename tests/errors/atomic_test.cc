@@ -8,9 +8,9 @@
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "meshwork/plan/memory_report.h"
+#include "meshwork/ir/plan/memory_report.h"
 #include "meshwork/runtime/transport/loopback.h"
-#include "meshwork/train/live_state.h"
+#include "meshwork/train/cluster/live_state.h"
 
 namespace meshwork::atomic_test {
 namespace {

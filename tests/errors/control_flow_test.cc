@@ -1,5 +1,5 @@
 // What loops and branches refuse, built and read.
-#include "meshwork/control/control_flow.h"
+#include "meshwork/ops/control/control_flow.h"
 
 #include <functional>
 #include <memory>
@@ -13,7 +13,7 @@
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/train/microbatches.h"
+#include "meshwork/train/optim/microbatches.h"
 #include "meshwork/verify/verify.h"
 
 namespace meshwork::control_flow_test {

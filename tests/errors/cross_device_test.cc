@@ -7,12 +7,12 @@
 #include "errors/errors.h"
 #include "errors/other_memory.h"
 #include "gtest/gtest.h"
-#include "meshwork/check/check_cross_device.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/cpu/cross_device_ops.h"
-#include "meshwork/strategy/strategies.h"
-#include "meshwork/train/initializers.h"
+#include "meshwork/tools/check/check_cross_device.h"
+#include "meshwork/train/nn/initializers.h"
+#include "meshwork/train/strategy/strategies.h"
 #include "support/cross_device_ops.h"
 
 namespace meshwork::cross_device_test {

@@ -14,7 +14,6 @@
 #include <thread>
 #include <vector>
 
-#include "cuda/gpu_fixture.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/cpu/cross_device_ops.h"
@@ -24,6 +23,7 @@
 #include "meshwork/runtime/executor.h"
 #include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/spmd/compile.h"
+#include "runtime/cuda/gpu_fixture.h"
 #include "support/counted_end.h"
 #include "support/cross_device_ops.h"
 #endif

@@ -7,12 +7,12 @@
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
-#include "meshwork/check/check_op.h"
-#include "meshwork/control/control_flow.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/ops/control/control_flow.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/train/session.h"
+#include "meshwork/tools/check/check_op.h"
+#include "meshwork/train/session/session.h"
 #include "support/swiglu.h"
 
 namespace meshwork::custom_op_test {

@@ -1,12 +1,12 @@
 // What is refused of images and of folders of them. DIR stands for a directory of this run.
-#include "meshwork/train/decode_image.h"
+#include "meshwork/train/data/decode_image.h"
 
 #include <filesystem>
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
-#include "meshwork/train/image_folder.h"
-#include "meshwork/train/images.h"
+#include "meshwork/train/data/image_folder.h"
+#include "meshwork/train/log/images.h"
 #include "support/image_bytes.h"
 #include "support/temp_dir.h"
 

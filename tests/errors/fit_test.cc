@@ -1,5 +1,5 @@
 // What Fit, its callbacks and FindFirstNan refuse. DIR stands for a directory of this run.
-#include "meshwork/train/fit.h"
+#include "meshwork/train/fit/fit.h"
 
 #include <cmath>
 #include <functional>
@@ -10,10 +10,10 @@
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork/runtime/transport/loopback.h"
-#include "meshwork/train/averages_as_weights.h"
-#include "meshwork/train/epoch_callbacks.h"
-#include "meshwork/train/find_nan.h"
-#include "meshwork/train/prefetch_to_device.h"
+#include "meshwork/train/fit/epoch_callbacks.h"
+#include "meshwork/train/fit/find_nan.h"
+#include "meshwork/train/fit/prefetch_to_device.h"
+#include "meshwork/train/optim/averages_as_weights.h"
 #include "support/temp_dir.h"
 #include "train/fit_programs.h"
 

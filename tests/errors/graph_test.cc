@@ -6,11 +6,11 @@
 #include "errors/errors.h"
 #include "errors/in.h"
 #include "gtest/gtest.h"
-#include "meshwork/control/control_flow.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/name_scope.h"
 #include "meshwork/ir/registry.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/ops/control/control_flow.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork::graph_test {

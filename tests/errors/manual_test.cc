@@ -1,5 +1,5 @@
 // What manual regions refuse, built, read and verified.
-#include "meshwork/control/manual.h"
+#include "meshwork/ops/control/manual.h"
 
 #include <string>
 #include <vector>
@@ -7,10 +7,10 @@
 #include "errors/errors.h"
 #include "errors/in.h"
 #include "gtest/gtest.h"
-#include "meshwork/control/control_flow.h"
-#include "meshwork/control/rebatch.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/ops/control/control_flow.h"
+#include "meshwork/ops/control/rebatch.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/verify/verify.h"

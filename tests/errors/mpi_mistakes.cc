@@ -18,7 +18,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/transport/connect.h"
 #include "meshwork/runtime/transport/mpi.h"
-#include "meshwork/train/processes.h"
+#include "meshwork/train/cluster/processes.h"
 #include "support/environment.h"
 
 namespace {

@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "cli/process.h"
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 #include "support/temp_dir.h"
+#include "tools/cli/process.h"
 
 // As a build without MPI has them.
 #define HasMpi HasMpiWithout

@@ -1,5 +1,5 @@
 // What is refused of pipelines and their files. DIR stands for a directory of this run.
-#include "meshwork/train/pipeline.h"
+#include "meshwork/train/data/pipeline.h"
 
 #include <fstream>
 #include <iterator>
@@ -9,10 +9,10 @@
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/hash.h"
-#include "meshwork/train/pipeline_files.h"
+#include "meshwork/train/data/pipeline_files.h"
 #include "support/idx_file.h"
 #include "support/temp_dir.h"
-#include "train/pipeline_values.h"
+#include "train/data/pipeline_values.h"
 
 namespace meshwork::pipeline_test {
 namespace {

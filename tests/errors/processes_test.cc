@@ -1,5 +1,5 @@
 // Processes that cannot be joined.
-#include "meshwork/train/processes.h"
+#include "meshwork/train/cluster/processes.h"
 
 #include <map>
 #include <string>

@@ -5,10 +5,10 @@
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
-#include "meshwork/control/rebatch.h"
 #include "meshwork/ir/name_scope.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/ops/control/rebatch.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/runtime/binding.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
@@ -20,7 +20,7 @@
 #include "meshwork/runtime/local_program.h"
 #include "meshwork/runtime/replicas.h"
 #include "meshwork/runtime/tensor_compare.h"
-#include "meshwork/spmd/auto_layouts.h"
+#include "meshwork/spmd/auto/auto_layouts.h"
 #include "meshwork/spmd/compile.h"
 #include "runtime/programs.h"
 

@@ -5,11 +5,11 @@
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
-#include "meshwork/control/manual.h"
+#include "meshwork/ops/control/manual.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/runtime/transport/loopback.h"
-#include "meshwork/train/initializers.h"
-#include "meshwork/train/session.h"
+#include "meshwork/train/nn/initializers.h"
+#include "meshwork/train/session/session.h"
 
 namespace meshwork::remesh_test {
 namespace {

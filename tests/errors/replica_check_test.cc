@@ -1,5 +1,5 @@
 // Replicas that differ, and what a process made before it forked.
-#include "meshwork/train/replica_check.h"
+#include "meshwork/train/cluster/replica_check.h"
 
 #include <cstring>
 #include <functional>

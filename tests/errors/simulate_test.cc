@@ -5,11 +5,11 @@
 #include "gtest/gtest.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/simulate/machine.h"
-#include "meshwork/simulate/measure.h"
-#include "meshwork/simulate/process.h"
-#include "meshwork/simulate/scale.h"
 #include "meshwork/spmd/compile.h"
+#include "meshwork/tools/simulate/machine.h"
+#include "meshwork/tools/simulate/measure.h"
+#include "meshwork/tools/simulate/process.h"
+#include "meshwork/tools/simulate/scale.h"
 
 namespace meshwork::simulate_test {
 namespace {

@@ -5,10 +5,10 @@
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/strategy/distribute.h"
-#include "meshwork/strategy/replica.h"
-#include "meshwork/strategy/strategies.h"
-#include "meshwork/train/initializers.h"
+#include "meshwork/train/nn/initializers.h"
+#include "meshwork/train/strategy/distribute.h"
+#include "meshwork/train/strategy/replica.h"
+#include "meshwork/train/strategy/strategies.h"
 #include "support/temp_dir.h"
 
 namespace meshwork::strategy_test {

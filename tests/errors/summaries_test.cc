@@ -1,5 +1,5 @@
 // What is refused of event files and of what is logged. DIR stands for a directory of this run, FILE for the writer's file.
-#include "meshwork/train/summaries.h"
+#include "meshwork/train/log/summaries.h"
 
 #include <cmath>
 #include <cstdint>
@@ -9,8 +9,8 @@
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork/storage/record_file.h"
-#include "meshwork/train/images.h"
-#include "meshwork/train/summary_writer.h"
+#include "meshwork/train/log/images.h"
+#include "meshwork/train/log/summary_writer.h"
 #include "support/full_disk.h"
 #include "support/temp_dir.h"
 

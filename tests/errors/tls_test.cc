@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/runtime/transport/gloo.h"
 #include "meshwork/runtime/transport/rendezvous.h"
-#include "meshwork/train/processes.h"
+#include "meshwork/train/cluster/processes.h"
 #include "support/clusters.h"
 #include "support/environment.h"
 #include "support/silent_host.h"

@@ -1,5 +1,5 @@
 // What TrainAndEvaluate refuses.
-#include "meshwork/train/train_and_evaluate.h"
+#include "meshwork/train/fit/train_and_evaluate.h"
 
 #include <filesystem>
 #include <string>
@@ -12,9 +12,9 @@
 #include "meshwork.h"
 #include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/storage/checkpoint_writer.h"
-#include "meshwork/train/data_position.h"
-#include "meshwork/train/evaluator.h"
-#include "meshwork/train/training_loop.h"
+#include "meshwork/train/fit/data_position.h"
+#include "meshwork/train/fit/evaluator.h"
+#include "meshwork/train/fit/training_loop.h"
 #include "support/environment.h"
 #include "support/temp_dir.h"
 

@@ -11,7 +11,7 @@
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork/runtime/transport/loopback.h"
-#include "meshwork/train/link_file.h"
+#include "meshwork/train/cluster/link_file.h"
 
 namespace meshwork::transport_test {
 namespace {

@@ -7,11 +7,11 @@
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
+#include "meshwork/base/io/file.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/spmd/compile.h"
-#include "meshwork/storage/file.h"
 
 namespace meshwork::verify_test {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "fuzz/fuzzer.h"
 #include "meshwork/base/status.h"
-#include "meshwork/train/decode_image.h"
+#include "meshwork/train/data/decode_image.h"
 #include "support/image_bytes.h"
 
 namespace meshwork {

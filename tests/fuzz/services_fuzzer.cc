@@ -18,12 +18,12 @@
 #include "fuzz/fuzzer.h"
 #include "meshwork.h"
 #include "meshwork/base/status.h"
-#include "meshwork/parameter_server/rpc/client.h"
-#include "meshwork/parameter_server/rpc/store_server.h"
-#include "meshwork/parameter_server/rpc/worker_server.h"
-#include "meshwork/parameter_server/shard_store.h"
-#include "meshwork/parameter_server/split.h"
 #include "meshwork/runtime/transport/rendezvous.h"
+#include "meshwork/train/parameter_server/rpc/client.h"
+#include "meshwork/train/parameter_server/rpc/store_server.h"
+#include "meshwork/train/parameter_server/rpc/worker_server.h"
+#include "meshwork/train/parameter_server/shard_store.h"
+#include "meshwork/train/parameter_server/split.h"
 
 namespace meshwork {
 namespace {

@@ -22,6 +22,37 @@ std::vector<SourceFile> SourcesOf(const std::filesystem::path& root, std::string
   return files;
 }
 
+std::vector<std::string> RoomsOf(const std::filesystem::path& root) {
+  std::ifstream file(root / "CMakeLists.txt");
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  static const std::regex* const room = new std::regex("meshwork_room\\(([a-z/_]+)");
+  std::vector<std::string> rooms;
+  for (auto it = std::sregex_iterator(text.begin(), text.end(), *room); it != std::sregex_iterator(); ++it)
+    rooms.push_back((*it)[1].str());
+  return rooms;
+}
+
+std::string FolderOf(std::string_view room) { return std::string(room.substr(0, room.find('/'))); }
+
+std::vector<std::string> FoldersOf(const std::vector<std::string>& rooms) {
+  std::vector<std::string> folders;
+  for (const std::string& room : rooms)
+    if (const std::string folder = FolderOf(room);
+        std::find(folders.begin(), folders.end(), folder) == folders.end())
+      folders.push_back(folder);
+  return folders;
+}
+
+Arrows FolderArrows(const Arrows& arrows) {
+  Arrows folders;
+  for (const auto& [room, included] : arrows) {
+    Arrows::mapped_type& of = folders[FolderOf(room)];
+    for (const auto& [other, file] : included)
+      if (FolderOf(other) != FolderOf(room)) of.try_emplace(FolderOf(other), file);
+  }
+  return folders;
+}
+
 Arrows ArrowsOf(const std::vector<SourceFile>& files, std::vector<std::string>& findings) {
   static const std::regex* const quoted = new std::regex("#include \"([^\"]*)\"");
   // Libraries whose headers are quoted, too.

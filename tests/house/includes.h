@@ -22,6 +22,15 @@ struct SourceFile {
 // The headers and sources in the folder `room` of the repository, those of rooms within it left out.
 std::vector<SourceFile> SourcesOf(const std::filesystem::path& root, std::string_view room);
 
+// The rooms of the build, in the order of CMakeLists.txt: from the lowest to the topmost.
+std::vector<std::string> RoomsOf(const std::filesystem::path& root);
+
+// The folder at the root that a room lies in, "ops" of "ops/kernels/blas"; the folders of rooms, in their order; arrows between
+// rooms as arrows between their folders.
+std::string FolderOf(std::string_view room);
+std::vector<std::string> FoldersOf(const std::vector<std::string>& rooms);
+Arrows FolderArrows(const Arrows& arrows);
+
 // What the files include. `findings`: quoted includes of the house that are not spelled
 // "meshwork/<room>/<file>.h".
 Arrows ArrowsOf(const std::vector<SourceFile>& files, std::vector<std::string>& findings);

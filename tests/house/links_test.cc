@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "cli/process.h"
+#include "tools/cli/process.h"
 
 namespace meshwork::links_test {
 namespace {

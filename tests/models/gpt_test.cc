@@ -9,8 +9,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "meshwork/base/random.h"
 #include "meshwork/base/status.h"
-#include "meshwork/train/random.h"
 
 namespace meshwork::gpt_test {
 namespace {

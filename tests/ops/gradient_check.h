@@ -12,9 +12,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "meshwork/check/central_differences.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/tools/check/central_differences.h"
 #include "support/interpreter.h"
 #include "support/sample.h"
 

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/kernels/blas/gemm.h"
+#include "meshwork/ops/kernels/blas/gemm.h"
 #include "meshwork/ops/ops.h"
 #include "support/interpreter.h"
 

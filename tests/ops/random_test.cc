@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/ir/gradients.h"
-#include "meshwork/kernels/philox.h"
+#include "meshwork/ops/kernels/philox.h"
 #include "meshwork/ops/ops.h"
 #include "support/interpreter.h"
 

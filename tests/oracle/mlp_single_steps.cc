@@ -12,7 +12,7 @@
 #include "examples/support/mlp.h"
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
-#include "meshwork/storage/file.h"
+#include "meshwork/base/io/file.h"
 
 namespace meshwork {
 namespace {

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/process.h"
 #include "fmt/format.h"
 #include "support/temp_dir.h"
+#include "tools/cli/process.h"
 
 namespace meshwork {
 

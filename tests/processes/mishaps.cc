@@ -17,7 +17,7 @@
 
 #include "meshwork.h"
 #include "meshwork/base/status.h"
-#include "meshwork/train/replica_check.h"
+#include "meshwork/train/cluster/replica_check.h"
 
 namespace meshwork {
 namespace {

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "cli/losses.h"
 #include "gmock/gmock.h"
 #include "processes/launched.h"
 #include "support/long_tests.h"
+#include "tools/cli/losses.h"
 
 namespace meshwork::strategies_test {
 namespace {

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "meshwork/base/random.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
-#include "meshwork/train/random.h"
 #include "support/interpreter.h"
 #include "support/tensors.h"
 

@@ -8,13 +8,13 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
+#include "meshwork/base/random.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
-#include "meshwork/train/random.h"
 #include "support/interpreter.h"
 #include "support/tensors.h"
 

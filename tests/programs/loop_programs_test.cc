@@ -7,9 +7,9 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
+#include "meshwork/ir/plan/memory_report.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/plan/memory_report.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"

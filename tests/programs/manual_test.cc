@@ -1,7 +1,7 @@
 // Manual regions on meshes of several shapes give what a global program gives that is written without them,
 // on one device, in f64; and so do their gradients. Padding and what devices should have in common are
 // checked as they run.
-#include "meshwork/control/manual.h"
+#include "meshwork/ops/control/manual.h"
 
 #include <functional>
 #include <map>
@@ -10,16 +10,16 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "meshwork/control/control_flow.h"
+#include "meshwork/base/random.h"
 #include "meshwork/ir/difference.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/ops/control/control_flow.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
-#include "meshwork/train/random.h"
 #include "support/interpreter.h"
 #include "support/tensors.h"
 

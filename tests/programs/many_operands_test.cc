@@ -8,10 +8,10 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "meshwork/control/control_flow.h"
-#include "meshwork/control/manual.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/ops/control/control_flow.h"
+#include "meshwork/ops/control/manual.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/spmd/compile.h"

@@ -12,10 +12,10 @@
 
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
+#include "meshwork/ir/plan/explain.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/plan/explain.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"

@@ -11,13 +11,13 @@
 #include "layout/all_layouts.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
+#include "meshwork/ir/plan/memory_plan.h"
+#include "meshwork/ir/plan/memory_report.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/layout/relayout.h"
-#include "meshwork/plan/memory_plan.h"
-#include "meshwork/plan/memory_report.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
-#include "meshwork/spmd/localize.h"
+#include "meshwork/spmd/local/localize.h"
 #include "runtime/schedules.h"
 
 namespace meshwork::relayout_memory_test {

@@ -25,7 +25,7 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/mesh/topology.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/train/initializers.h"
+#include "meshwork/train/nn/initializers.h"
 #include "support/golden.h"
 
 namespace meshwork {

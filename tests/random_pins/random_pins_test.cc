@@ -8,8 +8,8 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
+#include "meshwork/ir/plan/explain.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/plan/explain.h"
 #include "meshwork/spmd/compile.h"
 #include "support/long_tests.h"
 

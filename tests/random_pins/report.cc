@@ -9,9 +9,9 @@
 #include <fstream>
 
 #include "fmt/format.h"
+#include "meshwork/ir/plan/explain.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/plan/explain.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/spmd/passes.h"
 #include "random_pins/random_pins.h"

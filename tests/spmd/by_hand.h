@@ -13,12 +13,12 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "meshwork/ir/gradients.h"
+#include "meshwork/ir/plan/explain.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/mesh/topology.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/plan/explain.h"
-#include "meshwork/spmd/auto_layouts.h"
+#include "meshwork/spmd/auto/auto_layouts.h"
 #include "meshwork/spmd/compile.h"
 
 namespace meshwork {

@@ -2,8 +2,8 @@
 #include "meshwork/spmd/choose_layouts.h"
 
 #include "gtest/gtest.h"
+#include "meshwork/ir/plan/explain.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/plan/explain.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/spmd/passes.h"
 #include "support/golden.h"

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "meshwork/base/status.h"
+#include "meshwork/ir/plan/explain.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/layout/relayout.h"
 #include "meshwork/ops/blockwise.h"
-#include "meshwork/plan/explain.h"
 
 namespace meshwork::compile_test {
 namespace {

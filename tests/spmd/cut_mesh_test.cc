@@ -7,10 +7,10 @@
 
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
+#include "meshwork/ir/plan/explain.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/mesh/topology.h"
-#include "meshwork/plan/explain.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/verify/certificate.h"
 #include "meshwork/verify/verify.h"

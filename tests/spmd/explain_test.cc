@@ -1,4 +1,4 @@
-#include "meshwork/plan/explain.h"
+#include "meshwork/ir/plan/explain.h"
 
 #include <algorithm>
 #include <iterator>
@@ -12,7 +12,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/spmd/cheaper_layouts.h"
+#include "meshwork/spmd/auto/cheaper_layouts.h"
 #include "meshwork/spmd/compile.h"
 #include "support/golden.h"
 

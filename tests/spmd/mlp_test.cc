@@ -5,11 +5,11 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "meshwork/ir/gradients.h"
+#include "meshwork/ir/plan/memory_report.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/plan/memory_report.h"
 #include "meshwork/spmd/compile.h"
 #include "support/golden.h"
 

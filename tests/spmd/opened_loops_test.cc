@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "meshwork/control/loops.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/ops/control/loops.h"
 
 namespace meshwork::opened_loops_test {
 namespace {

@@ -11,12 +11,12 @@
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/gradients.h"
+#include "meshwork/ir/plan/explain.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/plan/explain.h"
-#include "meshwork/planner/solve_layouts.h"
 #include "meshwork/spmd/passes.h"
+#include "meshwork/spmd/planner/solve_layouts.h"
 
 namespace meshwork::short_program_test {
 namespace {

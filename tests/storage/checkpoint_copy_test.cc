@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "meshwork/base/io/file.h"
 #include "meshwork/storage/checkpoint_folder.h"
-#include "meshwork/storage/file.h"
 #include "storage/saved.h"
 #include "support/safetensors_bytes.h"
 #include "support/temp_dir.h"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "meshwork/base/io/file.h"
 #include "meshwork/runtime/tensor_compare.h"
-#include "meshwork/storage/file.h"
 #include "support/memory_file.h"
 #include "support/npy_bytes.h"
 #include "support/safetensors_bytes.h"

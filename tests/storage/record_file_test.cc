@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "meshwork/storage/file.h"
+#include "meshwork/base/io/file.h"
 #include "support/full_disk.h"
 #include "support/temp_dir.h"
 

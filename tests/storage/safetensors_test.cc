@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "meshwork/storage/file.h"
-#include "meshwork/storage/sha256.h"
+#include "meshwork/base/io/file.h"
+#include "meshwork/base/io/sha256.h"
 #include "support/safetensors_bytes.h"
 #include "support/temp_dir.h"
 

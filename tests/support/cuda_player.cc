@@ -17,9 +17,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cli/process.h"
 #include "meshwork/base/status.h"
-#include "meshwork/kernels/cuda/cuda_kernel.h"
+#include "meshwork/ops/kernels/cuda/cuda_kernel.h"
+#include "tools/cli/process.h"
 
 namespace meshwork {
 namespace {
@@ -302,7 +302,7 @@ class Workshop {
   }
 
  private:
-  // Products and sums are rounded one by one, as kernels/cuda asks of nvcc. One cast reads the bits of another type.
+  // Products and sums are rounded one by one, as ops/kernels/cuda asks of nvcc. One cast reads the bits of another type.
   static constexpr std::string_view kCompiler =
       CUDA_PLAYER_COMPILER " -std=c++17 -Og -w -ffp-contract=off -fno-strict-aliasing -fPIC";
 

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "meshwork/base/status.h"
-#include "meshwork/control/rebatch.h"
 #include "meshwork/ir/difference.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/ops/control/rebatch.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"

@@ -24,7 +24,7 @@
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/type.h"
-#include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/ops/kernels/blas/cpu_kernels.h"
 
 namespace meshwork {
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "meshwork/control/control_flow.h"
 #include "meshwork/ir/regions.h"
+#include "meshwork/ops/control/control_flow.h"
 #include "support/ops_drawer.h"
 #include "support/twins.h"
 

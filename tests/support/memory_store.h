@@ -14,7 +14,7 @@
 
 #include "fmt/format.h"
 #include "meshwork/base/status.h"
-#include "meshwork/parameter_server/store.h"
+#include "meshwork/train/parameter_server/store.h"
 
 namespace meshwork {
 

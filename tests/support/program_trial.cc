@@ -16,7 +16,7 @@
 #include "meshwork/runtime/cpu/cpu_memory.h"
 #include "meshwork/runtime/local_program.h"
 #include "meshwork/runtime/replicas.h"
-#include "meshwork/spmd/simplify.h"
+#include "meshwork/spmd/rewrite/simplify.h"
 #include "support/ends.h"
 #include "support/stability.h"
 #include "support/tensors.h"

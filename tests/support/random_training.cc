@@ -11,7 +11,7 @@
 #include "meshwork/ir/builder.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/train/optimizers.h"
+#include "meshwork/train/optim/optimizers.h"
 #include "support/loops_drawer.h"
 #include "support/stability.h"
 

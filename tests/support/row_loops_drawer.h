@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "meshwork/control/control_flow.h"
 #include "meshwork/ir/regions.h"
+#include "meshwork/ops/control/control_flow.h"
 #include "meshwork/ops/ops.h"
 #include "support/rows_drawer.h"
 #include "support/twins.h"

@@ -17,7 +17,7 @@ inline std::vector<const OpRow*> RowsUnderContract() {
 }
 
 // Rows that random programs draw: all but custom_gradient, whose operands are made of each other. Programs of it:
-// tests/ops/custom_gradient_test.cc, tests/train/custom_gradient_test.cc.
+// tests/ops/control/custom_gradient_test.cc, tests/train/custom_gradient_test.cc.
 inline std::vector<const OpRow*> DrawnRows() {
   std::vector<const OpRow*> rows = RowsUnderContract();
   std::erase_if(rows, [](const OpRow* row) { return row->name == "custom_gradient"; });

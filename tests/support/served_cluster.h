@@ -14,7 +14,7 @@
 #include "fmt/ranges.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/mesh/cluster.h"
-#include "meshwork/parameter_server/rpc/parameter_server_strategy.h"
+#include "meshwork/train/parameter_server/rpc/parameter_server_strategy.h"
 #include "support/clusters.h"
 #include "support/environment.h"
 

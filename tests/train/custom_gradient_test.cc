@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "meshwork/train/random.h"
+#include "meshwork/base/random.h"
 
 namespace meshwork::custom_gradient_test {
 namespace {

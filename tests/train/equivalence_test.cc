@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "meshwork/train/random.h"
+#include "meshwork/base/random.h"
 #include "runtime/programs.h"
 
 namespace meshwork::equivalence_test {

@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "meshwork/train/random.h"
+#include "meshwork/base/random.h"
 #include "runtime/programs.h"
 #include "train/classifier.h"
 

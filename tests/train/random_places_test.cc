@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "meshwork/train/random.h"
+#include "meshwork/base/random.h"
 #include "runtime/programs.h"
 #include "train/classifier.h"
 

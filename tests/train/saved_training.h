@@ -12,9 +12,9 @@
 
 #include "gtest/gtest.h"
 #include "meshwork.h"
+#include "meshwork/base/random.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/transport/loopback.h"
-#include "meshwork/train/random.h"
 #include "support/tensors.h"
 
 namespace meshwork {

@@ -8,7 +8,7 @@
 #include "runtime/programs.h"
 #include "support/tensors.h"
 #include "train/classifier.h"
-#include "train/pipeline_values.h"
+#include "train/data/pipeline_values.h"
 
 namespace meshwork::seed_test {
 namespace {

@@ -1,0 +1,25 @@
+// What a manual region (ops/control/manual.h) must be, and the types of its results.
+//
+//   %y = manual %x (%a: f32[8,4] {batch,_}) { … %2 = device_block %1 {batch,_} : f32[8,4] … } : f32[32,4]
+//
+//   %x is an f32[32,4]: the layout of %a cuts it into f32[8,4]; %y is put together as the device_block says
+//
+// Pure functions, thread-safe.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "meshwork/ir/graph.h"
+
+namespace meshwork {
+
+// The types of the results of a manual node. Errors: everything that it must be and is not.
+absl::StatusOr<std::vector<Type>> InferManual(const Node& node, const std::vector<Type>& operands);
+
+// Whether the body is one of a global program: blocks that say how they lie, nothing of local programs.
+// InferManual takes both kinds. The error says what it lacks.
+absl::Status CheckManualIsGlobal(const Node& node);
+
+}  // namespace meshwork

@@ -1,0 +1,158 @@
+// The kernel of matmul: products by the libraries, cut where the shape alone says.
+#include <algorithm>
+#include <type_traits>
+#include <vector>
+
+#include "meshwork/ir/kernel.h"
+#include "meshwork/ops/kernels/blas/factories.h"
+#include "meshwork/ops/kernels/blas/gemm.h"
+#include "meshwork/ops/kernels/blas/held_signals.h"
+#include "meshwork/ops/kernels/elementwise.h"
+#include "meshwork/ops/kernels/matmul_sizes.h"
+
+namespace meshwork {
+namespace {
+
+// The dims that lead the matrices: how many there are along each, how far apart they lie, in elements, in
+// either operand, and whether the products are summed over it.
+struct LeadingDim {
+  int64_t size, a, b;
+  bool summed;
+};
+using LeadingDims = std::vector<LeadingDim>;  // outer to inner
+
+struct Products {
+  GemmShape shape;
+  LeadingDims kept, summed;
+};
+
+LeadingDims LeadingDimsOf(const KernelSpec& spec) {
+  const Shape &a = spec.operands[0].local.shape, &b = spec.operands[1].local.shape;
+  const size_t dims_a = a.size() - 2, dims_b = b.size() - 2, dims = std::max(dims_a, dims_b);
+  LeadingDims leading(dims);
+  int64_t dense_a = a.end()[-1] * a.end()[-2], dense_b = b.end()[-1] * b.end()[-2];
+  for (size_t d = dims; d-- > 0;) {
+    const int64_t size_a = d + dims_a >= dims ? a[d + dims_a - dims] : 1;
+    const int64_t size_b = d + dims_b >= dims ? b[d + dims_b - dims] : 1;
+    const bool summed = d < spec.reduced.size() ? spec.reduced[d] : spec.attrs.Get<bool>("sum_batch");
+    const int64_t size = size_a == 1 ? size_b : size_a;
+    leading[d] = {size, size_a == 1 ? 0 : dense_a, size_b == 1 ? 0 : dense_b, summed};
+    dense_a *= size_a;
+    dense_b *= size_b;
+  }
+  return leading;
+}
+
+// Matrices of `a` that lie one below the other and meet the same `b` are one taller matrix; those that are
+// summed over and lie one behind the other along k, in both operands, are one product with a longer k.
+void Join(Products& products) {
+  GemmShape& s = products.shape;
+  while (!products.kept.empty()) {
+    const LeadingDim& dim = products.kept.back();
+    if (dim.size != 1 && (s.transpose_a || dim.b != 0 || dim.a != s.m * s.k)) break;
+    s.m *= dim.size;
+    products.kept.pop_back();
+  }
+  while (!products.summed.empty()) {
+    const LeadingDim& dim = products.summed.back();
+    const bool follow = s.transpose_a && !s.transpose_b && dim.a == s.m * s.k && dim.b == s.k * s.n;
+    if (dim.size != 1 && !follow) break;
+    s.k *= dim.size;
+    products.summed.pop_back();
+  }
+}
+
+Products ProductsOf(const KernelSpec& spec) {
+  const MatmulSizes s = MatmulSizesOf(spec.attrs, spec.operands[0].local.shape, spec.operands[1].local.shape);
+  Products products{{s.transpose_a, s.transpose_b, s.m, s.n, s.k, 0, 0, 0}, {}, {}};
+  for (const LeadingDim& dim : LeadingDimsOf(spec))
+    (dim.summed ? products.summed : products.kept).push_back(dim);
+  Join(products);
+  GemmShape& shape = products.shape;
+  shape.lda = shape.transpose_a ? shape.m : shape.k;
+  shape.ldb = shape.transpose_b ? shape.k : shape.n;
+  shape.ldc = shape.n;
+  return products;
+}
+
+// The places of the matrices along the dims, in order.
+std::vector<GemmTerm> PlacesOf(const LeadingDims& dims) {
+  std::vector<GemmTerm> places = {{}};
+  for (const LeadingDim& dim : dims) {
+    std::vector<GemmTerm> more;
+    for (const GemmTerm& outer : places)
+      for (int64_t i = 0; i < dim.size; ++i) more.push_back({outer.a + i * dim.a, outer.b + i * dim.b});
+    places = std::move(more);
+  }
+  return places;
+}
+
+// Libraries run at nearly full speed from some 64 rows on, and large products want more: each slice of a
+// product reads all of b.
+constexpr int64_t kRows = 64, kMostRows = 256, kFewSlices = 8;
+constexpr int64_t kRowMultiple = 8;       // of the libraries' inner loops
+constexpr double kWorthASlice = 1 << 18;  // floating-point operations of a slice
+
+// The rows at which one product may be cut, from the shape alone: a power of two of even slices.
+std::vector<int64_t> CutRows(const GemmShape& s, size_t terms) {
+  const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k) *
+                       static_cast<double>(terms);
+  const int64_t wanted = std::max(std::min(s.m / kRows, kFewSlices), s.m / kMostRows);
+  int64_t slices = 1;
+  while (2 * slices <= wanted && flops >= static_cast<double>(2 * slices) * kWorthASlice) slices *= 2;
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < slices; ++i) rows.push_back(s.m * i / slices / kRowMultiple * kRowMultiple);
+  return rows;
+}
+
+template <typename T>
+Kernel MatmulKernel(const Products& products) {
+  const GemmShape& shape = products.shape;
+  const std::vector<GemmTerm> matrices = PlacesOf(products.kept), terms = PlacesOf(products.summed);
+  const auto count = static_cast<int64_t>(matrices.size());
+  Kernel kernel{.run = {}, .units = count * shape.m, .by_rows = true};
+  const std::vector<int64_t> cuts = CutRows(shape, terms.size());
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t row : cuts) kernel.bounds.push_back(i * shape.m + row);
+  kernel.bounds.push_back(kernel.units);
+  // Operand a falls into parts as the results do where its matrices lie in their order.
+  int64_t outer[2] = {1, 1}, rest[2] = {count, count};
+  for (int o = 0; o < 2; ++o) {
+    for (const LeadingDim& dim : products.kept) {
+      rest[o] /= std::max<int64_t>(dim.size, 1);
+      const int64_t matrix = o == 0 ? shape.m * shape.k : shape.k * shape.n;
+      if ((o == 0 ? dim.a : dim.b) != rest[o] * matrix || !products.summed.empty()) break;
+      outer[o] *= dim.size;
+    }
+  }
+  const bool rows_of_a = outer[0] == count && !shape.transpose_a && products.summed.empty();
+  kernel.parts = {rows_of_a ? kernel.units : outer[0], outer[1]};
+  kernel.run = [shape, matrices, terms, bounds = kernel.bounds](const KernelArgs& args) {
+    if (shape.m == 0) return;
+    const HeldSignals held(std::is_same_v<T, double> ? 0 : shape.k);  // once for all products
+    auto next = std::upper_bound(bounds.begin(), bounds.end(), args.begin);
+    for (int64_t row = args.begin; row < args.end; row = *next++) {
+      GemmShape slice = shape;
+      slice.m = std::min(*next, args.end) - row;
+      const GemmTerm& matrix = matrices[row / shape.m];
+      const int64_t first = row % shape.m;
+      Gemm(slice, terms, args.In<T>(0) + matrix.a + first * (shape.transpose_a ? 1 : shape.lda),
+           args.In<T>(1) + matrix.b, args.Out<T>(0) + row * shape.ldc);
+    }
+  };
+  return kernel;
+}
+
+}  // namespace
+
+// A unit is a row of a product.
+Kernel MatmulCpu(const KernelSpec& spec) {
+  const Products products = ProductsOf(spec);
+  return Dispatch(spec.results[0].local.dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    if constexpr (kIsReal<T>) return MatmulKernel<T>(products);
+    else return {};
+  });
+}
+
+}  // namespace meshwork

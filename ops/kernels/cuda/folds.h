@@ -1,0 +1,35 @@
+// Reductions, as expressions that fold elements.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "meshwork/ir/kernel.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ops/kernels/cuda/text.h"
+
+namespace meshwork::cuda {
+
+// How values of one type are folded.
+struct Fold {
+  std::string type;      // of what is folded
+  std::string identity;  // an expression
+  std::string combined;  // of a and b
+  std::string element;   // of `at`, the element's place in a0, and `j`, its number among those folded
+  std::string result;    // of `all`, to be stored
+  std::optional<DType> dtype = {};  // `type` as a dtype, if it is one
+};
+
+// Of the reductions to sums, means, products, the largest and smallest, all and any; nullopt for other rows.
+std::optional<Fold> FoldOf(const OpRow& row, const KernelSpec& spec);
+// Into how many parts the elements of each result are split, which then are folded in turn: more than one if there are few
+// results of many elements. `is_run`: the elements of a result follow each other in memory; otherwise those of results do.
+int64_t SplitsOf(int64_t results, int64_t elements, bool is_run);
+// Per dim of the operand of such a row.
+std::vector<bool> ReducedDims(const KernelSpec& spec);
+// The dims of a dense tensor that are reduced, or those that are kept, and how many elements they have.
+Walk WalkAlong(const Shape& shape, const std::vector<bool>& reduces, bool which);
+int64_t SizeOf(const Walk& walk);
+
+}  // namespace meshwork::cuda

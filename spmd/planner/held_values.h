@@ -1,0 +1,54 @@
+// How values could be held: in one of their layouts, alone or with one more form that is made of it and read by several
+// ops. Internal to the planner (solve_layouts.h).
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/mesh/topology.h"
+#include "meshwork/spmd/planner/fold_repeats.h"
+#include "meshwork/spmd/planner/layout_space.h"
+
+namespace meshwork {
+
+// Numbers of layouts in the table of the value's type; -1: there is no other.
+struct Held {
+  int form;
+  int other = -1;
+
+  bool operator==(const Held&) const = default;
+};
+
+class HeldValues {
+ public:
+  // All must outlive this. few_others: a value that lies otherwise than Propagate has it has no further form but that one,
+  // and the whole. many_states: more forms of a value are looked at.
+  HeldValues(const Graph& pinned, const Fold& fold, const Topology& topology, LayoutSpace& space,
+             bool few_others = false, bool many_states = false);
+
+  // REQUIRES, as below: the value stands for others, or for itself. The layouts that it could have come first, alone.
+  const std::vector<Held>& of(ValueId id) const { return kinds_[kind_[id]]; }
+  // A number that values share which could be held alike.
+  int kind(ValueId id) const { return kind_[id]; }
+  // Whether a value has more further forms than are looked at.
+  bool is_cut_off() const { return is_cut_off_; }
+  // Nodes, by their classes, and which operand of theirs the value is.
+  const absl::InlinedVector<std::pair<int, size_t>, 2>& readers(ValueId id) const { return readers_[id]; }
+
+ private:
+  std::vector<Held> StatesOf(ValueId id);
+
+  const Graph& pinned_;
+  const Topology& topology_;
+  LayoutSpace& space_;
+  const bool few_others_;
+  const size_t most_states_;  // of one value
+  bool is_cut_off_ = false;
+  std::vector<absl::InlinedVector<std::pair<int, size_t>, 2>> readers_;
+  std::vector<std::vector<Held>> kinds_;
+  std::vector<int> kind_;
+};
+
+}  // namespace meshwork

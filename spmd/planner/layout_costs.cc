@@ -1,0 +1,205 @@
+#include "meshwork/spmd/planner/layout_costs.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ops/control/loops.h"
+
+namespace meshwork {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr double kRefusedSeconds = 1e3;  // beside what the operations of a step take on one device
+constexpr double kImplied = 1;           // seconds of a gather that the layouts imply
+// An op of more operations per element that it reads or writes runs on no fewer devices than before.
+constexpr double kHeavy = 8;
+
+}  // namespace
+
+LayoutCosts::LayoutCosts(const Graph& pinned, const FoldedNodes& nodes, const FoldCounts& counts,
+                         const Topology& topology, const Replication& replication, LayoutSpace& space,
+                         const HeldValues& held)
+    : pinned_(pinned),
+      nodes_(nodes),
+      counts_(counts),
+      topology_(topology),
+      replication_(replication),
+      space_(space),
+      held_(held),
+      refused_seconds_(kRefusedSeconds) {
+  double flops = 0;
+  for (int n = 0; n < nodes.size(); ++n)
+    if (nodes[n].row->name != "relayout") flops += counts.runs[n] * FlopsOf(pinned, nodes[n]);
+  refused_seconds_ += 2 * flops / topology.flops();
+}
+
+double LayoutCosts::Move(ValueId id, int from, int to, const Mover& mover) {
+  if (from == to) return 0;
+  const double seconds = space_.TableOf(id).Seconds(from, to, topology_);
+  if (!mover.may_be_refused || seconds == kInfinite || seconds == 0) return seconds;
+  return seconds + RefusedSeconds(id, from, to, mover);
+}
+
+double LayoutCosts::RefusedSeconds(ValueId id, int from, int to, const Mover& mover) {
+  LayoutTable& table = space_.TableOf(id);
+  if (!table.sharded(to).empty() || table.sharded(from).empty() ||
+      !replication_.Refuses(id, mover.results, table.layout(from), table.layout(to)))
+    return 0;
+  // The layouts imply the gather if the axes then cut another letter.
+  const bool is_implied = table.sharded(from).Minus(mover.axes).empty() && mover.node != nullptr &&
+                          replication_.IsImplied(id, *mover.node, table.layout(from));
+  return is_implied ? kImplied : refused_seconds_;
+}
+
+double LayoutCosts::Read(ValueId id, const Held& held, int to, const Mover& mover) {
+  const double direct = Move(id, held.form, to, mover);
+  if (held.other < 0 || direct == 0) return direct;
+  return std::min(direct, Move(id, held.other, to, mover));
+}
+
+// An op leaves its result in `left`; it is held so.
+double LayoutCosts::Leave(ValueId id, int left, const Held& held, const Mover& mover) {
+  const double seconds = Move(id, left, held.form, mover);
+  if (held.other < 0 || held.other == left) return seconds;
+  return seconds + std::min(Move(id, held.form, held.other, mover), Move(id, left, held.other, mover));
+}
+
+// Of an op that gives the whole value on every device, though the value was laid out in blocks: as of the gather that is
+// spared.
+double LayoutCosts::Whole(ValueId id, int left, int before, const Node& node) {
+  LayoutTable& table = space_.TableOf(id);
+  const int lies = space_.layouts(id)[0];
+  if (left == before || table.is_partial(left) || !table.sharded(left).empty() || table.sharded(lies).empty())
+    return 0;
+  return replication_.Refuses(id, node.results, table.layout(lies), table.layout(left)) ? refused_seconds_
+                                                                                        : 0;
+}
+
+template <typename Make>
+CostList LayoutCosts::Known(int n, size_t i, ValueId id, double times, Make&& make) {
+  std::vector<uint64_t> refused;  // what else it depends on which gathers are refused
+  if (replication_.MayRefuse(id)) {
+    refused = {replication_.KindOf(id), static_cast<uint64_t>(space_.layouts(id)[0])};
+    for (ValueId result : nodes_[n].results) refused.push_back(replication_.KindOf(result));
+  }
+  auto [known, is_new] = known_.try_emplace(
+      {space_.modes_id(n), static_cast<int>(i), held_.kind(id), times, std::move(refused)});
+  if (is_new) known->second = make();
+  return known->second;
+}
+
+CostList LayoutCosts::Reads(int n, size_t i, ValueId id, double times) {
+  return Known(n, i, id, times, [&] {
+    const OpModes& modes = space_.modes(n);
+    const bool may_refuse = nodes_[n].row->name != "relayout" && replication_.MayRefuse(id);
+    std::vector<double> costs;
+    costs.reserve(held_.of(id).size() * modes.count);
+    std::vector<double> of_layout;  // what is read in it, where no gather is refused
+    for (const Held& held : held_.of(id)) {
+      of_layout.assign(space_.TableOf(id).size(), -1);
+      for (size_t m = 0; m < modes.count; ++m) {
+        const int wanted = modes.WantedBy(m)[i];
+        double& cost = of_layout[wanted];
+        if (cost < 0 || may_refuse)
+          cost = times * Read(id, held, wanted, {nodes_[n].results, &nodes_[n], modes.axes[m], may_refuse});
+        costs.push_back(cost);
+      }
+    }
+    return costs;
+  });
+}
+
+CostList LayoutCosts::Leaves(int n, size_t r, ValueId id) {
+  const Node& node = nodes_[n];
+  return Known(n, node.operands.size() + r, id, counts_.runs[n], [&] {
+    const OpModes& modes = space_.modes(n);
+    const bool is_exact = IsExactMark(node);
+    const std::vector<Held>& states = held_.of(id);
+    const Mover mover{node.results, &node, {}, replication_.MayRefuse(id)};
+    std::vector<double> costs;
+    costs.reserve(modes.count * states.size());
+    // Where the costs of a layout that is left begin.
+    std::vector<int64_t> of_layout(space_.TableOf(id).size(), -1);
+    for (size_t m = 0; m < modes.count; ++m) {
+      const int left = modes.LeftBy(m)[r];
+      if (const int64_t known = of_layout[left]; known >= 0 && !mover.may_be_refused) {
+        for (size_t s = 0; s < states.size(); ++s) costs.push_back(costs[known + static_cast<int64_t>(s)]);
+        continue;
+      }
+      of_layout[left] = std::ssize(costs);
+      const double whole = Whole(id, left, modes.LeftBy(0)[r], node);
+      for (const Held& held : states)
+        costs.push_back(is_exact && held.form != left
+                            ? kInfinite
+                            : counts_.runs[n] * (Leave(id, left, held, mover) + whole));
+    }
+    return costs;
+  });
+}
+
+std::vector<double> LayoutCosts::Arithmetic(int n, bool may_compute_more) const {
+  const Node& node = nodes_[n];
+  const double flops = FlopsOf(pinned_, node);
+  double elements = 0;
+  for (ValueId id : node.operands) elements += static_cast<double>(pinned_.value(id).type.num_elements());
+  for (ValueId id : node.results) elements += static_cast<double>(pinned_.value(id).type.num_elements());
+  const bool is_heavy = !may_compute_more && (node.row->is_product || flops > kHeavy * elements);
+  const double seconds = counts_.runs[n] * flops / topology_.flops();
+  const OpModes& modes = space_.modes(n);
+  // Padding counts only where arithmetic is weighed against what moves: else it would send more.
+  const std::vector<double>& parts = may_compute_more ? modes.parts : modes.even_parts;
+  std::vector<double> costs;
+  costs.reserve(modes.count);
+  for (double part : parts) costs.push_back(is_heavy && part > parts[0] ? kInfinite : seconds * part);
+  return costs;
+}
+
+std::vector<double> LayoutCosts::Argument(ValueId id) {
+  LayoutTable& table = space_.TableOf(id);
+  const int lies = space_.layouts(id)[0];
+  const Node* reader = held_.readers(id).empty() ? nullptr : &nodes_[held_.readers(id)[0].first];
+  const std::span<const ValueId> results =
+      reader == nullptr ? std::span<const ValueId>() : std::span<const ValueId>(reader->results);
+  std::vector<double> costs;
+  for (const Held& held : held_.of(id)) {
+    double cost = held.other < 0 ? 0 : Move(id, held.form, held.other, {results, reader});
+    if (table.sharded(held.form).empty() && !table.sharded(lies).empty() &&
+        replication_.Refuses(id, {}, table.layout(lies), table.layout(held.form)))
+      cost += refused_seconds_;
+    costs.push_back(counts_.values[id] * cost);
+  }
+  return costs;
+}
+
+std::vector<double> LayoutCosts::Memory(ValueId id, double byte_seconds) {
+  LayoutTable& table = space_.TableOf(id);
+  const double price = counts_.values[id] * byte_seconds * static_cast<double>(table.type().bytes());
+  const Shape& shape = table.type().shape;
+  const auto elements = static_cast<double>(std::max<int64_t>(1, NumElements(shape)));
+  const auto part = [&](int layout) {
+    return price * static_cast<double>(NumElements(table.layout(layout).LocalShape(shape))) / elements;
+  };
+  std::vector<double> costs;
+  for (const Held& held : held_.of(id))
+    costs.push_back(part(held.form) + (held.other < 0 ? 0 : part(held.other)));
+  return costs;
+}
+
+std::vector<double> LayoutCosts::Update(ValueId value, ValueId variable, double times) {
+  std::vector<double> costs;
+  for (const Held& held : held_.of(value))
+    for (const Held& kept : held_.of(variable))
+      costs.push_back(times * Read(value, held, kept.form, {{&variable, 1}}));
+  return costs;
+}
+
+std::vector<double> LayoutCosts::Alike(ValueId a, ValueId b) const {
+  std::vector<double> costs;
+  for (const Held& x : held_.of(a))
+    for (const Held& y : held_.of(b)) costs.push_back(x.form == y.form ? 0 : kInfinite);
+  return costs;
+}
+
+}  // namespace meshwork

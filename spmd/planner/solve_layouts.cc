@@ -1,0 +1,361 @@
+#include "meshwork/spmd/planner/solve_layouts.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "fmt/format.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/spmd/planner/decisions.h"
+#include "meshwork/spmd/planner/fold_counts.h"
+#include "meshwork/spmd/planner/fold_repeats.h"
+#include "meshwork/spmd/planner/held_values.h"
+#include "meshwork/spmd/planner/kept_values.h"
+#include "meshwork/spmd/planner/layout_costs.h"
+#include "meshwork/spmd/planner/move_seconds.h"
+#include "meshwork/spmd/planner/numbering.h"
+#include "meshwork/spmd/solver/cost_model.h"
+#include "meshwork/spmd/solver/min_sum.h"
+#include "meshwork/spmd/solver/near_sums.h"
+
+namespace meshwork {
+namespace {
+
+constexpr int kRounds = 1;      // what lies up to so many ops away tells ops apart
+constexpr size_t kFewAxes = 2;  // on which all further forms of a value are looked at
+// Of changes of pins: variables that may change with them, and combinations that may be looked at.
+constexpr size_t kNear = 64;
+constexpr double kMostEntriesNear = 300'000;
+constexpr size_t kMostTableEntriesOfChanges = 1'000'000;
+
+class LayoutSolver {
+ public:
+  LayoutSolver(const Graph& pinned, const Graph& propagated,
+               const std::vector<std::optional<Choice>>& choices, const Topology& topology,
+               const Replication& replication, const SolveOptions& options)
+      : pinned_(pinned),
+        propagated_(propagated),
+        options_(options),
+        refuses_(replication.refuses()),
+        fold_(options.fold != nullptr ? *options.fold : RepeatsOf(pinned, propagated, choices, replication)),
+        counts_(CountsOf(pinned, fold_, options.counts_all)),
+        nodes_(propagated, fold_),
+        space_(pinned, propagated, choices, fold_, nodes_, options.open, options.price),
+        held_(pinned, fold_, topology, space_, /*few_others=*/!options.open.further.empty(),
+              /*many_states=*/options.open.is_thorough && options.open.arguments.ToList().size() <= kFewAxes),
+        costs_(pinned, nodes_, counts_, topology, replication, space_, held_),
+        of_value_(pinned.values().size()) {}
+
+  std::optional<SolvedLayouts> Run() {
+    if (!MakeProblem()) return std::nullopt;
+    const std::vector<int> as_now(static_cast<size_t>(problem_.num_variables()), 0);
+    const double cost_now = problem_.CostOf(as_now);
+    std::vector<int> start = options_.start != nullptr ? AssignmentOf(*options_.start) : as_now;
+    if (cost_now < problem_.CostOf(start)) start = as_now;
+    const MinSumResult found = Minimize(
+        problem_, {.max_entries = options_.max_entries, .start = std::move(start), .order = ProgramOrder()});
+    // A gather that is refused is not to be had by gathering what comes before it.
+    if (refuses_ && found.cost >= costs_.refused_seconds()) return std::nullopt;
+    const bool is_better = found.cost < cost_now * kLess;
+    SolvedLayouts solved = Realized(is_better ? found.assignment : as_now);
+    solved.is_better = is_better;
+    solved.is_cut_off =
+        space_.is_cut_off() || (held_.is_cut_off() && options_.open.arguments.ToList().size() <= kFewAxes);
+    solved.cost = is_better ? found.cost : cost_now;
+    solved.lower_bound = std::min(found.lower_bound, solved.cost);
+    solved.is_optimal = is_better ? found.is_optimal : cost_now * kLess <= found.lower_bound;
+    return solved;
+  }
+
+  std::optional<std::vector<double>> RunChanges(std::span<const PinChange> changes) {
+    if (!MakeProblem()) return std::nullopt;
+    StateLists usual;
+    for (int states : problem_.states()) {
+      usual.emplace_back(static_cast<size_t>(states));
+      std::iota(usual.back().begin(), usual.back().end(), 0);
+    }
+    for (const PinChange& change : changes)
+      for (ValueId id : change.values)
+        if (of_value_[id].index >= 0) usual[of_value_[id].index] = StatesIn(id, space_.layouts(id)[0]);
+    const NearSums sums(problem_, std::move(usual));
+    std::vector<double> more;
+    for (size_t begin = 0, end = 0; begin < changes.size(); begin = end) {
+      std::vector<int> variables;
+      for (ValueId id : changes[begin].values)
+        if (of_value_[id].index >= 0) variables.push_back(of_value_[id].index);
+      std::vector<StateLists> lists;
+      for (; end < changes.size() && changes[end].values == changes[begin].values; ++end) {
+        lists.emplace_back();
+        for (ValueId id : changes[end].values)
+          if (of_value_[id].index >= 0)
+            lists.back().push_back(StatesIn(id, space_.TableOf(id).IdOf(changes[end].layout)));
+      }
+      const std::vector<double> of_these = sums.MoreWith(variables, lists, kNear, kMostEntriesNear);
+      more.insert(more.end(), of_these.begin(), of_these.end());
+    }
+    return more;
+  }
+
+ private:
+  // One of a problem; -1 where there is nothing to choose.
+  struct Variable {
+    int index = -1;
+  };
+
+  Variable AddVariable(size_t states) {
+    return states > 1 ? Variable{problem_.AddVariable(static_cast<int>(states))} : Variable{};
+  }
+  // costs: [states of a, states of b].
+  void AddTable(Variable a, Variable b, CostList costs) {
+    std::vector<int> variables;
+    if (a.index >= 0) variables.push_back(a.index);
+    if (b.index >= 0) variables.push_back(b.index);
+    if (std::all_of(costs.begin(), costs.end(), [&](double cost) { return cost == 0; })) return;
+    entries_ += costs.size();
+    problem_.AddTable(std::move(variables), std::move(costs));
+  }
+
+  // False if its tables are too large.
+  bool MakeProblem() {
+    for (ValueId id = 0; id < static_cast<ValueId>(of_value_.size()); ++id) {
+      if (fold_.value_of[id] != id) continue;
+      of_value_[id] = AddVariable(held_.of(id).size());
+      if (pinned_.value(id).node < 0) AddTable(of_value_[id], {}, costs_.Argument(id));
+      if (options_.byte_seconds > 0 && IsHeldLong(id))
+        AddTable(of_value_[id], {}, costs_.Memory(id, options_.byte_seconds));
+    }
+    for (int n = 0; n < nodes_.size() && entries_ <= options_.max_table_entries; ++n) AddNode(n);
+    if (entries_ > options_.max_table_entries) return false;
+    for (const auto& [update, times] : counts_.updates) {
+      const auto& [value, variable] = update;
+      if (value != variable)
+        AddTable(of_value_[value], of_value_[variable], costs_.Update(value, variable, times));
+    }
+    for (const auto& [a, b] : AlikeAtMarks(pinned_)) {
+      const ValueId x = fold_.value_of[a], y = fold_.value_of[b];
+      if (x != y) AddTable(of_value_[x], of_value_[y], costs_.Alike(x, y));
+    }
+    return entries_ <= options_.max_table_entries;
+  }
+
+  // The variables in the order of the program.
+  std::vector<int> ProgramOrder() const {
+    std::vector<int> order;
+    std::vector<bool> is_listed(static_cast<size_t>(problem_.num_variables()), false);
+    const auto list = [&](Variable variable) {
+      if (variable.index < 0 || is_listed[variable.index]) return;
+      is_listed[variable.index] = true;
+      order.push_back(variable.index);
+    };
+    for (int n = 0; n < nodes_.size(); ++n) {
+      for (ValueId id : nodes_[n].operands) list(of_value_[fold_.value_of[id]]);
+      list(of_node_[n]);
+      for (ValueId id : nodes_[n].results) list(of_value_[id]);
+    }
+    for (Variable variable : of_value_) list(variable);
+    return order;
+  }
+
+  void AddNode(int n) {
+    const Node& node = nodes_[n];
+    const Variable variable = AddVariable(space_.modes(n).count);
+    of_node_.push_back(variable);
+    if (node.row->name != "relayout" && (variable.index >= 0 || options_.counts_all))
+      AddTable(variable, {}, Arithmetic(n));
+    for (size_t i = 0; i < node.operands.size(); ++i)
+      for (const auto& [id, times] : counts_.reads[n][i])
+        AddTable(of_value_[id], variable, costs_.Reads(n, i, id, times));
+    for (size_t r = 0; r < node.results.size(); ++r)
+      AddTable(variable, of_value_[node.results[r]], costs_.Leaves(n, r, node.results[r]));
+  }
+
+  // What a step sends is asked of changes of pins, and not what it computes, but for what may not be.
+  std::vector<double> Arithmetic(int n) const {
+    std::vector<double> costs = costs_.Arithmetic(n, options_.may_compute_more);
+    if (!options_.open.further.empty())
+      for (double& cost : costs)
+        if (cost < kNever) cost = 0;
+    return costs;
+  }
+
+  // Whether a value is there for a large part of the step.
+  bool IsHeldLong(ValueId id) const {
+    constexpr int kPart = 8;
+    if (pinned_.value(id).node < 0) return true;
+    int last = 0;
+    for (const auto& [n, i] : held_.readers(id)) last = std::max(last, n);
+    return last - fold_.class_of[pinned_.value(id).node] > nodes_.size() / kPart;
+  }
+
+  // ---- The program.
+
+  size_t StateOf(const std::vector<int>& assignment, Variable variable) const {
+    return variable.index < 0 ? 0 : static_cast<size_t>(assignment[variable.index]);
+  }
+
+  const Held& StateIn(const std::vector<int>& assignment, ValueId id) const {
+    return held_.of(id)[StateOf(assignment, of_value_[id])];
+  }
+
+  // The states in which a value lies so.
+  std::vector<int> StatesIn(ValueId id, int layout) const {
+    std::vector<int> states;
+    for (size_t s = 0; s < held_.of(id).size(); ++s)
+      if (held_.of(id)[s].form == layout) states.push_back(static_cast<int>(s));
+    return states;
+  }
+
+  const Layout& ChosenFor(ValueId id, const std::vector<int>& assignment) {
+    return space_.TableOf(id).layout(StateIn(assignment, id).form);
+  }
+
+  // As far as the states of another search are among those of this one; the first state, else.
+  std::vector<int> AssignmentOf(const SolvedLayouts& solved) {
+    std::vector<int> assignment(static_cast<size_t>(problem_.num_variables()), 0);
+    for (ValueId id = 0; id < static_cast<ValueId>(of_value_.size()); ++id)
+      if (of_value_[id].index >= 0) assignment[of_value_[id].index] = StateIn(solved, id);
+    for (int n = 0; n < nodes_.size(); ++n)
+      if (of_node_[n].index >= 0) assignment[of_node_[n].index] = ModeIn(solved, n);
+    return assignment;
+  }
+
+  int StateIn(const SolvedLayouts& solved, ValueId id) {
+    LayoutTable& table = space_.TableOf(id);
+    const std::optional<Layout>& other = solved.others[id];
+    Held held{table.IdOf(*solved.propagated.value(id).layout)};
+    if (other.has_value()) held.other = table.IdOf(*other);
+    const std::vector<Held>& states = held_.of(id);
+    auto found = std::find(states.begin(), states.end(), held);
+    if (found == states.end()) found = std::find(states.begin(), states.end(), Held{held.form});
+    return found == states.end() ? 0 : static_cast<int>(found - states.begin());
+  }
+
+  int ModeIn(const SolvedLayouts& solved, int n) {
+    const Node& node = nodes_[n];
+    const OpModes& modes = space_.modes(n);
+    const std::optional<Choice>& choice = solved.choices[fold_.first[n]];
+    std::vector<int> wanted, left;
+    for (size_t i = 0; choice.has_value() && i < modes.operands; ++i)
+      wanted.push_back(space_.TableOf(node.operands[i]).IdOf(choice->operands[i]));
+    for (size_t i = 0; i < modes.results; ++i) {
+      const Layout& result = *solved.propagated.value(node.results[i]).layout;
+      left.push_back(space_.TableOf(node.results[i]).IdOf(choice.has_value() ? choice->results[i] : result));
+    }
+    if (!choice.has_value()) wanted = left;  // a relayout
+    for (size_t m = 0; m < modes.count; ++m)
+      if (std::equal(wanted.begin(), wanted.end(), modes.WantedBy(m)) &&
+          std::equal(left.begin(), left.end(), modes.LeftBy(m)))
+        return static_cast<int>(m);
+    return 0;
+  }
+
+  SolvedLayouts Realized(const std::vector<int>& assignment) {
+    SolvedLayouts chosen{.propagated = propagated_};
+    for (ValueId id = 0; id < static_cast<ValueId>(of_value_.size()); ++id) {
+      const ValueId alike = fold_.value_of[id];
+      const Held& held = StateIn(assignment, alike);
+      chosen.others.emplace_back();
+      if (held.other >= 0) chosen.others.back() = space_.TableOf(alike).layout(held.other);
+    }
+    // Per value that stands for others: how many lie otherwise than before.
+    std::vector<int> moved(of_value_.size(), 0);
+    for (ValueId id = 0; id < static_cast<ValueId>(of_value_.size()); ++id) {
+      const ValueId alike = fold_.value_of[id];
+      const Layout& layout = ChosenFor(alike, assignment);
+      ValueInfo& info = chosen.propagated.mutable_value(id);
+      if (*info.layout == layout) continue;
+      info.layout = layout;
+      ++moved[alike];
+    }
+    for (ValueId id = 0; id < static_cast<ValueId>(of_value_.size()); ++id) {
+      if (moved[id] == 0) continue;
+      const std::string others = moved[id] > 1 ? fmt::format(", and {} like it", moved[id] - 1) : "";
+      chosen.decisions.push_back(
+          fmt::format("{}{} = {} instead of {}: the step sends less", NameOf(pinned_, id), others,
+                      ChosenFor(id, assignment).ToString(), propagated_.value(id).layout->ToString()));
+    }
+    std::vector<std::optional<Choice>> of_class;
+    for (int n = 0; n < nodes_.size(); ++n) {
+      of_class.emplace_back();
+      if (nodes_[n].row->name != "relayout")
+        of_class.back() = space_.ChoiceOf(n, StateOf(assignment, of_node_[n]));
+    }
+    for (int n : fold_.class_of) chosen.choices.push_back(of_class[n]);
+    return chosen;
+  }
+
+  const Graph& pinned_;
+  const Graph& propagated_;
+  const SolveOptions options_;
+  const bool refuses_;  // some gathers may be refused
+  const Fold fold_;
+  const FoldCounts counts_;
+  const FoldedNodes nodes_;
+  LayoutSpace space_;
+  const HeldValues held_;
+  LayoutCosts costs_;
+  std::vector<Variable> of_value_, of_node_;
+  MinSum problem_;
+  size_t entries_ = 0;  // of its tables
+};
+
+}  // namespace
+
+bool MaySolveLayouts(const Graph& pinned, std::span<const OpenedLoop> loops) {
+  return std::none_of(loops.begin(), loops.end(),
+                      [](const OpenedLoop& loop) { return IsManual(loop.node); }) &&
+         std::none_of(pinned.nodes().begin(), pinned.nodes().end(), [](const Node& node) {
+           return node.row->name == "relayout" && node.attrs.Get<LayoutPin>("layout").Has(DimMode::kMatch);
+         });
+}
+
+Fold RepeatsOf(const Graph& pinned, const Graph& propagated,
+               const std::vector<std::optional<Choice>>& choices, const Replication& replication, int kept) {
+  const std::vector<bool> is_kept = KeptValues(pinned);
+  std::vector<uint64_t> value_marks, node_marks;
+  for (ValueId id = 0; id < static_cast<ValueId>(is_kept.size()); ++id) {
+    const ValueInfo& info = pinned.value(id);
+    uint64_t mark = (info.layout.has_value() ? 1 : 0) | (is_kept[id] ? 2 : 0);
+    mark |= replication.KindOf(id) << 2;
+    for (DimMode mode : info.modes) mark = MixedHash(mark, static_cast<uint64_t>(mode));
+    value_marks.push_back(mark);
+  }
+  const std::vector<int64_t> runs = RunsOf(pinned);
+  for (size_t n = 0; n < choices.size(); ++n) {
+    uint64_t mark = static_cast<uint64_t>(runs[n]);
+    if (choices[n].has_value()) {
+      for (const auto* layouts : {&choices[n]->operands, &choices[n]->results})
+        for (const Layout& layout : *layouts) mark = MixedHash(mark, HashOf(layout));
+    }
+    node_marks.push_back(mark);
+  }
+  return SkipRepeats(propagated, FoldAlike(propagated, kRounds, value_marks, node_marks), kept);
+}
+
+std::optional<SolvedLayouts> SolveLayouts(const Graph& pinned, const Graph& propagated,
+                                          const std::vector<std::optional<Choice>>& choices,
+                                          const Topology& topology, const Replication& replication,
+                                          const SolveOptions& options) {
+  return LayoutSolver(pinned, propagated, choices, topology, replication, options).Run();
+}
+
+std::optional<std::vector<double>> CostsOfChanges(const Graph& pinned, const Graph& propagated,
+                                                  const std::vector<std::optional<Choice>>& choices,
+                                                  const Topology& topology, double collective_seconds,
+                                                  std::span<const PinChange> changes) {
+  std::vector<std::pair<ValueId, Layout>> further;
+  for (const PinChange& change : changes)
+    for (ValueId id : change.values) further.emplace_back(id, change.layout);
+  const Fold fold = Unfolded(pinned);
+  return LayoutSolver(pinned, propagated, choices, topology, Replication(),
+                      {.open = {.further = further},
+                       .price = {collective_seconds},
+                       .fold = &fold,
+                       .max_table_entries = kMostTableEntriesOfChanges})
+      .RunChanges(changes);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,108 @@
+// Trainings that the tests of this room split.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/runtime/tensor_compare.h"
+#include "meshwork/train/nn/initializers.h"
+#include "meshwork/train/optim/optimizers.h"
+#include "meshwork/train/parameter_server/served_session.h"
+#include "meshwork/train/parameter_server/shard_store.h"
+#include "meshwork/train/parameter_server/split.h"
+#include "meshwork/train/session/session.h"
+
+namespace meshwork {
+
+// Of the loss.
+using AddUpdate = std::function<void(const Value& loss)>;
+
+// 6 examples of 5 numbers through 7 hidden units to 3, all in f64; the output "loss" is a mean of squares.
+inline Graph Regression(const AddUpdate& update, const std::string& mesh = "batch=2", DType dtype = F64) {
+  Graph g(Mesh::VirtualCpus(mesh).value());
+  const Value x = g.Input("x", dtype, {6, 5}, {"batch", UNSHARDED}),
+              y = g.Input("y", dtype, {6, 3}, {"batch", UNSHARDED});
+  const Variable w1 = g.Var("hidden/kernel", GlorotUniform({5, 7}, dtype)),
+                 b1 = g.Var("hidden/bias", Zeros({7}, dtype));
+  const Variable w2 = g.Var("out/kernel", GlorotUniform({7, 3}, dtype)),
+                 b2 = g.Var("out/bias", Zeros({3}, dtype));
+  const Value h = Tanh(MatMul(x, w1) + b1);
+  const Value loss = ReduceMean(Square(MatMul(h, w2) + b2 - y));
+  g.Output("loss", loss);
+  update(loss);
+  return g;
+}
+
+inline double Wave(int64_t i) { return std::sin(0.7 * static_cast<double>(i) + 0.3); }
+
+// Batch number `step`, of `rows` rows.
+inline Feeds RegressionBatch(int64_t step, int64_t rows = 6, DType dtype = F64) {
+  std::vector<double> x, y;
+  for (int64_t i = 0; i < rows * 5; ++i) x.push_back(Wave(i + 31 * step));
+  for (int64_t i = 0; i < rows * 3; ++i) y.push_back(2 * Wave(3 * i + 17 * step) + 1);
+  return {{"x", Tensor::From<double>({rows, 5}, x).Cast(dtype)},
+          {"y", Tensor::From<double>({rows, 3}, y).Cast(dtype)}};
+}
+
+// As many as have a row for each: uneven where the rows do not divide.
+inline Partitioner InPieces(int64_t n) { return FixedShardsPartitioner(n); }
+
+struct Served {
+  TrainingSplit split;
+  std::vector<std::shared_ptr<ParameterStore>> stores;
+  std::vector<ShardStore*> shards;  // the same
+};
+
+inline Served Serve(const Graph& graph, const SplitOptions& options,
+                    const ShardStoreOptions& store_options = {}) {
+  absl::StatusOr<TrainingSplit> split = SplitTraining(graph, options);
+  EXPECT_TRUE(split.ok()) << split.status();
+  Served served{.split = *std::move(split), .stores = {}, .shards = {}};
+  for (int64_t s = 0; s < options.num_servers; ++s) {
+    ShardStoreOptions own = store_options;
+    own.server = s;
+    own.session.workers = 1;
+    absl::StatusOr<std::unique_ptr<ShardStore>> store = ShardStore::Create(served.split, own);
+    EXPECT_TRUE(store.ok()) << store.status();
+    served.shards.push_back(store->get());
+    served.stores.push_back(*std::move(store));
+  }
+  return served;
+}
+
+inline ServedSession SessionOf(const Served& served, ServedSessionOptions options = {}) {
+  options.session.workers = 1;
+  return ServedSession::Create(served.split, served.stores, options).value();
+}
+
+// Runs the graph whole, and split, for these batches: all outputs and, at the end, all variables agree within `tolerance`.
+inline void ExpectSame(const Graph& graph, const SplitOptions& options, const std::vector<Feeds>& batches,
+                       double tolerance) {
+  Session whole = Session::Create(graph, {.workers = 1}).value();
+  const Served served = Serve(graph, options);
+  ServedSession parts = SessionOf(served);
+  for (size_t step = 0; step < batches.size(); ++step) {
+    const absl::StatusOr<StepResult> want = whole.Run(batches[step]), got = parts.Run(batches[step]);
+    ASSERT_TRUE(want.ok() && got.ok()) << want.status() << got.status();
+    ASSERT_EQ(got->outputs().size(), want->outputs().size());
+    for (const auto& [name, value] : want->outputs())
+      EXPECT_EQ(AllClose(got->Get(name).value(), value, {.rtol = tolerance, .atol = tolerance}),
+                absl::OkStatus())
+          << "step " << step << ", " << name;
+  }
+  for (const std::string& name : whole.variable_names())
+    EXPECT_EQ(
+        AllClose(parts.Get(name).value(), whole.Get(name).value(), {.rtol = tolerance, .atol = tolerance}),
+        absl::OkStatus())
+        << name;
+  for (const ShardStore* store : served.shards) EXPECT_EQ(store->version(), std::ssize(batches));
+}
+
+}  // namespace meshwork

@@ -1,0 +1,45 @@
+// A page that shows what a compile made of a program: the program as a graph, coloured by layouts; every collective
+// and why it is there; when what runs; what a device holds; which layouts would be cheaper.
+//
+//   MESHWORK_ASSIGN_OR_RETURN(const Program program, Compile(graph, {.topology = topology}));
+//   MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(
+//       "step.html", HtmlReport(graph, program, {.compile = {.topology = topology}})));
+//
+// The page is one HTML file, which needs no network: a browser opens it from a disk or from an attachment of a mail. A
+// click on a collective – in the graph, in the table or on the time line – says which line needs it, by which rule and
+// why, and which change of one layout would avoid it or make it cheaper. The page can be used by keyboard alone, and is
+// dark or light as the reader's system is.
+//
+// Times are Simulate's (tools/simulate/simulate.h). With the assumed topology (mesh/topology.h) they compare programs and
+// predict nothing; the page says so.
+//
+// Thread-safe: a pure function. The same arguments give the same bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "meshwork/ir/graph.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/tools/simulate/machine.h"
+
+namespace meshwork {
+
+struct ReportOptions {
+  // With what the program was compiled.
+  CompileOptions compile = {};
+  // How fast a device computes, for the time line. The links are compile.topology's; `workers` does not count.
+  Machine machine = {};
+  // So many cheaper layouts are shown at most. Looking for them takes a compile for each that is shown, and for some that
+  // turn out not to be cheaper (spmd/auto/cheaper_layouts.h). 0: none are looked for.
+  int64_t alternatives = 16;
+};
+
+// The page. REQUIRES: `program` is Compile(global, options.compile)'s.
+std::string HtmlReport(const Graph& global, const Program& program, const ReportOptions& options = {});
+
+// What the page shows, as one JSON object: the data that is in the page.
+std::string ReportJson(const Graph& global, const Program& program, const ReportOptions& options = {});
+
+}  // namespace meshwork

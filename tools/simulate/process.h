@@ -1,0 +1,40 @@
+// The step of processes that hold the devices of a mesh as virtual ones (meshwork run; Processes, train/cluster/processes.h).
+//
+//   Machine machine = MeasureMachine({}).value();                       // tools/simulate/measure.h
+//   MESHWORK_RETURN_IF_ERROR(MeasureKernels(program, machine));
+//   MESHWORK_ASSIGN_OR_RETURN(const Simulation step, SimulateProcess(program, machine));
+//
+// A process computes what is equal on several devices once, the ops of its devices as one and several ops row by row; a
+// collective between its own devices is a copy, or no more than another order of a sum. So its step is simulated from the
+// plan that it would run: instruction by instruction (runtime/cpu/schedule.h), each as long as its piece was measured
+// (tools/simulate/pieces.h), or by the roofline of the process. What crosses between processes takes the link over the slowest
+// axis that leads to others, beside compute as in runtime/overlap.h. One process stands for all, but what crosses takes as
+// long as for the process that has most of it to carry (tools/simulate/crossings.h).
+//
+// Pure functions; thread-safe.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/runtime/cpu/schedule.h"
+#include "meshwork/tools/simulate/simulate.h"
+
+namespace meshwork {
+
+// The schedule of one of program.num_domains processes. `machine`: its workers and links count. Errors: the
+// domains cannot share the mesh (Placement::Create); those of Executor::PlanStep.
+absl::StatusOr<Schedule> ScheduleOfProcess(const Program& program, const Machine& machine,
+                                           const SimulateOptions& options = {}, int64_t domain = 0);
+
+// Nodes of the spans and of the memory are those of the program in the order in which it runs. The memory is that of a
+// device; the process needs less than that for each, as it stores what is equal once. REQUIRES: machine.workers >= 1; the
+// topology is of the program's mesh (Topology::CheckDescribes). Errors: those of ScheduleOfProcess; a time is not
+// finite.
+absl::StatusOr<Simulation> SimulateProcess(const Program& program, const Machine& machine,
+                                           const SimulateOptions& options = {});
+
+// SimulateProcess if the machine has workers, else Simulate. Errors: those of SimulateProcess; a time is not finite.
+absl::StatusOr<Simulation> SimulateOn(const Program& program, const Machine& machine,
+                                      const SimulateOptions& options = {});
+
+}  // namespace meshwork

@@ -1,0 +1,138 @@
+// Layers that behave otherwise in training than outside of it, batch normalization and dropout, and group normalization.
+// LayerNormLayer is in train/nn/layers.h, RmsNormLayer in train/nn/transformer_layers.h.
+//
+//   BatchNormLayer norm(g, "norm", 32);
+//   DropoutLayer dropout(g, "dropout", 0.5);
+//   Value h = dropout(Relu(norm(conv(images))));
+//
+// Session::Run trains: batch statistics, and elements that are dropped. Session::Evaluate and Predict do neither
+// (WhenTraining, ops/cast.h).
+//
+// Like all builders these write the graph; mistakes are recorded there. train/nn/layers.h says what holds for all layers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "meshwork/base/random.h"
+#include "meshwork/ir/dim_list.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/train/nn/initializers.h"
+#include "meshwork/train/nn/layer_variables.h"
+#include "meshwork/train/nn/layers.h"
+#include "meshwork/train/nn/precision.h"
+
+namespace meshwork {
+
+struct BatchNormLayerOptions {
+  double momentum = 0.99;  // of the running statistics; PyTorch's is 1 - momentum, 0.1 unless given
+  double epsilon = 1e-5;   // 1e-3 in Keras
+  bool scale = true;       // whether there is a variable "name/scale"; without it the scale is 1
+  bool offset = true;      // "name/offset"; 0
+  // Whether the running variance is of the batches as samples, sum / (n - 1), as in PyTorch. y is not changed by it.
+  bool unbiased = false;
+  LayoutSpec layout = {};  // of all variables, [units]
+  std::optional<DType> dtype = {}, compute = {};
+  Gathering gather = Gathering::kWithinBudget;
+  LayerInitializer scale_initializer = Filled(1), offset_initializer = Zeros();
+};
+
+// y = (x - mean) / sqrt(variance + epsilon) · scale + offset; x: [..,units], of rank 2 or higher (Ioffe and Szegedy, arXiv
+// 1502.03167). In training, mean and variance are those of the batch over all dims but the last: of all its rows, on all
+// devices, and of those that are there if the batch is short. Outside of training they are the running ones:
+//
+//   running = momentum · running + (1 - momentum) · batch
+//
+// Variables "name/scale", at first 1, "name/offset", 0, "name/mean", 0, and "name/variance", 1. Mean and variance are not
+// trainable; a step of training updates them. bf16 is normalized in f32, and its running statistics are f32.
+//
+// If a layer is called several times, as the discriminator of a GAN for real and for generated images, each call has the
+// statistics of its own x, and the running ones go on from call to call, in this order.
+//
+// A replica (Strategy::Run) has the statistics of the whole batch, of the real rows of all replicas: its numbers are those of
+// the same model outside. (Keras calls this synchronized.)
+//
+// Errors (recorded): a momentum that is not in [0, 1); BatchNorm's (ops/norms.h); a call in the body of a loop, where a
+// variable cannot be updated.
+class BatchNormLayer {
+ public:
+  BatchNormLayer(Graph& graph, const std::string& name, int64_t units,
+                 const BatchNormLayerOptions& options = {}, CallSite loc = CallSite::Current())
+      : BatchNormLayer(std::optional(units), graph, name, options, loc) {}
+  BatchNormLayer(Graph& graph, const std::string& name, const BatchNormLayerOptions& options = {},
+                 CallSite loc = CallSite::Current())
+      : BatchNormLayer(std::nullopt, graph, name, options, loc) {}
+  Value operator()(const Value& x, CallSite loc = CallSite::Current()) const;
+
+  const Variable& scale() const { return variables_.Now().scale; }    // invalid without a scale
+  const Variable& offset() const { return variables_.Now().offset; }  // invalid without an offset
+  const Variable& mean() const { return variables_.Now().mean; }
+  const Variable& variance() const { return variables_.Now().variance; }
+
+ private:
+  struct Variables {
+    Variable scale, offset, mean, variance;
+  };
+
+  BatchNormLayer(std::optional<int64_t> units, Graph& graph, const std::string& name,
+                 const BatchNormLayerOptions& options, CallSite loc);
+
+  BatchNormLayerOptions options_;
+  Precision precision_;
+  internal::LayerVariables<Variables> variables_;
+};
+
+// y = GroupNorm(x, scale, offset, groups); x: [n, spatial…, channels]. As many groups as channels make an instance norm
+// (Ulyanov et al., arXiv 1607.08022). Variables "name/scale", all ones at first, and "name/offset", all zeros.
+class GroupNormLayer : public internal::NormLayer {
+ public:
+  GroupNormLayer(Graph& graph, const std::string& name, int64_t channels, int64_t groups,
+                 const NormLayerOptions& options = {}, CallSite loc = CallSite::Current())
+      : NormLayer(channels, graph, name, options, loc), groups_(groups) {}
+  GroupNormLayer(Graph& graph, const std::string& name, int64_t groups, const NormLayerOptions& options = {},
+                 CallSite loc = CallSite::Current())
+      : NormLayer(std::nullopt, graph, name, options, loc), groups_(groups) {}
+  Value operator()(const Value& x, CallSite loc = CallSite::Current()) const;
+
+ private:
+  int64_t groups_;
+};
+
+// The variable that counts the steps of training for all dropout of a graph, i64[]. The first DropoutLayer declares and
+// updates it.
+inline constexpr const char* kDropoutStep = "dropout/step";
+
+struct DropoutLayerOptions {
+  int64_t seed = DefaultSeed();
+  DimList whole_dims = {};  // along which all elements are dropped, or none
+};
+
+// In training, each element of x becomes 0 with probability `rate`, else x / (1 - rate); outside of it, y = x (Srivastava
+// et al., JMLR 15, 2014). x: floats of any shape.
+//
+// What is dropped depends on the seed, the name, the step and the element's global index: it is the same on every mesh,
+// another one at every step, and after a restart from a checkpoint what it would have been without. A second call, or a
+// second layer of this name and seed, draws other elements. Each iteration of a loop drops other ones.
+//
+// With `whole_dims` a mask has no dims but the others, as with Keras' noise_shape, which has size 1 there. What is dropped is
+// then a whole path of a residual network for an example (drop path, stochastic depth; Huang et al., ECCV 2016), or a channel:
+//
+//   x = x + DropoutLayer(g, "path", 0.1, {.whole_dims = {1, 2}})(h);         // h: [b,t,d]
+//   x = DropoutLayer(g, "channels", 0.2, {.whole_dims = {1, 2}})(images);    // [b,h,w,c]
+//
+// Errors (recorded): Dropout's (ops/norms.h); an argument "dropout/step" that is no i64[] variable.
+class DropoutLayer {
+ public:
+  DropoutLayer(Graph& graph, const std::string& name, double rate, const DropoutLayerOptions& options = {},
+               CallSite loc = CallSite::Current());
+  Value operator()(const Value& x, CallSite loc = CallSite::Current()) const;
+
+ private:
+  std::string name_;
+  double rate_;
+  DropoutLayerOptions options_;
+  Variable step_;
+};
+
+}  // namespace meshwork

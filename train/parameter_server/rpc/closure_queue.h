@@ -1,0 +1,86 @@
+// ClosureQueue: the closures of a coordinator that have not ended, and the first of their errors.
+//
+// After an error, the closures that wait are cancelled, and none begins until somebody was told of the error: by Put or
+// Join, which then wait until no closure runs, and forget it.
+//
+// Thread-safe. Source: _CoordinatedClosureQueue of tensorflow/python/distribute/coordinator/cluster_coordinator.py.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "meshwork/runtime/tensor.h"
+#include "meshwork/train/parameter_server/rpc/remote_value.h"
+#include "meshwork/train/parameter_server/rpc/worker_server.h"
+
+namespace meshwork {
+
+// A tensor; all results of a closure, in their order, which are waited for; a resource of the worker that runs the closure.
+using ClosureArgument = std::variant<Tensor, RemoteValue, PerWorker>;
+
+class ClosureQueue {
+ public:
+  struct Closure {
+    std::string name;
+    std::vector<ClosureArgument> arguments;
+    RemoteValue value;
+    int64_t losses = 0;  // workers that were lost while they ran it
+  };
+
+  // At most so many closures wait. A closure with which `max_losses` workers were lost is not run again.
+  ClosureQueue(int64_t max_waiting, int64_t max_losses)
+      : max_waiting_(max_waiting), max_losses_(max_losses) {}
+
+  // Waits while the queue is full. Errors: that of an earlier closure; CANCELLED, the queue has ended.
+  absl::Status Put(Closure closure);
+  // The first closure whose arguments are there, and `tensors`, those among its arguments; waits for one. Of several callers
+  // that wait, the last one gets it: its worker's memory and connections are warm. Nothing: the queue has ended. REQUIRES: the
+  // caller calls PutBack or FinishAndTake for what it has got.
+  std::optional<Closure> Take(std::vector<Tensor>& tensors);
+  // A worker was lost while it ran the closure: another one runs it.
+  void PutBack(Closure closure, const absl::Status& why);
+  // Ends a closure, and takes the next one. Who puts a closure when it has the results finds the caller waiting.
+  std::optional<Closure> FinishAndTake(const Closure& closure, absl::StatusOr<std::vector<Tensor>> results,
+                                       std::vector<Tensor>& tensors);
+
+  // Waits until at most so many closures wait, or there is an error, at most for so long. Whether it is so.
+  bool WaitForFew(int64_t waiting, std::chrono::milliseconds at_most);
+  // An error that is nobody's closure.
+  void Fail(const absl::Status& error);
+  // Waits until no closure waits or runs. Error: the first one of a closure, or of Fail.
+  absl::Status Join();
+  bool HasNone() const;
+  // Cancels what waits, and all that comes.
+  void End();
+
+ private:
+  bool AreThere(const Closure& closure) const;
+  std::optional<Closure> TakeLocked(std::unique_lock<std::mutex>& lock, std::vector<Tensor>& tensors);
+  void WakeLastLocked();
+  void WakeAllLocked();
+  void EndedLocked();  // a closure that ran
+  void FailLocked(const absl::Status& error);
+  absl::Status TakeErrorLocked(std::unique_lock<std::mutex>& lock);
+
+  const int64_t max_waiting_, max_losses_;
+  mutable std::mutex mutex_;
+  // Of those that wait in Take; the last one has waited for the shortest time. Whoever is woken is taken out.
+  std::vector<std::condition_variable*> idle_;
+  std::condition_variable changed_;  // for all others that wait
+  std::deque<Closure> waiting_;
+  int64_t num_running_ = 0;
+  absl::Status error_;
+  bool has_ended_ = false;
+};
+
+}  // namespace meshwork

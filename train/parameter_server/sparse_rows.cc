@@ -1,0 +1,201 @@
+#include "meshwork/train/parameter_server/sparse_rows.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "meshwork/ir/row.h"
+#include "meshwork/train/fit/output_means.h"
+
+namespace meshwork {
+namespace {
+
+// By row, and a row of zeros gives one of zeros; add and sub, if all operands have the rows.
+constexpr std::string_view kKeepZeros[] = {"mul",  "div",  "neg",     "abs",      "square",
+                                           "sqrt", "cast", "convert", "relayout", "stop_gradient"};
+
+class TableFinder {
+ public:
+  TableFinder(const UpdateFacts& facts, const UpdatePlan& plan, const std::vector<bool>& live)
+      : facts_(facts), graph_(facts.graph), plan_(plan), live_(live), varies_(graph_.values().size(), false) {
+    for (const Argument& argument : graph_.arguments())
+      varies_[static_cast<size_t>(argument.value)] = argument.is_variable;
+    for (const Node& node : graph_.nodes()) {
+      const bool varies = std::any_of(node.operands.begin(), node.operands.end(),
+                                      [&](ValueId id) { return varies_[static_cast<size_t>(id)]; });
+      for (ValueId id : node.results) varies_[static_cast<size_t>(id)] = varies;
+    }
+  }
+
+  std::optional<SparseTable> Find(size_t g) const {
+    const VariableGroup& group = plan_.groups[g];
+    SparseTable table{.argument = group.lead, .group = g};
+    const Type& type = TypeOf(ValueOf(group.lead));
+    if (type.rank() != 2 || !IsUpdatedByRow(group, table.pushed) || TypeOf(table.pushed) != type) return {};
+    if (!FindIds(table) || !FindGradients(table)) return {};
+    for (ValueId id : table.ids) table.capacity += TypeOf(id).num_elements();
+    // Rows of another number than the examples of a batch: where a batch is short, they stay (ops/control/rebatch.h).
+    if (table.capacity == LeadingInputOf(graph_).rows) ++table.capacity;
+    if (table.capacity < 1 || table.capacity >= type.shape[0]) return {};
+    return table;
+  }
+
+ private:
+  const Type& TypeOf(ValueId value) const { return graph_.value(value).type; }
+  ValueId ValueOf(int a) const { return graph_.arguments()[static_cast<size_t>(a)].value; }
+  bool IsLive(const Node& node) const { return live_[static_cast<size_t>(node.results[0])]; }
+
+  // Whether of the group's values only the lead is read by workers, and all else is by row of one value and scalars.
+  bool IsUpdatedByRow(const VariableGroup& group, ValueId& pushed) const {
+    if (facts_.updates[static_cast<size_t>(group.lead)] == kNoValue) return false;
+    VariableGroup again = group;
+    again.pushed.clear();
+    if (!CutUpdates(facts_, facts_.is_by_row, again).ok() || again.pushed != group.pushed) return false;
+    for (ValueId value : group.pushed) {
+      if (TypeOf(value).rank() == 0) continue;
+      if (pushed != kNoValue) return false;
+      pushed = value;
+    }
+    for (int a : group.arguments) {
+      if (a != group.lead && live_[static_cast<size_t>(ValueOf(a))]) return false;
+      if (!ReadsNoWholeValues(group, facts_.updates[static_cast<size_t>(a)])) return false;
+    }
+    return pushed != kNoValue;
+  }
+  // What servers have whole, besides scalars, would be of other rows.
+  bool ReadsNoWholeValues(const VariableGroup& group, ValueId root) const {
+    std::vector<ValueId> stack = {root};
+    std::set<ValueId> seen;
+    while (!stack.empty()) {
+      const ValueId value = stack.back();
+      stack.pop_back();
+      if (value == kNoValue || !seen.insert(value).second ||
+          std::binary_search(group.pushed.begin(), group.pushed.end(), value))
+        continue;
+      if (facts_.is_shared[static_cast<size_t>(value)]) {
+        if (TypeOf(value).rank() > 0) return false;
+        continue;
+      }
+      const int n = graph_.value(value).node;
+      if (n < 0) continue;
+      const Node& node = graph_.nodes()[static_cast<size_t>(n)];
+      for (size_t o = 0; o < (IsNote(node) ? 1 : node.operands.size()); ++o)
+        stack.push_back(node.operands[o]);
+    }
+    return true;
+  }
+
+  bool FindIds(SparseTable& table) const {
+    const ValueId value = ValueOf(table.argument);
+    for (const OutputInfo& output : graph_.outputs())
+      if (output.value == value) return false;
+    std::set<ValueId> ids;
+    for (const Node& node : graph_.nodes()) {
+      if (!IsLive(node)) continue;
+      for (size_t o = 0; o < node.operands.size(); ++o) {
+        if (node.operands[o] != value) continue;
+        if (o != 0 || node.row->name != "gather" || node.attrs.Get<int64_t>("dim") != 0) return false;
+        const auto by = static_cast<size_t>(node.operands[1]);
+        if (varies_[by] || !facts_.from_input[by]) return false;
+        ids.insert(node.operands[1]);
+      }
+    }
+    table.ids.assign(ids.begin(), ids.end());
+    return !ids.empty();
+  }
+
+  bool IsScatter(const Node& node, const SparseTable& table) const {
+    return node.row->name == "scatter_add" && node.attrs.Get<int64_t>("dim") == 0 &&
+           TypeOf(node.results[0]) == TypeOf(ValueOf(table.argument)) &&
+           std::binary_search(table.ids.begin(), table.ids.end(), node.operands[1]);
+  }
+
+  // Whether, of operands that have the table's rows or not, the result has them, and zeros in those of no id.
+  static bool KeepsZeros(const Node& node, const std::vector<bool>& has_rows) {
+    const std::string_view name = node.row->name;
+    const bool all = std::find(has_rows.begin(), has_rows.end(), false) == has_rows.end();
+    if (name == "add" || name == "sub") return all;
+    if (name == "div" && !(has_rows.size() == 2 && has_rows[0] && !has_rows[1])) return false;
+    return std::find(std::begin(kKeepZeros), std::end(kKeepZeros), name) != std::end(kKeepZeros);
+  }
+  // Whether the result does not depend on rows of zeros.
+  static bool IgnoresZeros(const Node& node, bool are_finite) {
+    if (node.row->name != (are_finite ? "reduce_all" : "reduce_sum")) return false;
+    const auto& dims = node.attrs.Get<std::vector<int64_t>>("dims");
+    return std::find(dims.begin(), dims.end(), 0) != dims.end();
+  }
+
+  // The values of the table's shape that the push is computed of by row. Another table of that shape may be read at the same
+  // ids, and its gradient be a term of the norm that this one is clipped by.
+  std::set<ValueId> Terms(const SparseTable& table) const {
+    std::set<ValueId> terms = {table.pushed};
+    for (size_t n = graph_.nodes().size(); n-- > 0;) {
+      const Node& node = graph_.nodes()[n];
+      if (!terms.contains(node.results[0]) || IsScatter(node, table)) continue;
+      for (ValueId id : node.operands)
+        if (TypeOf(id).shape == TypeOf(table.pushed).shape) terms.insert(id);
+    }
+    return terms;
+  }
+
+  // The values from the scatters to the push, and whether nothing else is made of them.
+  bool FindGradients(SparseTable& table) const {
+    const std::set<ValueId> terms = Terms(table);
+    std::set<ValueId> finite;  // whether the elements are finite, as a loss scale asks: those of no id are
+    for (const Node& node : graph_.nodes()) {
+      if (!IsLive(node)) continue;
+      if (IsScatter(node, table) && terms.contains(node.results[0]) &&
+          !table.values.contains(node.operands[0])) {
+        table.values.insert(node.results[0]);
+        continue;
+      }
+      std::vector<bool> has_rows;
+      for (ValueId id : node.operands) has_rows.push_back(table.values.contains(id));
+      if (std::find(has_rows.begin(), has_rows.end(), true) == has_rows.end()) continue;
+      const bool are_finite = finite.contains(node.operands[0]);
+      if (node.row->name == "is_finite" && !are_finite) {
+        table.values.insert(node.results[0]);
+        finite.insert(node.results[0]);
+        continue;
+      }
+      if (!are_finite && KeepsZeros(node, has_rows) &&
+          TypeOf(node.results[0]).shape == TypeOf(ValueOf(table.argument)).shape) {
+        // An operand of as many rows that are not the table's has no meaning for some of them.
+        for (size_t o = 0; o < node.operands.size(); ++o)
+          if (!has_rows[o] && TypeOf(node.operands[o]).num_elements() != 1) return false;
+        table.values.insert(node.results[0]);
+      } else if (!IgnoresZeros(node, are_finite)) {
+        return false;
+      }
+    }
+    for (const OutputInfo& output : graph_.outputs())
+      if (table.values.contains(output.value)) return false;
+    // What is pushed for another variable as well cannot have the rows of this one.
+    for (size_t g = 0; g < plan_.groups.size(); ++g)
+      for (ValueId value : plan_.groups[g].pushed)
+        if (g != table.group && table.values.contains(value)) return false;
+    return table.values.contains(table.pushed);
+  }
+
+  const UpdateFacts& facts_;
+  const Graph& graph_;
+  const UpdatePlan& plan_;
+  const std::vector<bool>& live_;
+  std::vector<bool> varies_;  // per value: it depends on a variable
+};
+
+}  // namespace
+
+std::vector<SparseTable> FindSparseTables(const UpdateFacts& facts, const UpdatePlan& plan,
+                                          const std::vector<bool>& live) {
+  const TableFinder finder(facts, plan, live);
+  std::vector<SparseTable> tables;
+  for (size_t g = 0; g < plan.groups.size(); ++g)
+    if (std::optional<SparseTable> table = finder.Find(g); table.has_value())
+      tables.push_back(*std::move(table));
+  return tables;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,45 @@
+// Programs that a session makes of the user's. Only the rooms of train use them.
+//
+// Pure functions; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "meshwork/ir/graph.h"
+#include "meshwork/mesh/mesh.h"
+
+namespace meshwork {
+
+// The names of the variables that hold the sums of metrics (train/nn/metrics.h) begin so: "metrics/<name>/<sum>".
+inline constexpr std::string_view kMetricPrefix = "metrics/";
+
+// The program that sets every variable to its start; those without initializer to zero. With `chosen`, only the variables
+// of these names.
+Graph InitializerGraph(const Graph& graph, int64_t seed, const std::set<std::string>* chosen = nullptr);
+
+// The variables that `init`, an InitializerGraph, sets by linear algebra (qr, cholesky, triangular_solve), and the others.
+// The first ones are to be made on the host: all its cores decompose a matrix faster than a GPU whose kernels have a block for
+// each matrix.
+struct InitializedWhere {
+  std::set<std::string> on_host, others;
+};
+InitializedWhere WhereToInitialize(const Graph& init);
+
+// The program that gives a variable whole.
+Graph GatherGraph(const Graph& graph, const std::string& name);
+
+// `graph` with a relayout before each output but the distributed ones: to where it lies in `local`, which was made of
+// `graph`, but gathered along `across` and along strided dims. So each domain has it, whatever is compiled of the result.
+Graph WithGatheredOutputs(Graph graph, const Graph& local, AxisSet across,
+                          const std::set<std::string>& distributed);
+
+// The program that evaluates: without updates, and as it is outside of training (WithoutTraining, spmd/rewrite/simplify.h), with
+// `outputs`, or with all if there are none, and with the inputs that these need. All variables stay. With `accumulates`,
+// so do the updates of metrics' sums that the outputs depend on. REQUIRES: the outputs are there.
+Graph EvaluationGraph(const Graph& graph, const std::vector<std::string>& outputs, bool accumulates = false);
+
+}  // namespace meshwork

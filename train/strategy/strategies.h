@@ -1,0 +1,104 @@
+// The strategies by the names that TensorFlow's users know, and those that it lacks.
+//
+//   one device                                OneDeviceStrategy, Strategy::Default()
+//   the devices of this process               MirroredStrategy: each variable is on all of them
+//                                             CentralStorageStrategy: each is in the host's memory, once
+//   the devices of all processes              MultiWorkerMirroredStrategy
+//   either, weights and state in blocks       FullyShardedStrategy: ZeRO stage 1 or 3, or hybrid
+//   any mesh, layouts by names                MeshStrategy
+//
+// Synchronous all of them: every replica computes its part of the same batch, and a step ends for all. The numbers are those
+// of one device, but for the order in which sums are added up. Devices of the CPU are shares of the cores
+// (Mesh::VirtualCpus), which need not be as many as the cores.
+//
+// Thread-safe. Sources: https://www.tensorflow.org/guide/distributed_training; ZeRO: Rajbhandari et al., "ZeRO: Memory
+// Optimizations Toward Training Trillion Parameter Models", SC 2020, section 5; hybrid: Zhao et al., "PyTorch FSDP",
+// VLDB 2023, section 3.2.2.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "meshwork/ir/layout_rules.h"
+#include "meshwork/runtime/cpu/cross_device_ops.h"
+#include "meshwork/train/cluster/processes.h"
+#include "meshwork/train/strategy/strategy.h"
+
+namespace meshwork {
+
+// All on one device: "cpu:0", the first share of this process's cores. Error: another device, as this build computes on CPUs.
+absl::StatusOr<Strategy> OneDeviceStrategy(const std::string& device = "cpu:0");
+
+struct MirroredOptions {
+  int64_t devices = 0;  // 0: one per core that this process may use
+  // How sums over the devices are made: ReductionToOneDevice(), HierarchicalCopyAllReduce(), RingAllReduce(), NcclAllReduce(),
+  // or an op of one's own (runtime/cross_device.h); null: the compiler chooses, which is the fastest on CPUs.
+  std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
+  int64_t bytes_per_pack = 0;  // what it reduces at once (ExecutorOptions); 0: each tensor by itself
+};
+// Batches are cut over the devices of this process, on an axis "replica". Each device has all variables, and gradients are
+// summed over the devices before they are applied. Errors: fewer than 0 devices, or more than a mesh has; bytes_per_pack < 0,
+// or without cross_device_ops.
+absl::StatusOr<Strategy> MirroredStrategy(const MirroredOptions& options = {});
+
+// As MirroredStrategy, but variables, and the state of optimizers, are in the host's memory: once, whatever the number of
+// devices. On CPUs, whose devices all compute in that memory, MirroredStrategy keeps what is the same on all devices once, too:
+// the two then do the same.
+absl::StatusOr<Strategy> CentralStorageStrategy(const MirroredOptions& options = {});
+
+struct MultiWorkerOptions {
+  int64_t devices_per_worker = 1;
+  // Who are the others, how they are reached, and for how long they are waited for.
+  JoinOptions join = {};
+  // Of sums within a process, as in MirroredOptions; NcclAllReduce(): of those between GPUs.
+  std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
+  int64_t bytes_per_pack = 0;
+};
+// As MirroredStrategy, over the devices of all processes of a cluster (mesh/cluster.h): a launcher or TF_CONFIG says which
+// processes there are. Every process runs the same program. Reductions within a process come first; then one message per
+// process crosses. Errors: fewer than 1 device; the cluster has parameter servers; bytes_per_pack, as in MirroredStrategy; those
+// of Processes::Join.
+absl::StatusOr<Strategy> MultiWorkerMirroredStrategy(const MultiWorkerOptions& options = {});
+
+enum class Sharded : uint8_t {
+  kState,      // ZeRO stage 1: the state of optimizers, and each device updates its block of the weights
+  kVariables,  // ZeRO stage 3: weights, too; each op gathers those that it reads, and forgets them
+};
+struct FullyShardedOptions {
+  int64_t devices = 0;  // of this process, or per process with `join`; 0: one per core, or 1
+  Sharded sharded = Sharded::kVariables;
+  // Blocks are spread over so many neighbouring devices, and groups of so many hold copies of each other ("hybrid"); gathers
+  // stay within a group. 0: over all devices.
+  int64_t group = 0;
+  // Variables of fewer elements stay whole on every device.
+  int64_t least_in_blocks = 1024;
+  // With other processes; nothing: this one alone.
+  std::optional<JoinOptions> join = {};
+};
+// As MirroredStrategy, or MultiWorkerMirroredStrategy if `join` is given, with less memory per device. Errors: theirs; a group
+// that does not divide the devices.
+absl::StatusOr<Strategy> FullyShardedStrategy(const FullyShardedOptions& options = {});
+
+struct MeshStrategyOptions {
+  NamedLayouts layouts = {};  // of inputs and variables
+  std::vector<std::string> batch = {
+      "batch"};  // axes that dim 0 of other inputs is cut over; those that the mesh has
+  std::vector<std::string> variables = {};  // axes over which other large variables are kept in blocks
+  bool shard_weight_update = false;         // ZeRO stage 1
+  // With other processes, which share the mesh; nothing: this one alone.
+  std::optional<JoinOptions> join = {};
+};
+// Any mesh, with layouts by the names of tensors: data, tensor, sequence and expert parallelism in any mixture. Its replicas
+// are the groups of devices that differ on the axes `batch`. An axis that a layout names and the mesh lacks shards nothing.
+//
+//   MeshStrategy("batch=4,model=2", {.layouts = {{"*/query/kernel", {UNSHARDED, "model"}}}})
+//
+// Errors: those of Mesh::Parse; an axis of `variables` that the mesh lacks; with `join`, those of Processes::Join and
+// Placement::Create.
+absl::StatusOr<Strategy> MeshStrategy(const std::string& mesh, const MeshStrategyOptions& options = {});
+
+}  // namespace meshwork
