@@ -3,8 +3,9 @@
 //   absl::StatusOr<Program> program =
 //       CatchChecks("Compile", [&]() -> absl::StatusOr<Program> { return …; });
 //
-// Within a border, a MESHWORK_CHECK that fails on this thread throws to it. Anywhere else it ends the process, as on other
-// threads. A border stands around what is pure, or what its caller throws away or gives up after an error.
+// A MESHWORK_CHECK that fails on a thread within a border throws an exception, which the border catches. A thread
+// without a border ends the process instead. A border belongs around code that is pure, or whose objects the caller
+// discards after an error.
 #pragma once
 
 #include <exception>
@@ -16,7 +17,7 @@
 
 namespace meshwork {
 
-// What a CHECK throws within a border. `what`: "pass.cc:12: CHECK(a == b) failed: …".
+// The exception that a failed CHECK throws within a border. `what`: "pass.cc:12: CHECK(a == b) failed: …".
 class CheckFailure : public std::exception {
  public:
   explicit CheckFailure(std::string what) : what_(std::move(what)) {}
@@ -26,8 +27,8 @@ class CheckFailure : public std::exception {
   std::string what_;
 };
 
-// Opens a border on this thread while it lives; `open` = false closes those around it, for code that must not be left by an
-// exception. Borders nest.
+// Opens a border on this thread for its lifetime. With `open` = false it closes the borders around it, for code that an
+// exception must not leave. Borders nest.
 class CheckBorder {
  public:
   explicit CheckBorder(bool open = true) : before_(std::exchange(is_open_, open)) {}
@@ -45,7 +46,7 @@ class CheckBorder {
 // INTERNAL, "<where>: meshwork bug, please report it: <what>".
 absl::Status BugStatus(std::string_view where, const CheckFailure& failure);
 
-// What f returns, a status or a StatusOr; BugStatus where a CHECK fails in it.
+// Returns the result of f, a status or a StatusOr; BugStatus if a CHECK fails in f.
 template <typename F>
 auto CatchChecks(std::string_view where, F&& f) -> decltype(f()) {
   const CheckBorder border;

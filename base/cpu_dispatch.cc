@@ -16,7 +16,7 @@ std::atomic<CpuLevel>& Used() {
 
 CpuLevel BestCpuLevel() {
 #ifdef MESHWORK_CPU_LEVELS
-  // Says no where the system does not keep the registers.
+  // These are false if the operating system does not save the registers.
   const bool v3 =
       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

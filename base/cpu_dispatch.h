@@ -23,7 +23,7 @@ namespace meshwork {
 // Each level has the instructions of the levels before it.
 enum class CpuLevel : uint8_t { kBaseline, kV3, kV4 };
 
-CpuLevel BestCpuLevel();  // that this CPU has and that the compiler could make
+CpuLevel BestCpuLevel();  // the highest that this CPU has and that the compiler could make
 CpuLevel UsedCpuLevel();  // the best, unless UseCpuLevel has set another
 
 // For tests and benchmarks: loops that start from now on run as for `level`. REQUIRES: not above the best.
@@ -38,7 +38,7 @@ const char* CpuLevelName(CpuLevel level);
 #if defined(__clang__)
 #define MESHWORK_CPU_V4 "avx512f,avx512bw,avx512cd,avx512dq,avx512vl," MESHWORK_CPU_V3
 #else
-// g++ takes half of a vector unless told.
+// Without prefer-vector-width, g++ uses vectors of half this width.
 #define MESHWORK_CPU_V4 "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,prefer-vector-width=512," MESHWORK_CPU_V3
 #endif
 #endif
@@ -62,8 +62,8 @@ __attribute__((flatten)) void RunAsBaseline(const Loop& loop, const Args&... arg
 
 }  // namespace internal
 
-// Calls loop(args...), compiled for `level`, or for kMost where that is less: a loop is not compiled for levels above
-// kMost. Any number of threads at once.
+// Calls loop(args...), compiled for the lower of `level` and kMost: a loop is not compiled for levels above kMost. Any
+// number of threads at once.
 template <CpuLevel kMost = CpuLevel::kV4, typename Loop, typename... Args>
 void RunOnCpu([[maybe_unused]] CpuLevel level, const Loop& loop, const Args&... args) {
 #ifdef MESHWORK_CPU_LEVELS

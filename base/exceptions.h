@@ -7,8 +7,9 @@
 
 namespace meshwork {
 
-// The status of the exception that is being handled: RESOURCE_EXHAUSTED, "<where>: <no_memory>.", for
-// std::bad_alloc, "<where>: " and its text for one that has a text of its own (the memory of a GPU), else INTERNAL, "<where>: a library failed: …". REQUIRES: called in a catch clause.
+// The status of the exception that is being handled. std::bad_alloc gives RESOURCE_EXHAUSTED, "<where>: <no_memory>.",
+// or "<where>: " and its text if it has a text of its own (the memory of a GPU). A CheckFailure gives its BugStatus.
+// All others give INTERNAL, "<where>: a library failed: …". REQUIRES: called in a catch clause.
 absl::Status CaughtStatus(std::string_view where, std::string_view no_memory);
 
 }  // namespace meshwork

@@ -24,8 +24,8 @@ FastHash::FastHash() {
   for (size_t lane = 0; lane < lanes_.size(); ++lane) lanes_[lane] = Scrambled(kLane * (lane + 1));
 }
 
-// The round of XXH64 (https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md). A product carries a bit to higher
-// ones only: of two products with a rotation between, one carries it far, wherever it is.
+// The round of XXH64 (https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md). A product carries a bit to
+// higher bits only. With a rotation between two products, one of them carries each bit far.
 void FastHash::Mix(Lanes& lanes, const std::byte* data, int64_t count) {
   Lanes now = lanes;  // in registers
   for (; count > 0; --count, data += kStripe) {

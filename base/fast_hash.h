@@ -1,13 +1,13 @@
-// FastHash: a 64-bit hash of bytes, made about as fast as memory is read. It tells data that was damaged from data that
-// was not; somebody who wants two texts with one hash will find them.
+// FastHash: a 64-bit hash of bytes, computed about as fast as memory is read. It detects damage, not forgery: it is
+// easy to construct two texts with the same hash.
 //
 //   FastHash hash;
 //   hash.Add(first.data(), 100);
 //   hash.Add(second.data(), 28);
 //   hash.value()                  // of all 128 bytes
 //
-// Eight lanes take one word of 8 bytes each, in turn. What a lane makes of a word is a bijection of the word and of the
-// lane; so is what the end makes of each lane.
+// Eight lanes take one word of 8 bytes each, in turn. The new state of a lane is a bijection of the word, and a
+// bijection of its old state. The final value is a bijection of the state of each lane.
 //
 // Laws: bytes that are added in pieces have the hash of the whole. Data of one length that differ only in bytes 8i to
 // 8i + 7, for some i, have different hashes, always; other data have the same hash once in 2^64.
@@ -26,7 +26,7 @@ class FastHash {
   FastHash();
   // REQUIRES: size >= 0.
   void Add(const std::byte* data, int64_t size);
-  // Of what was added so far.
+  // The hash of all bytes added so far.
   uint64_t value() const;
 
  private:

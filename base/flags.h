@@ -47,7 +47,7 @@ class FlagTable {
 
   // The next argument that is not a flag; "-" is not a flag. The argument must be given.
   void Positional(std::string name, std::string help, std::string* target);
-  // What follows "--": the arguments of another program, at least one. Without, "--" is an error.
+  // The arguments after "--", for another program; at least one. If Rest is not called, "--" is an error.
   void Rest(std::string name, std::string help, std::vector<std::string>* target);
 
   // Reads argv[1..]. Errors: an unknown flag (with the nearest name), a value that is missing or wrong,

@@ -1,8 +1,8 @@
 // float16: the binary16 of IEEE 754, 5 bits of exponent and 10 of mantissa; its largest number is 65504.
 //
 // A storage type: it converts to float without loss, and float converts to it rounded to the nearest, ties to
-// even. What is beyond the largest becomes infinite, what is below 2^-14 keeps as many digits as there are
-// (subnormal numbers), and NaN stays NaN. Arithmetic happens in float.
+// even. Numbers beyond the largest become infinite, numbers below 2^-14 become subnormal numbers, which have
+// fewer digits, and NaN stays NaN. Arithmetic happens in float.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
-// Forks: what a process made before it forked is of no use in the child, where only the forking thread exists. A lock
-// may be held there for ever, a thread is never joined, and a connection is the parent's.
+// Forks: an object that a process made before it forked is of no use in the child, where only the forking thread
+// exists. A lock may be held there for ever, a thread cannot be joined, and a connection is the parent's.
 //
 //   class Connection {
 //    public:
@@ -13,7 +13,7 @@
 //     UnlessForked<Threads> threads_;                          // which a child leaves alone
 //   };
 //
-// Children of fork() are known, not those of vfork, clone or _Fork, which may do little more than exec.
+// Children of fork() are recognized. Children of vfork, clone and _Fork are not; they may do little more than exec.
 //
 // Thread safety: a mark may be read by several threads; else one thread at a time per object.
 #pragma once
@@ -27,12 +27,12 @@
 
 namespace meshwork {
 
-// The process that made it. Copies keep it.
+// Remembers the process that made it. Copies remember the same process.
 class ForkMark {
  public:
   ForkMark();
 
-  // Whether this process made it, and not one that this process comes from by fork. Costs a read of memory.
+  // True in the process that made it, false in processes forked from that one. Costs one read of memory.
   bool is_here() const;
   // Error unless is_here(): FailedPrecondition. `what`: what was made, "Session".
   absl::Status Check(std::string_view what) const;
@@ -41,8 +41,8 @@ class ForkMark {
   uint64_t forks_;
 };
 
-// Deletes what was made in this process, and leaves to the system what a parent made: a destructor that waits for
-// threads, or says goodbye to others, must not run twice.
+// Deletes an object that this process made, and leaves an object that a parent made to the system: a destructor that
+// waits for threads, or says goodbye to other processes, must not run twice.
 struct DeleteUnlessForked {
   template <typename T>
   void operator()(T* object) const {

@@ -13,8 +13,8 @@ inline uint64_t StableHash(std::string_view text) {
   return hash;
 }
 
-// Of two numbers, in their order: the finalizer of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
-// generators", OOPSLA 2014).
+// The hash of two numbers, in their order: the finalizer of splitmix64 (Steele, Lea and Flood, "Fast splittable
+// pseudorandom number generators", OOPSLA 2014).
 inline uint64_t MixedHash(uint64_t a, uint64_t b) {
   const auto mixed = [](uint64_t x) {
     x += 0x9e3779b97f4a7c15u;

@@ -36,8 +36,8 @@ void Show(const Json& json, std::string& out) {
   out += json.is_array() ? ']' : '}';
 }
 
-// Reads a text for what is odd of it. The library can call back while it makes values, but then looks through
-// all items of a list at each of them.
+// Reads a text only to find oddities. The library could call back while it makes values, but would then look
+// through all items of a list at each of them.
 class Watch : public nlohmann::json_sax<Json> {
  public:
   JsonOddities Take() && { return std::move(odd_); }

@@ -26,8 +26,8 @@ namespace meshwork {
 // number beyond those of double precision; a key that is given twice; brackets that nest more than 16 deep.
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view document);
 
-// The text of `json`, indented by 2, with a new line at the end. What is no UTF-8, as a file's name may be, stands there
-// as U+FFFD.
+// The text of `json`, indented by 2, with a new line at the end. Bytes that are not UTF-8, as some file names have,
+// become U+FFFD.
 std::string PrintJson(const nlohmann::ordered_json& json);
 
 // Mistakes that the JSON library lets pass and that no file of meshwork may hold.

@@ -1,13 +1,13 @@
-// Log: what the library has to say besides results and errors, a line each, to standard error.
+// Log: messages of the library besides results and errors, one line each, on standard error.
 //
 //   Log(LogLevel::kWarning, "{}: no worker has answered for {}.", name, DurationToString(waited));
 //   // W1129 04:18:19.123456 chief 0] host-a: no worker has answered for 30 s.
 //
 //   SetLogSink([&](const LogLine& line) { if (line.level > LogLevel::kInfo) file << line.ToString() << '\n'; });
 //
-// The head is that of absl::log: the level (I, W, E), month and day, the local time; then who says it: the task of this
-// process in its cluster, or the number of the process. Each line of a text of several has it. Control characters in the
-// text are written as \u001b (base/quote.h).
+// The head of a line is that of absl::log: the level (I, W, E), month and day, the local time; then the sender: the
+// task of this process in its cluster, or the number of the process. If a text has several lines, each line has the
+// head. Control characters in the text are written as \u001b (base/quote.h).
 //
 // Thread-safe.
 #pragma once
@@ -46,12 +46,14 @@ void Log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
   LogText(level, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// What gets the lines from now on, from any thread, several at a time; null: standard error. Returns the last one. A line that
-// another thread logs meanwhile may still go to that. A sink may log: to standard error.
+// Sets the sink of all lines from now on; null: standard error. Returns the sink before. Any thread may call the sink,
+// several at a time. A line that another thread logs meanwhile may still go to the sink before. A sink may log; its own
+// lines go to standard error.
 using LogSink = std::function<void(const LogLine& line)>;
 LogSink SetLogSink(LogSink sink);
 
-// Who says what is logged from now on: "worker 1"; "": the number of the process. Processes::Join and RunTask call it.
+// Sets the sender of all lines from now on: "worker 1"; "": the number of the process. Processes::Join and RunTask call
+// it.
 void SetLogTask(std::string task);
 
 }  // namespace meshwork

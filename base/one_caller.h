@@ -6,8 +6,8 @@
 //     …                                                     // as long as `call` lives, another Begin is refused
 //   }
 //
-// A call of the same thread within a call is refused, too. A call ends before the next one begins, also for the memory of
-// other threads; so threads may take turns without other means.
+// A call of the same thread within a call is refused, too. The end of a call synchronizes with the beginning of the
+// next one, so threads may take turns without further synchronization.
 //
 // Thread safety: any thread, at any time.
 #pragma once

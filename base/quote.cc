@@ -18,7 +18,7 @@ bool IsControl(std::string_view character) {
   return character.size() == 2 && first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0;
 }
 
-// How JSON writes the character at the start of `text`, of `size` bytes; 0: its byte is none.
+// The character at the start of `text` as JSON writes it. `size`: its bytes; 0 if the text starts with no character.
 std::string Escaped(std::string_view text, size_t size) {
   if (size == 0) return "\\ufffd";
   const std::string_view character = text.substr(0, size);

@@ -18,7 +18,7 @@ namespace meshwork {
 std::string Quoted(std::string_view text);
 // The text as it is, if it is UTF-8 without control characters and not empty; else Quoted.
 std::string Printable(std::string_view text);
-// A message of several lines: of its control characters, line ends and tabs stay, and others are written as \u001b. Bytes that are
+// A message of several lines. Line ends and tabs stay; other control characters are written as \u001b. Bytes that are
 // no UTF-8 become \ufffd.
 std::string PrintableLines(std::string_view message);
 

@@ -25,10 +25,10 @@ namespace internal {
 inline std::atomic<int64_t> default_seed = 0;
 }  // namespace internal
 
-// The seed of what is described from now on and is given none: SessionOptions, DropoutLayerOptions, Pipeline::Shuffle. What has
-// been described keeps its seed. Thread-safe.
+// Sets the seed of objects that are described later without a seed: SessionOptions, DropoutLayerOptions,
+// Pipeline::Shuffle. Objects that have been described keep their seeds. Thread-safe.
 inline void SetSeed(int64_t seed) { internal::default_seed = seed; }
-// That seed; 0 if none was set. For functions that take a seed: RandomUniform(g, type, DefaultSeed(), …).
+// The seed given to SetSeed; 0 if none was. For functions that take a seed: RandomUniform(g, type, DefaultSeed(), …).
 inline int64_t DefaultSeed() { return internal::default_seed; }
 
 class Random {

@@ -1,4 +1,4 @@
-// RandomName: a name that no other process draws, of a job, of a life of a process.
+// RandomName: a name that no other process draws, for a job or for one lifetime of a process.
 //
 //   RandomName()   // "9f2c01d46b7a3e58"
 #pragma once

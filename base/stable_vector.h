@@ -73,7 +73,7 @@ class StableVector {
   std::vector<std::vector<T>> blocks_;
 };
 
-// Of C++20's random-access iterators.
+// A random-access iterator of C++20.
 template <typename T>
 template <bool kIsConst>
 class StableVector<T>::Iterator {

@@ -21,7 +21,7 @@ namespace meshwork {
 using AttrValue =
     std::variant<bool, int64_t, double, DType, std::vector<int64_t>, AxisList, ReduceOp, LayoutPin>;
 
-// Entry d of an attribute that may be left out, as strides may; `usual` where it is.
+// Entry d of a list attribute that may be left out, such as strides; `usual` if it is left out.
 inline int64_t EntryOr(const std::vector<int64_t>& list, size_t d, int64_t usual) {
   return list.empty() ? usual : list[d];
 }
@@ -29,7 +29,7 @@ inline int64_t EntryOr(const std::vector<int64_t>& list, size_t d, int64_t usual
 // What an attribute holds; the order is that of AttrValue's alternatives.
 enum class AttrKind { kBool, kInt, kFloat, kDType, kInts, kAxes, kReduceOp, kLayout };
 
-// Equal, numbers bit by bit: 0 is not -0, while NaN is NaN.
+// Whether two values are equal; numbers are compared bit by bit, so 0 is not -0, and NaN is NaN.
 bool SameAttr(const AttrValue& a, const AttrValue& b);
 
 // Declares one attribute of a row. An attribute without a default must be given.
@@ -53,7 +53,8 @@ class Attrs {
   explicit Attrs(Entries entries)
       : entries_(entries.empty() ? nullptr : std::make_shared<const Entries>(std::move(entries))) {}
 
-  // Replaces the attribute, or adds it at the end. What the functions below gave may become invalid.
+  // Replaces the attribute, or adds it at the end. Pointers and references returned by the functions below may become
+  // invalid.
   void Set(std::string_view name, AttrValue value);
   const AttrValue* Find(std::string_view name) const {
     for (const auto& [key, value] : entries())

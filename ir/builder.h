@@ -44,7 +44,7 @@ std::optional<std::vector<int64_t>> CountDims(const ResolvedOperands& at, std::s
 // `dim` of a tensor of `rank` dims, counted from 0; as it is if there is no such dim.
 int64_t FromFront(int64_t dim, int64_t rank);
 std::vector<int64_t> AllFromFront(std::vector<int64_t> dims, int64_t rank);
-// As AddOp, along `dim`, or over `dims`, of the first operand: its attribute "dim", or "dims".
+// AddOp with the attribute "dim" (or "dims") set to `dim` (or `dims`) of the first operand.
 Value AddOpAlong(std::string_view op, const std::vector<Operand>& operands, int64_t dim, Attrs attrs = {});
 Value AddOpOver(std::string_view op, const std::vector<Operand>& operands, const DimList& dims,
                 Attrs attrs = {});

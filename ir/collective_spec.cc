@@ -5,7 +5,7 @@
 namespace meshwork {
 namespace {
 
-// The op of a kind, its attributes that name dims, and the step of a relayout that it is.
+// The op of a kind, its attributes that name dims, and the relayout step that it carries out.
 struct KindRow {
   CollectiveKind kind;
   std::string_view op;

@@ -21,7 +21,7 @@ std::vector<std::string> AxesAskedBy(const LayoutRules& rules) {
   return axes;
 }
 
-// Whether `spec` names an axis that the rules do not.
+// Whether `spec` names an axis that the rules do not name.
 bool NamesNewAxis(const LayoutSpec& spec, const LayoutRules& rules) {
   const std::vector<std::string> axes = AxesNamedBy(spec);
   if (axes.empty()) return false;
@@ -239,7 +239,8 @@ void Graph::SetPrecision(const Precision& precision, CallSite loc) {
   precision_ = precision;
 }
 
-// An invalid value is silent where the mistake that made it is recorded, and one itself where none is.
+// An invalid value is a mistake only if no other mistake is recorded; otherwise a recorded mistake is its
+// cause.
 void Graph::RecordMissing(const std::string& where, const Value& value) {
   if (value.is_lost())
     return RecordError(where + ": the graph of the value is gone; keep it as long as its values.");

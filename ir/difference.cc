@@ -71,10 +71,10 @@ class Comparison {
       const bool names_axes =
           std::holds_alternative<AxisList>(value) || std::holds_alternative<LayoutPin>(value);
       if ((!names_axes || a_.mesh() == b_.mesh()) && SameAttr(value, other)) continue;
-      // As texts, for the meshes may be cut differently.
+      // Compared as texts, because the meshes may be cut differently.
       Expect(of + ": the kind", value.index(), other.index());
       Expect(of, PrintAttr(a_.mesh(), value), PrintAttr(b_.mesh(), other));
-      // Two NaNs of different bits are one in texts.
+      // Texts do not show the bits of a NaN.
       if (!names_axes) Expect(of + ": the bits are the same", true, false);
     }
   }

@@ -5,8 +5,8 @@
 //
 // It compares the meshes, the names of programs, arguments and outputs, the names that values were given,
 // types, global types, layouts, ops, attributes (numbers bit by bit, NaN being NaN), updates and outputs, in
-// their order. It does not compare what a text does not carry: how values are numbered, where nodes come
-// from, why the compiler put them there, how variables are initialized.
+// their order. It does not compare facts that a text does not carry: the numbers of values, the source
+// locations of nodes, the compiler's reasons for them, the initializers of variables.
 #pragma once
 
 #include <string>

@@ -25,7 +25,7 @@ class DimList {
   DimList(AllDimsTag) : is_all_(true) {}                          // NOLINT
 
   bool is_all() const { return is_all_; }
-  // As they were given. REQUIRES: !is_all().
+  // The dims as they were given. REQUIRES: !is_all().
   const std::vector<int64_t>& dims() const { return dims_; }
 
  private:

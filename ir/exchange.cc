@@ -19,7 +19,7 @@ using Ints = std::vector<int64_t>;
 
 int64_t FloorDiv(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0 ? 1 : 0); }
 
-// A list of which all entries are the same as if it were not there is left out.
+// `list`, or an empty list if all entries are `usual`.
 Ints OrNone(Ints list, int64_t usual) {
   const bool is_usual = std::all_of(list.begin(), list.end(), [&](int64_t x) { return x == usual; });
   return is_usual ? Ints() : list;
@@ -63,7 +63,7 @@ bool JoinsAlong(const Graph& local, const Node& node, const Exchange& exchange, 
   return false;
 }
 
-// Several operands are joined along one dim, each at its own places. Those that are empty have none.
+// Several operands are joined along one dim, each at places of its own. Empty operands take no place.
 absl::Status CheckJoin(const Graph& local, const Node& node, const Exchange& exchange) {
   const int joined = JoinedDim(local, node, exchange);
   for (size_t d = 0; d < exchange.dims.size(); ++d) {
@@ -187,7 +187,7 @@ int JoinedDim(const Graph& local, const Node& node, const Exchange& exchange) {
 ExchangeRun RunOf(const ExchangeDim& dim, int operand, const Extent& block, const Extent& held) {
   if (block.size == 0 || held.size == 0) return {};
   if (dim.is_windows()) return WindowRun(dim, operand, block, held);
-  // Every `step`th position has a whole source, from the first one on that has.
+  // From the first position with a whole source on, every `step`th position has one.
   const int64_t common = std::gcd(dim.stride, dim.spacing), step = dim.spacing / common;
   const int64_t offset = dim.offsets[operand];
   const std::optional<int64_t> whole = FirstWhole(block.start, dim.stride, offset, dim.spacing);
@@ -223,7 +223,8 @@ Rule MoveRule(const OpView& view, const Exchange& exchange, Passes passes) {
   for (size_t d = 0; d < to.size(); ++d) result += static_cast<char>('a' + d);
   auto stays = [&](size_t o, size_t d) {
     const ExchangeDim& dim = exchange.dims[d];
-    // What is there more than once moves somewhere, be it by a whole turn.
+    // An operand may occur more than once in the exchange, as in a roll; it stays only if all its offsets are
+    // 0.
     for (size_t i = 0; i < dim.offsets.size(); ++i)
       if (MovedOperand(i, view.operands.size()) == o && dim.offsets[i] != 0) return false;
     return dim.stride == 1 && dim.spacing == 1 && view.operands[o].shape[d] == to[d];
@@ -245,8 +246,8 @@ Rule MoveRule(const OpView& view, const Exchange& exchange, Passes passes) {
 }
 
 bool AreBlocks(const Window& window, const Mesh& mesh, const AxisList& axes, int64_t size, int64_t held) {
-  // The first position needs the first, the last of a block none behind those of the block's, and none is
-  // beyond the end.
+  // The letter's first position needs the dim's first position; the last position of a block needs nothing
+  // behind the dim's block; no needed position lies beyond the end.
   if (CeilDiv(window.offset, window.spacing) != 0 || window.offset + window.extent > window.stride)
     return false;
   const Extent needed = WindowOf(window, {0, size});
@@ -321,9 +322,9 @@ AxisList ExchangeAxes(const Graph& local, const Node& node) {
 
 namespace {
 
-// So many devices are looked at.
+// At most this many devices are examined.
 constexpr int64_t kMostLookedAt = 1024;
-// So many blocks along a dim are looked at one by one.
+// Up to this many blocks along a dim are counted one by one.
 constexpr int64_t kMaxCounted = 64;
 
 class TrafficCounter {
@@ -357,7 +358,8 @@ class TrafficCounter {
     return RunOf(exchange_.dims[static_cast<size_t>(d)], o, BlockOf(d, device), held).count;
   }
 
-  // What of operand o `device` needs and others hold, and what others need that take it from `device`.
+  // received: the elements of operand `o` that `device` needs and other devices hold. sent: the elements that
+  // other devices take from `device`.
   Traffic OfOperand(int o, int64_t device) const {
     const ValueInfo& from = *from_[static_cast<size_t>(o)];
     const Block has = from.layout->BlockOf(from.global.shape, device);
@@ -372,8 +374,8 @@ class TrafficCounter {
     return {.sent = asked - own, .received = needed - own};
   }
 
-  // Positions `held` of dim d that devices need which differ from `device` on the asking axes alone, all of
-  // them together.
+  // The number of positions `held` of dim d that each device needs, summed over the devices that differ from
+  // `device` on the axes `asking` alone.
   int64_t Asked(int o, int d, int64_t device, const Extent& held, AxisSet asking) const {
     const ExchangeDim& dim = exchange_.dims[static_cast<size_t>(d)];
     const AxisList& axes = to_.layout->dim(d);
@@ -384,7 +386,7 @@ class TrafficCounter {
     int64_t begin = 0, end = group.size();
     if (varying == axes) {
       if (!dim.is_windows()) return RunOf(dim, o, {0, to_.global.shape[static_cast<size_t>(d)]}, held).count;
-      // The later a block, be it empty, the later begin and end the windows of its positions.
+      // The windows of a later block begin and end later, even if the block is empty.
       const Window window{dim.stride, dim.offsets[static_cast<size_t>(o)], dim.extent, dim.spacing};
       const auto block = [&](int64_t m) { return BlockOf(d, group.Member(device, m)); };
       const auto first = [&](const Extent& x) { return WindowOf(window, {x.start, 1}).start; };
@@ -437,7 +439,7 @@ class TrafficCounter {
       const ExchangeRun run = RunOf(dim, o, whole, {0, from.global.shape[d]});
       if (run.count == 0) return;
       if (from.layout->dim(static_cast<int>(d)).empty()) continue;
-      // Along the last of many dims the first position alone.
+      // If there are many places already, only the first position along this dim.
       std::vector<int64_t> some = {0};
       if (static_cast<int64_t>(places.size()) * 3 <= kMostLookedAt)
         some.insert(some.end(), {run.count / 2, run.count - 1});

@@ -57,7 +57,7 @@ struct Exchange {
   bool operator==(const Exchange& other) const { return dims == other.dims && SameAttr(value, other.value); }
 };
 
-// Whether a reduction of any number of elements `value` gives `value` again.
+// Whether reducing any number of elements that all are `value` gives `value`.
 bool ReducesToItself(double value, ReduceOp op);
 
 // Local positions of a result, and the positions of an operand from which they are filled.
@@ -85,10 +85,10 @@ Extent ExchangedExtent(const ExchangeDim& dim, const Layout& to, const Shape& to
 // The rule of an op that is this exchange. A dim along which elements stay in place has one letter for
 // operand and result; along other dims, the operand is seen through windows.
 Rule MoveRule(const OpView& view, const Exchange& exchange, Passes passes);
-// The op's operand that operand `o` of its exchange is (OpRow::exchange).
+// The index of the op's operand that is operand `o` of its exchange (OpRow::exchange).
 inline size_t MovedOperand(size_t o, size_t num_operands) { return o < num_operands ? o : num_operands - 1; }
 
-// A letter of `size` positions and a dim of `held` positions are cut by the same `axes`. Whether each
+// A letter of `size` positions and a dim of `held` positions are cut by the same `axes`. Returns whether each
 // device's block of the dim holds the windows along its block of the letter, so that nothing need be
 // exchanged.
 bool AreBlocks(const Window& window, const Mesh& mesh, const AxisList& axes, int64_t size, int64_t held);
@@ -105,9 +105,9 @@ absl::Status CheckExchange(const Graph& local, const Node& node);
 AxisList ExchangeAxes(const Graph& local, const Node& node);
 // The elements that devices send to others and receive from them. Each device takes the elements that it
 // lacks from the device that holds them and has the same coordinates on all axes that do not cut the operand.
-// Of more than 1024 devices only some are looked at: those of SomeDevices (layout/traffic.h), and those that
-// hold the first, the middle and the last of the elements that the result takes. For a device that sends to
-// more than 64 others along a dim, the count is an upper bound.
+// If there are more than 1024 devices, only some are examined: those of SomeDevices (layout/traffic.h), and
+// those that hold the first, the middle and the last of the elements that the result takes. For a device that
+// sends to more than 64 others along a dim, the count is an upper bound.
 Traffic ExchangeTraffic(const Graph& local, const Node& node);
 
 }  // namespace meshwork

@@ -13,14 +13,14 @@ namespace {
 
 bool IsReal(const Graph& graph, ValueId id) { return IsFloat(graph.value(id).type.dtype); }
 
-// Whether the node has real results that may depend on real operands, and no word on how.
+// Whether the node has real results that may depend on real operands, but its row has no gradient.
 bool LacksGradient(const Graph& graph, const Node& node) {
   const auto is_real = [&](ValueId id) { return IsReal(graph, id); };
   return node.row->grad == nullptr && !IsControl(node) &&
          std::any_of(node.results.begin(), node.results.end(), is_real);
 }
 
-// Which values depend on one of `wrt`; only their gradients are needed.
+// Per value, whether it depends on one of `wrt`; only the gradients of such values are needed.
 std::vector<bool> DependsOn(const Graph& graph, std::span<const Value> wrt) {
   std::vector<bool> depends(graph.values().size(), false);
   for (const Value& value : wrt) depends[value.id()] = true;
@@ -50,7 +50,8 @@ bool MayGather(const Graph& graph, const Node& node) {
          std::any_of(node.results.begin(), node.results.end(), may);
 }
 
-// Of the operands of one node. Errors: it has none where it must have, or not one for each.
+// The gradients of the operands of one node. Errors: the row has no gradient although it must have one, or it
+// gives another number of gradients than operands.
 absl::StatusOr<std::vector<Value>> GradientsOf(Graph& graph, int n, const std::vector<Value>& operands,
                                                const std::vector<Value>& results,
                                                const std::vector<Value>& result_grads,
@@ -136,7 +137,7 @@ bool MayHaveSlope(const Graph& graph, const Node& node) {
 std::vector<Value> GradientOfForm(
     const GradView& view, const std::function<std::vector<Value>(const std::vector<Value>& operands)>& form) {
   Graph& graph = *view.operands[0].graph();
-  // Values of their own, so that the way back ends there: an operand may depend on another.
+  // Separate values, at which the backward pass ends: one operand may depend on another.
   std::vector<Value> operands, wrt, values, cotangents;
   for (const Value& x : view.operands) {
     operands.push_back(IsFloat(x.dtype()) ? AddOp("reshape", {x}, {{"shape", ToInts(x.shape())}}) : x);

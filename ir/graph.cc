@@ -106,7 +106,7 @@ absl::StatusOr<Attrs> Graph::CompleteAttrs(const OpRow& row, const Attrs& given)
     if (spec.kind == AttrKind::kFloat && std::holds_alternative<int64_t>(converted)) {
       converted = static_cast<double>(std::get<int64_t>(converted));
     }
-    // One NaN of the many there are, so that equal bits mean equal attributes, and texts carry them.
+    // All NaNs become the same NaN, so that equal attributes have equal bits and texts can carry them.
     if (const auto* real = std::get_if<double>(&converted); real != nullptr && std::isnan(*real))
       converted = std::numeric_limits<double>::quiet_NaN();
     if (converted.index() != static_cast<size_t>(spec.kind)) {
@@ -124,7 +124,7 @@ absl::StatusOr<Attrs> Graph::CompleteAttrs(const OpRow& row, const Attrs& given)
 }
 
 SourceLocation::SourceLocation(CallSite site) : line(site.line) {
-  // Calls in a row are mostly of one file, whose name they share.
+  // Successive calls mostly come from one file, so they share its name.
   thread_local SharedText last;
   const std::string_view name = BaseName(site.file);
   if (last != name) last = name;

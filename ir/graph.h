@@ -51,7 +51,7 @@ struct SourceLocation {
   // The meshwork function that the user called there, if errors would otherwise name an op that the function
   // is made of; else null.
   const char* within = nullptr;
-  SharedText scope;  // the NameScope (ir/name_scope.h) that it is of: "block3/attention"; empty: of none
+  SharedText scope;  // the NameScope (ir/name_scope.h) of the node: "block3/attention"; empty: none
 
   SourceLocation() = default;
   SourceLocation(CallSite site);  // NOLINT: implicit; keeps the file's base name
@@ -98,9 +98,9 @@ class Value {
   // of size 1, so that code that reads sizes goes on until the mistake is reported.
   const Type& type() const;
   const Shape& shape() const { return type().shape; }
-  // The layout of an input or a variable, or that another value is pinned to, as a declaration takes it:
+  // The layout of an input or a variable, or the pin of another value, in the form that a declaration takes:
   //   Variable momentum = g.Var("momentum", Zeros(w.shape()), w.layout());
-  // {} if there is none. What the compiler makes of it says Session::LayoutOf.
+  // {} if there is none. Session::LayoutOf returns the layout that the compiler gave the value.
   LayoutSpec layout() const;
   DType dtype() const { return type().dtype; }
   int rank() const { return type().rank(); }
@@ -171,8 +171,8 @@ struct Argument {
   bool is_trainable = true;  // VarOptions::trainable, while the program is built
 };
 
-// Where the random numbers of a body lie, beside their place in the tensor that the body draws: such a tensor is one
-// part of a whole. Values are i64[] each, of the body or of a graph around it.
+// The place of a body's random numbers in a larger whole: each tensor that the body draws is one part of a whole
+// tensor. Values are i64[] each, of the body or of a graph around it.
 struct RandomPlace {
   // The numbers of the iterations of the loops around, the outer ones first: each has a seed of its own.
   std::vector<Value> iterations = {};
@@ -185,10 +185,10 @@ struct BatchView {
   // The mean of x over `dims`, which include 0 and are kept, over the real rows of all parts; x must have as many rows as the
   // part, or the parts no rows that fill them up. Error, recorded in the body.
   std::function<Value(const Value& x, const std::vector<int64_t>& dims)> mean;
-  // How many elements that is, of `dtype`: [].
+  // The number of elements that `mean` averages, as a scalar of `dtype`.
   std::function<Value(const Value& x, const std::vector<int64_t>& dims, DType dtype)> count;
-  // After the step `variable`, of the graph around, holds next(what it holds now, or what an earlier call makes of that), which
-  // must be the same on all replicas.
+  // Makes `variable`, of the enclosing graph, hold next(now) after the step. `now` is its old value, or the result of
+  // an earlier call for the same variable. next(now) must be the same on all replicas.
   std::function<void(const Variable& variable, const std::function<Value(const Value& now)>& next)> update;
 };
 
@@ -214,9 +214,9 @@ struct OutputInfo {
 // `attrs` of a node of a program on `from`, for the same program on `from` cut further.
 Attrs OnMesh(Attrs attrs, const Mesh& from, const Mesh& finer);
 
-// The dtypes of layers (train/nn/layers.h) that say no others: what they compute in, and what they keep variables in. With
-// compute = BF16 they cast inputs and weights where they use them, so that products take half the memory and half the
-// bytes between devices, while weights and optimizer state stay in f32 (docs/mixed-precision.md).
+// The dtypes of layers (train/nn/layers.h) that state no others: the dtype that they compute in, and the dtype of their
+// variables. With compute = BF16 they cast inputs and weights where they use them, so that products take half the
+// memory and half the bytes between devices, while weights and optimizer state stay in f32 (docs/mixed-precision.md).
 struct Precision {
   DType compute = F32;
   DType variables = F32;
@@ -229,7 +229,7 @@ struct GraphParts {
   explicit GraphParts(Mesh mesh) : mesh_(std::move(mesh)) {}
 
   std::string name = "step";
-  // Names that are taken, so that a declaration need not look through all others. They include the first
+  // Names that are taken, so that a declaration need not search all earlier ones. They include the first
   // `count` arguments or outputs; more may have been added in another way since.
   struct Names {
     std::unordered_set<std::string> taken;
@@ -272,14 +272,14 @@ class Graph : private internal::GraphParts {
   const Mesh& mesh() const { return mesh_; }
   using GraphParts::name;
 
-  // What this is the body of, as "scan (model.cc:4)"; "" of a whole program.
+  // The op that this graph is a body of: "scan (model.cc:4)"; "" for a whole program.
   const std::string& body_of() const { return owner_; }
 
   // ---- Building the global program. Mistakes are recorded (see status()).
 
-  // How inputs and variables lie that are declared from now on without a layout of their own, and what axes are that
-  // the mesh lacks (ir/layout_rules.h). Errors: an input or a variable is there already; with status(): those of
-  // CheckLayouts.
+  // Sets the layouts of inputs and variables that are declared from now on without a layout of their own, and the
+  // meaning of axes that the mesh lacks (ir/layout_rules.h). Errors: an input or a variable is there already; with
+  // status(): those of CheckLayouts.
   void SetLayouts(LayoutRules rules, CallSite loc = CallSite::Current());
 
   // Declares a tensor fed at every step. `layout`: {} is what SetLayouts says; whole on every device if it says
@@ -298,7 +298,7 @@ class Graph : private internal::GraphParts {
   // `variable` holds `value` after the step. Every read in the program sees the old value; to use the new
   // value, read `value`. Errors: types differ, a second update of one variable, handles of another graph.
   void Update(const Variable& variable, const Value& value, CallSite loc = CallSite::Current());
-  // Of the open NameScopes (ir/name_scope.h): "tower/block3"; empty if none is open.
+  // The path of the open NameScopes (ir/name_scope.h): "tower/block3"; empty if none is open.
   const std::string& scope() const { return scope_; }
   // Names a result of the step. Errors: a repeated or malformed name, a value of another graph.
   void Output(std::string_view name, const Value& value, CallSite loc = CallSite::Current());
@@ -334,15 +334,16 @@ class Graph : private internal::GraphParts {
   bool is_manual() const { return is_manual_; }
   // Where this body's random numbers lie. `make` is called when a random op first asks, and may add to the body.
   void SetRandomPlace(std::function<RandomPlace()> make) { make_random_place_ = std::move(make); }
-  // That, or else the place of the enclosing graph; of no graph around, nowhere.
+  // The place that SetRandomPlace gave, or else that of the enclosing graph; empty if no graph has one.
   RandomPlace random_place();
   // How the weights of the parts of a batch are averaged, for a body that runs on each part.
   void SetMeanWeight(std::function<Value(const Value& weight)> average) { mean_weight_ = std::move(average); }
-  // The mean over all parts of `weight`, such as the number of rows that count: sums of the parts, each divided by it, have
-  // as their mean that over the whole batch. `weight` itself where its graph is no body of a part. Error, recorded: its
-  // graph is another body within a part.
+  // The mean of `weight`, such as the number of rows that count, over all parts of the batch. If each part divides its
+  // sum by this mean, the mean of the quotients over the parts is the mean over the whole batch. Returns `weight`
+  // itself if its graph is not the body of a part. Error, recorded: its graph is another body within a part.
   static Value MeanWeight(const Value& weight, const SourceLocation& location);
-  // For the body that each replica runs on its part of a batch. Null for all other graphs, also for a body within that one.
+  // For the body that each replica runs on its part of a batch. Null for all other graphs, including bodies within that
+  // body.
   void SetBatchView(BatchView view) { batch_view_ = std::make_shared<const BatchView>(std::move(view)); }
   const BatchView* batch_view() const { return batch_view_.get(); }
   // The graph that encloses this body; null if there is none.

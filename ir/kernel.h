@@ -1,4 +1,4 @@
-// How a row computes on a CPU.
+// The kernel of a row on a CPU.
 //
 // A row's `cpu` factory is called once per node when a program is prepared; it reads types and
 // attributes, chooses a loop or a library call, and returns a closure that runs on pointers. The
@@ -24,7 +24,7 @@ struct TensorSpec {
   Type global;  // == local on one device
 };
 
-// What a kernel is made for.
+// The types and attributes that a kernel is made for.
 struct KernelSpec {
   std::vector<TensorSpec> operands;
   std::vector<TensorSpec> results;
@@ -56,7 +56,7 @@ class Team {
   virtual void* FromFirst(void* pointer) = 0;
 };
 
-// What a kernel is run on.
+// The data that a kernel is run on.
 struct KernelArgs {
   std::span<const void* const> in;
   std::span<void* const> out;
@@ -67,7 +67,8 @@ struct KernelArgs {
   // The part of the work to do: units [begin, end) of Kernel::units.
   int64_t begin = 0;
   int64_t end = 1;
-  // Of a kernel with by_team: all members of the team are called with the same arguments besides. Null: the caller is alone.
+  // For a kernel with by_team. All members of the team are called with otherwise equal arguments. Null: the caller is
+  // alone.
   Team* team = nullptr;
 
   template <typename T>
@@ -103,8 +104,9 @@ struct Kernel {
   // of n equal parts of the operand. 1: the results need the whole operand; also for operands beyond the
   // list.
   std::vector<int64_t> parts = {};
-  // All workers run all units, one after the other and each unit together, as KernelArgs::team; one that fails still meets the
-  // others as often as they expect. For few units of much work. The result does not depend on the team. REQUIRES: !by_rows.
+  // All workers run each unit together, as KernelArgs::team, one unit after the other. A worker that fails still calls
+  // Meet as often as the others expect. For a few units with much work each. The result does not depend on the team.
+  // REQUIRES: !by_rows.
   bool by_team = false;
 
   bool MayCutAt(int64_t unit) const {

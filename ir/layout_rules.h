@@ -18,8 +18,8 @@
 
 namespace meshwork {
 
-// Layouts of inputs and variables, by name or by a pattern of names (base/name_patterns.h). A pattern means the tensors
-// that have as many dims as the layout. If several fit, the last counts.
+// Layouts of inputs and variables, by name or by a pattern of names (base/name_patterns.h). A pattern applies only to
+// tensors that have as many dims as the layout. If several entries fit, the last one counts.
 using NamedLayouts = std::vector<std::pair<std::string, LayoutSpec>>;
 
 // The layout for a tensor; null: there is none.
@@ -32,13 +32,13 @@ absl::Status CheckLayouts(const NamedLayouts& layouts,
 // `spec`, or {} if it cuts nothing, so that the rules of the graph decide.
 LayoutSpec UnlessWhole(LayoutSpec spec);
 
-// What an axis is that a layout names and the mesh lacks.
+// The meaning of an axis that a layout names and the mesh lacks.
 enum class MissingAxes : uint8_t {
   kRefused,       // a mistake
   kShardNothing,  // an axis of size 1: one program for meshes with and without it
 };
 
-// How a program lies where its declarations do not say it.
+// The layouts of a program's inputs and variables whose declarations state none.
 struct LayoutRules {
   NamedLayouts layouts = {};  // of inputs and variables without a layout of their own
   bool open = false;          // others without one: the compiler chooses (OPEN); else whole on every device
@@ -46,15 +46,15 @@ struct LayoutRules {
   // Inputs that no pattern fits: dim 0, which counts the examples, lies over these axes.
   std::vector<std::string> batch = {};
   // Variables that no pattern fits and that have `least_in_blocks` elements or more are kept in blocks over these axes:
-  // of their longest dim among those that the axes divide, or of the longest if they divide none. Each op gathers what it
-  // needs (Gathering::kOnUse).
+  // along the longest dim that the axes divide, or along the longest dim if they divide none. Each op gathers the
+  // variables that it needs (Gathering::kOnUse).
   std::vector<std::string> variables = {};
   int64_t least_in_blocks = 1024;
 
   // For an input or a variable that is declared without a layout.
   struct Ruled {
     LayoutSpec layout;
-    bool in_blocks = false;  // a variable that is kept so, and gathered where it is read
+    bool in_blocks = false;  // a variable that `variables` keeps in blocks; ops gather it
   };
   Ruled LayoutOf(const Mesh& mesh, const std::string& name, const Type& type, bool is_variable) const;
 };

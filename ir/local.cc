@@ -45,7 +45,7 @@ absl::StatusOr<Layout> DropPartials(const Layout& layout, const AxisList& axes, 
   return layout.WithPartials(rest);
 }
 
-// Every device has the value, and one of them shall count.
+// Every device has the value; only one device's copy is to count in the sum.
 absl::StatusOr<Layout> OweSum(const Layout& layout, const AxisList& axes) {
   PartialSet owed = layout.partials();
   for (int axis : axes) owed.push_back({axis, ReduceOp::kSum});
@@ -89,7 +89,7 @@ absl::Status CheckNests(const Layout& from, const Layout& to, const Shape& globa
   return absl::OkStatus();
 }
 
-// Blocks go elsewhere, as they are or in parts; the layouts say where.
+// Blocks move to other devices, whole or in parts; the layouts say where.
 absl::Status CheckMoves(const ValueInfo& from, const ValueInfo& to) {
   if (from.global != to.global || from.layout->partials() != to.layout->partials() ||
       to.type != Type{to.global.dtype, to.layout->LocalShape(to.global.shape)})
@@ -185,7 +185,7 @@ absl::StatusOr<Layout> ResultLayout(const OpRow& row, const Attrs& attrs, const 
 
 namespace {
 
-// Of a `widen` or `narrow`: what it takes, and gives.
+// The dtypes that a `widen` or a `narrow` takes and gives.
 struct Rounding {
   DType from, to;
 };

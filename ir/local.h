@@ -1,4 +1,4 @@
-// What collectives and block-local ops do to a layout: used to write local programs and to check them.
+// The effect of collectives and block-local ops on a layout, for writing and checking local programs.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -20,8 +20,8 @@ namespace meshwork {
 // The axes, by their names in the mesh before it is cut, that `spec` names.
 std::vector<std::string> AxesNamedBy(const LayoutSpec& spec);
 
-// Error: the mesh of `graph` lacks one of `asked`, and has an axis of size 2 or more whose name is nearly the same (DidYouMean
-// in base/suggest.h) and which neither `asked` nor a layout of `graph` names.
+// Error: the mesh of `graph` lacks one of `asked`, and has an axis of size 2 or more with nearly the same name
+// (DidYouMean in base/suggest.h). Neither `asked` nor a layout of `graph` names that axis.
 absl::Status CheckMissingAxes(const Graph& graph, const std::vector<std::string>& asked);
 
 }  // namespace meshwork

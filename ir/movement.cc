@@ -9,7 +9,7 @@
 namespace meshwork {
 namespace {
 
-// One position has no steps.
+// A run of one position has no steps.
 void SetCount(ExchangeRun& run, int64_t count) {
   run.count = count;
   if (count == 1) run.to_step = run.from_step = 1;
@@ -29,7 +29,7 @@ void Append(const ExchangeRun& run, std::vector<int64_t>& to) {
   to.insert(to.end(), {run.count, run.to, run.to_step, run.from, run.from_step});
 }
 
-// All but the run of dim d.
+// The runs of all dims but d.
 std::vector<int64_t> BesideDim(const MovedPart& part, size_t d) {
   std::vector<int64_t> beside;
   for (size_t e = 0; e < part.runs.size(); ++e)
@@ -37,7 +37,7 @@ std::vector<int64_t> BesideDim(const MovedPart& part, size_t d) {
   return beside;
 }
 
-// Takes the first of the positions of `next` that go on as `run` does, and returns how many.
+// Extends `run` by those first positions of `next` that continue it; returns how many.
 int64_t Extend(ExchangeRun& run, const ExchangeRun& next) {
   ExchangeRun longer = run;
   if (run.count == 1) {
@@ -55,8 +55,8 @@ int64_t Extend(ExchangeRun& run, const ExchangeRun& next) {
   return taken;
 }
 
-// Parts that differ along dim d alone become the longest runs from the first position on: however they were
-// cut before.
+// Joins parts that differ along dim d alone into runs that are as long as possible, from the first position
+// on. The result does not depend on how the parts were cut before.
 void JoinAlong(size_t d, std::vector<MovedPart>& parts) {
   std::vector<std::pair<std::vector<int64_t>, MovedPart>> sorted;
   for (MovedPart& part : parts) sorted.emplace_back(BesideDim(part, d), std::move(part));
@@ -100,7 +100,7 @@ Movement Normalized(Movement movement) {
 
 // Positions of `outer`, whose sources are the positions of `inner`.
 ExchangeRun Through(const ExchangeRun& outer, const ExchangeRun& inner) {
-  // Of outer's positions, counted: those that are inner's, counted.
+  // Maps numbers of outer's positions to numbers of the positions of `inner` that they read.
   const ExchangeDim counts{
       .stride = outer.from_step, .spacing = inner.to_step, .offsets = {outer.from - inner.to}};
   ExchangeRun run = RunOf(counts, 0, {0, outer.count}, {0, inner.count});

@@ -6,10 +6,10 @@
 //     return Relu(query(x));                                         // "relu (model.cc:12 in block3)"
 //   }
 //
-// While it lives, variables that are declared are called "block3/NAME", and all that is added to the graph says that it
-// is of "block3": in errors, Explain, profiles and traces, beside the line. Gradients are of the scope of what they are
-// gradients of. Scopes nest: within another one, it is "tower/block3". A scope may be entered again. Inputs and outputs
-// keep the names that they are given; so does the state of optimizers.
+// While it lives, declared variables are called "block3/NAME", and all nodes added to the graph belong to "block3":
+// errors, Explain, profiles and traces show the scope beside the line. A gradient belongs to the scope of the node that
+// it is the gradient of. Scopes nest: within another scope, this one is "tower/block3". A scope may be entered again.
+// Inputs, outputs and the state of optimizers keep the names that they are given.
 #pragma once
 
 #include <memory>
@@ -22,12 +22,12 @@ namespace meshwork {
 
 class NameScope {
  public:
-  // Of the graph, or of the body that is being built. Error, recorded: `name` is no name (IsArgumentName).
+  // `graph`: the program, or the body that is being built. Error, recorded: `name` is not a name (IsArgumentName).
   NameScope(Graph& graph, std::string_view name, CallSite loc = CallSite::Current());
-  // That of a variable, its name without the last part: "block3/query" of "block3/query/kernel"; for what a layer adds
-  // to the graph of x.
+  // The scope of a variable, which is its name without the last part: "block3/query" for "block3/query/kernel". For the
+  // nodes that a layer adds to the graph of x.
   static NameScope Of(const Variable& variable, const Value& x);
-  // None, whatever scopes are open.
+  // No scope, whatever scopes are open.
   static NameScope None(Graph& graph);
   ~NameScope();
   NameScope(const NameScope&) = delete;

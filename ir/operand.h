@@ -1,4 +1,4 @@
-// What builder functions take.
+// Operand: the type of the operands that builder functions take.
 #pragma once
 
 #include <optional>

@@ -44,7 +44,7 @@ class Parser {
   }
 
  private:
-  // What stands between braces.
+  // The statements between braces.
   absl::Status ParseStatements() {
     MESHWORK_RETURN_IF_ERROR(text_.Take('{'));
     bool returned = false;
@@ -128,7 +128,7 @@ class Parser {
     return text_.Take(')');
   }
 
-  // Behind an error of an op: an operand may be of a dtype that nobody wrote.
+  // A hint behind an op's error: an operand may have a dtype that the text does not state.
   std::string HintOfDType(const std::vector<ValueId>& operands) const {
     for (ValueId id : operands) {
       const ValueInfo& info = graph_.value(id);
@@ -197,7 +197,7 @@ class Parser {
         written.annotations.push_back(std::move(annotation));
       } while (text_.TryTake(','));
     }
-    // What was read before a layout cut the mesh lies on it as it was.
+    // Attributes and layouts that were read before a layout cut the mesh refer to the uncut mesh.
     written.attrs = OnMesh(std::move(written.attrs), mesh, graph_.mesh());
     for (Annotation& a : written.annotations)
       if (a.pin.has_value()) a.pin->layout = a.pin->layout.On(graph_.mesh());

@@ -46,7 +46,8 @@ Names AttributesOf(const OpRow& row) {
   return names;
 }
 
-// Operands that are of one dtype in every sample: of two alike, the lower number.
+// Per operand, the first operand that has the same dtype in every sample; its own index if there is none
+// before it.
 std::vector<size_t> Alike(const std::vector<Sample>& samples, size_t operands) {
   std::vector<size_t> first(operands);
   for (size_t i = 0; i < operands; ++i) {
@@ -61,7 +62,7 @@ std::vector<size_t> Alike(const std::vector<Sample>& samples, size_t operands) {
   return first;
 }
 
-// Whether a sample is one still where operands alike to `which` (or the attribute dtype) are of `dtype`.
+// Whether the sample stays valid if operands alike to `which` (or the attribute dtype) have `dtype`.
 bool Takes(const Sample& sample, const std::vector<size_t>& alike, size_t which, DType dtype) {
   std::vector<Type> operands = sample.operands;
   Attrs attrs = sample.attrs;
@@ -179,8 +180,8 @@ Sharding ShardingOf(const Sample& sample) {
   return sharding;
 }
 
-// The first sample of each kind: those that differ in what becomes of dims or may wait, not in dtypes and
-// ranks alone.
+// The first sample of each kind. Kinds differ in how dims may be sharded or which reductions may wait, not in
+// dtypes and ranks alone.
 std::vector<Sharding> ShardingsOf(const OpRow& row) {
   std::vector<Sharding> all;
   if (row.rule == nullptr) return all;
@@ -202,7 +203,7 @@ std::string OrDash(const Names& names, std::string_view separator = ", ") {
   return names.empty() ? "–" : Joined(names, separator);
 }
 
-// What would end a cell of a table, or begin a link.
+// Escapes characters that would end a cell of a table, or begin a link.
 std::string Cell(std::string_view text) {
   std::string cell;
   for (char c : text) {

@@ -69,7 +69,7 @@ std::vector<FactorList> FactorsOf(const Layout& layout) {
   return dims;
 }
 
-// How result `r` must lie, and what it is a part of, by what one region does.
+// The global type and the layout that result `r` must have according to one region.
 struct Lies {
   Type global;
   Layout layout;

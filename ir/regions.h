@@ -22,7 +22,7 @@ bool IsManual(const Node& node);
 // Whether the op exchanges blocks or states their layout; only manual regions have such ops.
 bool IsDeviceOp(const Node& node);
 
-// What the numbers of operands, results and attributes of a node mean.
+// The roles of a node's operands, results and region arguments, by their numbers.
 struct ControlShape {
   int first_argument = 0;     // operand i is argument i - first_argument of every region
   int carries = 0;            // arguments, from the first on; as many results
@@ -57,7 +57,7 @@ bool SameRegions(const Node& a, const Node& b);
 // (ops/control/manual.h) stay as they are.
 Graph WithRegions(const Graph& graph, const std::function<Graph(const Graph&)>& pass);
 
-// What a region is made of: values of the body that was built.
+// The parts that a region is made of: values of the body that was built.
 struct RegionParts {
   struct Part {
     // An argument of the body, or a result in it that becomes an argument; kNoValue: nothing reads it.

@@ -48,8 +48,8 @@ const Rows& BuiltIn() {
   return *rows;
 }
 
-// What was registered, for the life of the process. Rows that a reader may have seen are never changed nor
-// freed, so that readers need no lock.
+// The registered rows, kept for the life of the process. Rows that a reader may have seen are never changed
+// or freed, so that readers need no lock.
 struct Registered {
   std::mutex mutex;               // of those who register
   std::deque<std::string> texts;  // what the rows' string_views name
@@ -72,7 +72,7 @@ const Rows& CurrentRows() {
 
 // ---- What a row from outside has to be.
 
-// As the parser reads a word.
+// Whether the parser reads `name` as one word.
 bool IsWord(std::string_view name) {
   return !name.empty() && absl::ascii_isalpha(static_cast<unsigned char>(name[0])) &&
          std::all_of(name.begin(), name.end(),

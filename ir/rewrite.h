@@ -21,7 +21,7 @@ namespace meshwork {
 // A copy of a graph in the making.
 class Rewriter {
  public:
-  // more: about how many nodes it gets that `from` has not, so that its list of nodes need not grow.
+  // `more`: about how many nodes the copy gets that `from` does not have, so that its list of nodes need not grow.
   explicit Rewriter(const Graph& from, size_t more = 0);
 
   Graph& to() { return to_; }
@@ -44,8 +44,8 @@ class Rewriter {
 // `to`; the entries of the results are filled in. REQUIRES: the entries of the operands are there.
 void CopyNode(const Graph& from, const Node& node, Graph& to, std::vector<ValueId>& map);
 
-// `wanted` as they are where `to` stands in place of `from`: the nodes in between are appended once more. REQUIRES: the two
-// are of one type.
+// The values `wanted` with `to` in place of `from`: appends copies of the nodes that lie between `from` and `wanted`.
+// REQUIRES: `from` and `to` have the same type.
 std::vector<ValueId> AppendWith(Graph& graph, ValueId from, ValueId to, std::span<const ValueId> wanted);
 
 }  // namespace meshwork

@@ -93,7 +93,7 @@ struct OpRow {
   // Result types from operand types and attributes. Errors read "k differs: a is …, b is …"; the
   // graph puts the op and its source line in front.
   absl::StatusOr<std::vector<Type>> (*infer)(const OpView& view) = nullptr;
-  // Of kControl, in place of `infer`: result types of a node from its regions (InferControl, ir/regions.h).
+  // For kControl, in place of `infer`: result types of a node from its regions (InferControl, ir/regions.h).
   // Errors: every requirement that the node does not meet.
   absl::StatusOr<std::vector<Type>> (*infer_regions)(const Node& node,
                                                      const std::vector<Type>& operands) = nullptr;
@@ -102,8 +102,8 @@ struct OpRow {
   // The attributes of the same op on operands of other sizes: blocks, another batch. Null: only attributes
   // that are the result's shape change (AttrSpec::is_result_shape). Error: a dim that can have no other size.
   absl::StatusOr<Attrs> (*resize)(const OpView& view, const std::vector<Type>& operands) = nullptr;
-  // Of an op that only moves elements: the exchange that it is. If the exchange has more operands than the
-  // op, the extra ones repeat the op's last operand. Along sharded dims the op runs as this exchange.
+  // For an op that only moves elements: the op as an exchange. If the exchange has more operands than the op, the extra
+  // ones repeat the op's last operand. Along sharded dims the op runs as this exchange.
   Exchange (*exchange)(const OpView& view) = nullptr;
   // The op in terms of others, on blocks of a dim (ops/blockwise.h). Empty if it is better to gather this
   // number of blocks.
@@ -111,16 +111,16 @@ struct OpRow {
   // The dim of the blockwise form, or nothing if the op has no such form with these attributes. Null: the dim
   // of the first operand whose letter is carried (ir/rule.h).
   std::optional<OperandDim> (*blockwise_at)(const Attrs& attrs) = nullptr;
-  // Of an op without `exchange` whose rule has windows: the attributes for operands that hold, along `dims`,
-  // their windows, or blocks that need nothing beyond themselves (WindowedDim::is_own). `attrs`: those of the
-  // op on blocks. The windows contain the fill beyond the ends of the tensor.
+  // For an op without `exchange` whose rule has windows: the attributes for operands that hold, along `dims`, their
+  // windows, or blocks that need nothing beyond themselves (WindowedDim::is_own). `attrs`: those of the op on blocks.
+  // The windows contain the fill beyond the ends of the tensor.
   Attrs (*on_windows)(const Attrs& attrs, std::span<const WindowedDim> dims) = nullptr;
   // Gradients of the operands, in order; invalid for "none". ZeroGradient (ir/gradients.h): the op is flat.
   // Null: the op has no gradient; a loss that depends on real operands through real results of the op is an
   // error.
   std::vector<Value> (*grad)(const GradView& view) = nullptr;
-  // Of kControl, in place of `grad`: the gradient of each operand of node `n`; invalid for "none". Appends to
-  // the graph; may add results to the node. `needed`: per operand. Errors: the node has no gradient.
+  // For kControl, in place of `grad`: the gradient of each operand of node `n`; invalid for "none". Appends to the
+  // graph; may add results to the node. `needed`: per operand. Errors: the node has no gradient.
   absl::StatusOr<std::vector<Value>> (*grad_regions)(Graph& graph, int n,
                                                      const std::vector<Value>& result_grads,
                                                      const std::vector<bool>& needed) = nullptr;
@@ -154,7 +154,8 @@ struct OpRow {
   int64_t sample_int_low = 1, sample_int_high = 7;
 };
 
-// Whether the result is the first operand: a note for the compiler, which alone reads what else the node is given.
+// Whether the node is a note for the compiler: its result is its first operand, and only the compiler reads its other
+// operands and its attributes.
 inline bool IsNote(const Node& node) { return node.row->kind == OpKind::kIdentity; }
 
 // `attrs` of a node of this row whose first result has `shape`; see AttrSpec::is_result_shape.
@@ -164,7 +165,7 @@ Attrs WithResultShape(const OpRow& row, Attrs attrs, const Shape& shape);
 absl::StatusOr<Attrs> ResizedAttrs(const OpRow& row, const OpView& view, const std::vector<Type>& operands,
                                    const Shape& shape);
 
-// Whether a node of this row may have so many operands. The error: "takes 1 operand, got 2."
+// Checks that a node of this row may have `given` operands. The error: "takes 1 operand, got 2."
 absl::Status CheckOperandCount(const OpRow& row, size_t given);
 
 // The row's `infer`. Errors, besides its own: a dtype that only stores numbers, unless the row takes it.
@@ -179,7 +180,7 @@ Rule RuleOf(const Graph& graph, const Node& node);
 
 // The row called `name`. Error: there is none (with the nearest name).
 absl::StatusOr<const OpRow*> FindOp(std::string_view name);
-// As FindOp, for names written in the code itself. REQUIRES: the row exists.
+// FindOp for names written in the code itself. REQUIRES: the row exists.
 const OpRow& GetOp(std::string_view name);
 // Every row at the moment: those of the library in the order of the families, then the registered ones in the
 // order of registration. The returned list does not change when more rows are registered.

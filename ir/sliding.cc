@@ -39,7 +39,7 @@ absl::Status CheckLists(const Attrs& attrs, const Type& x, std::string_view x_na
   return CheckList("dilation", attrs.Get<Ints>("dilation"), 1, x, x_name);
 }
 
-// What the compiler sets; texts may say anything.
+// Checks the attribute "windowed": the compiler sets it, but a text may state anything.
 absl::Status CheckWindowed(const Attrs& attrs, const Type& x, std::string_view x_name) {
   if (attrs.Find("windowed") == nullptr) return absl::OkStatus();
   for (int64_t d : attrs.Get<Ints>("windowed"))
@@ -116,7 +116,7 @@ Attrs PlainAttrs(const WindowOptions& options) {
           {"dilation", options.dilation}};
 }
 
-// Spreads so much padding over both ends.
+// Spreads `total` padding over both ends of each dim.
 void SetPadding(const Ints& total, Attrs& attrs) {
   Ints low, high;
   for (int64_t sum : total) {

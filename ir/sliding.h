@@ -34,14 +34,14 @@ struct Sliding {
   bool windowed = false;
 
   int64_t extent() const { return (filter - 1) * dilation + 1; }
-  // How many results an x of `size` elements has. REQUIRES: extent() <= size + low + high.
+  // The number of results for an x of `size` elements. REQUIRES: extent() <= size + low + high.
   int64_t Count(int64_t size) const { return (size + low + high - extent()) / stride + 1; }
 
   // The elements of x that results need, and the results that elements of x need.
   Window OfResults(double fill) const { return {stride, -low, extent(), 1, fill}; }
   Window OfElements() const { return {1, low - (extent() - 1), extent(), stride, 0}; }
-  // How many results a block of `block` elements of x sees; and the first result that a block of x beginning
-  // at `start` sees.
+  // The number of results that see a block of `block` elements of x; and the first result that sees a block
+  // of x beginning at `start`.
   int64_t WindowCount(int64_t block) const { return (block - 1 + extent() - 1) / stride + 1; }
   int64_t WindowStart(int64_t start) const;
   // `low` for a block that begins at `start`, counted in the window of results that it sees.

@@ -33,12 +33,12 @@ std::string_view DTypeName(DType dtype);                     // "f32"
 absl::StatusOr<DType> DTypeFromName(std::string_view name);  // error: unknown, with the nearest
 int64_t DTypeSize(DType dtype);                              // bytes per element; bool is 1
 inline bool IsStorage(DType dtype) { return dtype == F16 || dtype == U8 || dtype == I8; }
-// Of the dtypes to compute with.
+// Among the dtypes to compute with: real numbers; whole numbers.
 inline bool IsFloat(DType dtype) { return dtype == F32 || dtype == F64 || dtype == BF16; }
 inline bool IsInteger(DType dtype) { return dtype == I32 || dtype == I64; }
 // The dtype in which numbers of `dtype` are added up: f32 for bf16, which would lose most of a sum.
 inline DType WideDType(DType dtype) { return dtype == BF16 ? F32 : dtype; }
-// Of all: real numbers; else whole ones or bools.
+// Among all dtypes: real numbers; the others are whole numbers or bools.
 inline bool IsReal(DType dtype) { return IsFloat(dtype) || dtype == F16; }
 
 template <typename T>

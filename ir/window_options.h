@@ -1,4 +1,4 @@
-// How a user says which windows slide over an image, for Conv, MaxPool and the like (ops/convolution.h).
+// Options for the windows that slide over an image, for Conv, MaxPool and the like (ops/convolution.h).
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace meshwork {
 
-// What lies around an image: zeros (for max_pool, a value below every number).
+// The padding around an image: zeros (for max_pool, a value below every number).
 struct WindowPadding {
   enum class Kind { kValid, kSame, kExplicit };
   Kind kind = Kind::kValid;

@@ -15,7 +15,7 @@ absl::StatusOr<int> AddControl(Graph& graph, const WrittenNode& written) {
   const std::vector<Annotation>& annotations = written.annotations;
   Node node{.row = &row, .attrs = written.attrs, .location = written.location, .regions = written.regions};
   node.operands.assign(written.operands.begin(), written.operands.end());
-  // One that was read before another cut the mesh.
+  // A region may have been read before a later layout cut the mesh.
   for (std::shared_ptr<const Graph>& region : node.regions) {
     Graph cut = *region;
     cut.CutMesh(graph.mesh());

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::string_view kReduceOpNames[] = {"sum", "max", "min", "prod", "and", "or"};
 
-// How many axes from position i on cut a dim as one: the parts of a cut axis that follow each other, axes of
-// size 1 aside.
+// The number of axes from position i on that cut a dim as a single axis would: successive parts of one cut
+// axis. Axes of size 1 between them are skipped.
 size_t RunLength(const Mesh& mesh, const AxisList& axes, size_t i) {
   size_t length = 1;
   int last = axes[i];

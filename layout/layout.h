@@ -100,7 +100,7 @@ struct Partial {
   bool operator==(const Partial&) const = default;
 };
 using PartialSet = absl::InlinedVector<Partial, 2>;  // sorted by axis, each axis once
-// What is owed in a and in b. REQUIRES: no axis is in both.
+// The reductions owed in a or in b. REQUIRES: no axis is in both.
 PartialSet UnionOf(PartialSet a, const PartialSet& b);
 
 // The part of a dim that a device holds: elements [start, start + size) of the global dim.

@@ -52,7 +52,7 @@ class RelayoutPlanner {
     return Nests(to_.mesh(), axes, count, shape_[d]);
   }
 
-  // Whether the blocks that dim d has are those of the target, cut less often.
+  // Whether the target cuts dim d as `layout` does, and possibly further.
   bool IsPrefix(const Layout& layout, int d) const {
     const AxisList& have = layout.dim(d);
     const AxisList& wish = to_.dim(d);
@@ -60,8 +60,8 @@ class RelayoutPlanner {
            NestsAt(wish, have.size(), d);
   }
 
-  // The next axes the target wants on dim d, if what is there is a prefix of the wish: one, or as many parts
-  // of one axis as go together.
+  // The next axes that the target has on dim d, if the axes there now are a prefix of the target's: one axis,
+  // or the parts of one axis that must be added together (Nests).
   AxisList NextWanted(const Layout& layout, int d) const {
     const AxisList& wish = to_.dim(d);
     const size_t begin = layout.dim(d).size();
@@ -71,7 +71,7 @@ class RelayoutPlanner {
     return From(First(wish, end), begin);
   }
 
-  // The minor axes of dim d: one, or as many parts of one axis as go together.
+  // The minor axes of dim d: one axis, or the parts of one axis that must be removed together (Nests).
   AxisList Minor(int d) const {
     const AxisList& have = at_.dim(d);
     size_t begin = have.size() - 1;
@@ -187,7 +187,8 @@ class RelayoutPlanner {
 
 // ---- Strided dims.
 
-// A factor of s·t elements as one of s and one of t that are cut alike; nothing if no such pair is.
+// Splits a factor of s·t elements into one of s and one of t that together are cut in the same way; nothing
+// if there is no such pair.
 std::optional<std::pair<Factor, Factor>> SplitFactor(const Mesh& mesh, const Factor& factor, int64_t s) {
   if (factor.size == s) return std::pair(factor, Factor{1, {}});
   if (factor.size % s != 0) return std::nullopt;
@@ -198,7 +199,7 @@ std::optional<std::pair<Factor, Factor>> SplitFactor(const Mesh& mesh, const Fac
     if (s % more != 0) break;
     shards = more;
   }
-  // Axes that cut the minor factor find one element of the major one on each device.
+  // If axes cut the minor factor, each device must have one element of the major factor.
   const bool fits =
       count == factor.axes.size() || (shards == s && Nests(mesh, factor.axes, count, factor.size));
   if (!fits) return std::nullopt;
@@ -209,7 +210,7 @@ struct FactorPair {
   FactorList from, to;  // of equal sizes
 };
 
-// The coarsest factors in which both can be said; nothing if there are none.
+// The coarsest factors in which both lists can be written; nothing if there are none.
 std::optional<FactorPair> CommonFactors(const Mesh& mesh, FactorList from, FactorList to) {
   FactorPair common;
   for (size_t i = 0, j = 0; i < from.size() || j < to.size();) {
@@ -252,20 +253,21 @@ void Append(std::vector<RelayoutStep>& steps, std::vector<RelayoutStep> more) {
 
 // ---- Plans.
 
-// Steps, and how little any could cost.
+// Steps, and a lower bound of the cost of any plan.
 struct Steps {
   std::vector<RelayoutStep> steps;
   RelayoutCost lower_bound = {};
 };
 
-// What every part of a plan is made for.
+// The options and the costs by which every part of a plan is made.
 struct Terms {
   const RelayoutOptions& options;
   RelayoutCosts costs;
 };
 
-// Whether other steps than the greedy order's may cost less. A collective alone sends what it has to. Slices
-// around one may cut away what it sent: unless values are reduced, no plan sends less than some device lacks.
+// Whether other steps than the greedy ones may cost less. A single collective without slices sends no more
+// than it has to. With slices around it, some of the elements sent may be cut away; if nothing is reduced, no
+// plan sends less than the device that lacks most elements must receive.
 bool MayBeBeaten(const Layout& from, const Layout& to, const Shape& shape, const RelayoutCost& cost,
                  const std::vector<RelayoutStep>& steps) {
   if (cost.seconds > 0) return true;
@@ -287,7 +289,7 @@ Steps PlanPlain(const Layout& from, const Layout& to, const Shape& shape, const 
   if (!fits) {
     cost = kNoCost;
   } else if (cost.seconds == 0 && cost.collectives == 1) {
-    --cost.wire_elements;  // several in its place round down more often
+    --cost.wire_elements;  // several collectives instead of one round down more often
   }
   RelayoutSearch search = SearchRelayout(from, to, shape, terms.costs, cost, peak);
   if (search.steps.has_value()) return {*std::move(search.steps), search.lower_bound};
@@ -325,7 +327,7 @@ Steps PlanSteps(const Layout& from, const Layout& to, const Shape& shape, const 
   return plan;
 }
 
-// What is reduced, gathered whole, and cut anew.
+// A plan that makes the reductions, gathers the whole tensor, and cuts it anew.
 Steps ByGathering(const Layout& from, const Layout& to, const Shape& shape, const Terms& terms) {
   const Layout gathered = Layout::Replicated(from.mesh(), from.rank()).WithPartials(to.partials());
   Steps plan = PlanSteps(from, gathered, shape, terms);
@@ -385,8 +387,8 @@ RelayoutPlan MakePlan(const Layout& from, const Layout& to, const Shape& shape,
   const Terms terms{options, RelayoutCosts(from.mesh(), options.topology, options.element_bytes)};
   Steps best = PlanSteps(from, to, shape, terms);
   RelayoutCost cost = terms.costs.Of(from, best.steps);
-  // The greedy order gathers too late where dims are shorter than the axes that cut them, so that blocks are
-  // mostly padding; a search in the factors of strided dims does not see what lies beyond them.
+  // If dims are shorter than the axes that cut them, blocks are mostly padding, and the greedy order gathers
+  // too late. For strided dims, the search considers only layouts of their common factors.
   if ((!options.search || from.is_strided() || to.is_strided()) && cost.wire_elements > 0) {
     Steps other = ByGathering(from, to, shape, terms);
     const RelayoutCost other_cost = terms.costs.Of(from, other.steps);

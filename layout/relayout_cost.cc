@@ -13,22 +13,23 @@ AxisList GroupOf(const Layout& from, const RelayoutStep& step) {
   return MovesByLayouts(step.kind) ? MovedAxes(from.dims(), step.result.dims()) : step.axes;
 }
 
-// Groups up to this size are looked at device by device.
+// In groups up to this size, the traffic of every device is counted.
 constexpr int64_t kMaxCounted = 64;
-// Of larger ones, so many devices.
+// In larger groups, the traffic of at most so many devices.
 constexpr int64_t kMostLookedAt = 256;
 
 int64_t CommonSize(const Extent& a, const Extent& b) {
   return std::max<int64_t>(0, std::min(a.start + a.size, b.start + b.size) - std::max(a.start, b.start));
 }
 
-// Who holds and who needs which part of the dims that change places, in one group.
+// Counts what the devices of one group send: the part that each of them has, and the part that each needs, of the
+// dims whose axes change.
 class ExchangeCounter {
  public:
   ExchangeCounter(const Mesh& mesh, std::span<const AxisList> from, std::span<const AxisList> to,
                   const Shape& shape, const AxisList& moved)
       : group_(mesh, moved) {
-    AxisSet kept(moved);  // on these, a device takes from its like
+    AxisSet kept(moved);  // a device takes from devices with its own coordinates on these axes
     for (size_t d = 0; d < from.size(); ++d) {
       kept = kept.Minus(AxisSet(from[d]));
       if (from[d] != to[d]) changed_.push_back(d);
@@ -76,7 +77,8 @@ class ExchangeCounter {
   absl::InlinedVector<Extent, 16> has_, needs_;  // per member and changed dim
 };
 
-// What one device takes of others, and what others take of it: dim by dim, so that nobody lists them.
+// The elements that one device takes from others, and those that others take from it. They are counted dim by dim,
+// without a loop over the other devices.
 class DeviceTraffic {
  public:
   DeviceTraffic(const Mesh& mesh, std::span<const AxisList> from, std::span<const AxisList> to,
@@ -103,8 +105,8 @@ class DeviceTraffic {
   }
 
  private:
-  // Positions of dim d that devices need which differ from `device` on axes that cut `from`, all of them
-  // together.
+  // The positions of dim d in `has` that are needed, summed over the devices that differ from `device` only on
+  // axes of to_[d] that cut `from`.
   int64_t Asked(size_t d, int64_t device, const Extent& has) const {
     AxisList varying;
     for (int axis : to_[d])

@@ -11,10 +11,9 @@
 namespace meshwork {
 namespace {
 
-// States that are looked at before the search gives up; those of a tensor of rank 3 on three axes are a few
-// hundred.
+// The search gives up after so many states. A tensor of rank 3 on three axes has a few hundred.
 constexpr size_t kMaxStates = 4000;
-// With more axes than this it does not begin.
+// With more axes than this, the search does not begin.
 constexpr int kMaxAxes = 6;
 // Permutes that are tried from one state.
 constexpr int kMaxPermutes = 256;
@@ -114,7 +113,7 @@ class Search {
     const int64_t before = states_[s].local, after = LocalOf(dims);
     if (before + after > peak_) return;
     const AxisList group = MovesByLayouts(kind) ? MovedAxes(states_[s].dims, dims) : move.axes;
-    if (!(at + costs_.Of(kind, group, 0) < best_)) return;  // before it is asked what is sent
+    if (!(at + costs_.Of(kind, group, 0) < best_)) return;  // too dear even if it sent nothing
     const int64_t wire = kind == RelayoutKind::kAllToAllV
                              ? AllToAllVTraffic(mesh_, states_[s].dims, dims, shape_).busiest()
                              : WireElementsOf(kind, before, after, mesh_.GroupSize(move.axes));
@@ -124,13 +123,13 @@ class Search {
       Reach(dims, owed, cost, s, std::move(move));
   }
 
-  // To the target, if that owes the same.
+  // One step to the target, if the target owes the same reductions.
   void StepDirectly(int s) {
     if (states_[s].owed == to_.PartialAxes())
       Step(s, RelayoutKind::kAllToAllV, DimsOf(to_), states_[s].owed, {});
   }
 
-  // Whether the last axes of the list may come or go without the others' blocks changing.
+  // Whether the axes after the first `count` can be added or removed without changing the others' blocks.
   bool NestsAt(const AxisList& axes, size_t count, int d) const {
     return Nests(mesh_, axes, count, shape_[d]);
   }

@@ -16,7 +16,8 @@ struct Digit {
   bool is_even = true;
 };
 
-// How many leading axes cut `size` elements evenly, and leave what the others cut further; 0 if none do.
+// The smallest number of leading axes that cut `size` elements evenly, into blocks that the other axes cut
+// further; 0 if there is none.
 size_t CountEven(const Mesh& mesh, const AxisList& axes, int64_t size) {
   int64_t blocks = 1;
   for (size_t n = 1; n <= axes.size(); ++n) {
@@ -87,7 +88,7 @@ class FactorWriter {
   bool takes_axes_ = false, takes_count_ = false;
 };
 
-// A digit that does not end with a dim, of which so many elements are left.
+// A digit that lies across the end of a dim. `left`: the elements of the dim that are left for it.
 struct Obstacle {
   Digit digit;
   int64_t left;

@@ -11,7 +11,7 @@
 namespace meshwork {
 namespace {
 
-// All processes that hold a piece of more bytes send a share of it.
+// If a piece has more bytes than this, all processes that hold it send a share.
 constexpr int64_t kLargeBytes = int64_t{1} << 18;
 
 // A block of a layout, by its number along each dim of the tensor.
@@ -88,8 +88,8 @@ struct Segment {
   int64_t from = 0;  // the number of that block
 };
 
-// Per dim, and block of it afterwards: its segments. Both sides cut a dim into intervals, and the segments are what
-// intervals have in common.
+// Per dim, and per block that the new layout cuts it into: the segments of the block. Both layouts cut a dim into
+// intervals; the segments are the intersections of an old and a new interval.
 using Segments = std::vector<std::map<int64_t, std::vector<Segment>>>;
 
 Segments SegmentsOf(const Cuts& from, const Cuts& to, size_t rank) {
@@ -185,7 +185,7 @@ class SendPlanner {
       if (NumElements(share) > 0) Send(device, share, holders);
   }
 
-  // From that one of the holders, which are devices, whose process has sent least.
+  // Sends `box` to `device` from the holder whose process has sent least. `holders`: devices.
   void Send(int64_t device, const Block& box, const std::vector<int64_t>& holders) {
     const int64_t least = *std::min_element(holders.begin(), holders.end(), [&](int64_t a, int64_t b) {
       return sent_[from_.ProcessOf(a)] < sent_[from_.ProcessOf(b)];
@@ -194,7 +194,7 @@ class SendPlanner {
     plan_.pieces.push_back({least, device, box});
   }
 
-  // Of each process that has the block, one device; if there is none, notes that the block is lost.
+  // One device of each process that has the block. If there is none, notes that the block is lost.
   const std::vector<int64_t>& HoldersOf(const BlockNumbers& from, int64_t holder) {
     const auto [found, is_new] = holders_.emplace(from, std::vector<int64_t>());
     if (!is_new) return found->second;

@@ -46,7 +46,7 @@ std::vector<int64_t> SomeDevices(const Mesh& mesh, const AxisList& axes, int64_t
   }
   std::vector<int64_t> devices = {0};
   for (size_t i = 0; i < axes.size(); ++i) {
-    // Of so many axes that even their ends are too many, the ends of the first ones.
+    // If there are so many axes that even their ends are too many devices, only the first axes vary.
     if (static_cast<int64_t>(devices.size() * coordinates[i].size()) > most) break;
     std::vector<int64_t> more;
     for (int64_t device : devices)

@@ -113,8 +113,8 @@ struct Launched {
   int64_t rank, size;
 };
 
-// What a launcher says by two variables; nothing if it has set neither. A variable of a launcher that is
-// there must be a number.
+// Reads the two variables of a launcher; nothing if neither is set. Error: a variable that is set and is no
+// number.
 absl::StatusOr<std::optional<Launched>> ReadLaunched(const Environment& environment,
                                                      const std::string& rank_name,
                                                      const std::string& size_name) {
@@ -150,7 +150,7 @@ std::string FirstHost(std::string_view list) {
   return host.find_first_of("[]") == std::string::npos ? host : "";
 }
 
-// Where the processes of a job find each other: jobs on the same hosts differ in the port.
+// The address at which the processes of a job find each other. Jobs on the same hosts have different ports.
 std::string SlurmAddress(const Environment& environment) {
   const std::string host = FirstHost(environment("SLURM_STEP_NODELIST").value_or(""));
   const std::optional<int64_t> job = WholeNumber(environment("SLURM_JOB_ID").value_or(""));

@@ -8,7 +8,7 @@
 //
 // The form is TensorFlow's (https://www.tensorflow.org/guide/distributed_training, "TF_CONFIG"). The chief and
 // the workers share the devices of the mesh: the chief is process 0, the workers follow in their order.
-// Parameter servers ("ps") and evaluators hold no devices of the mesh, and process() of theirs is -1.
+// Parameter servers ("ps") and evaluators hold no devices of the mesh; their process() is -1.
 //
 // A launcher, `mpirun` or `srun`, sets variables of its own. The processes that it starts are workers.
 //
@@ -89,8 +89,8 @@ class Cluster {
 
   // The processes that hold the devices of the mesh: the chief and the workers.
   int64_t num_processes() const { return count(Role::kChief) + count(Role::kWorker); }
-  // The cluster that is left when only these of its processes remain: the workers among them are numbered anew, and
-  // without a chief worker 0 is it. REQUIRES: ascending numbers of processes, this one's among them.
+  // The cluster of only these of its processes. Its workers are numbered anew; if there is no chief among them, worker
+  // 0 is the chief. REQUIRES: ascending numbers of processes, this one's among them.
   Cluster Among(const std::vector<int64_t>& processes) const;
   // This process among them; -1 if it holds no devices.
   int64_t process() const;

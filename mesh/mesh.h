@@ -111,8 +111,8 @@ class Mesh {
   absl::StatusOr<Mesh> CutAxis(int i, int64_t major) const;
   // Whether axis i is the part that follows axis i-1 of the same cut axis.
   bool Continues(int i) const { return rep_->parts[i].before > 1; }
-  // The axes of `finer` that `axes` of this mesh are there. REQUIRES: `finer` is this mesh, cut further or
-  // not at all.
+  // The axes of `finer` that are the same as `axes` of this mesh. REQUIRES: `finer` is this mesh, cut further
+  // or not at all.
   AxisList On(const Mesh& finer, const AxisList& axes) const;
 
   // REQUIRES: 0 <= device < num_devices(). Law: DeviceAt(Coordinate(d)) == d.

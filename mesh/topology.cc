@@ -112,7 +112,7 @@ std::vector<Link> Topology::LinksOf(const Mesh& mesh) const {
   if (mesh == rep_->mesh) return rep_->links;
   std::vector<Link> links;
   for (const Axis& axis : mesh.axes()) {
-    // Cut here so that a part lies across a cut there, an axis is as slow as its slowest part.
+    // If an axis of `mesh` lies across a cut of rep_->mesh, it is as slow as the slowest part of the whole axis.
     const absl::StatusOr<Mesh> finer = rep_->mesh.Cut(axis.name);
     const AxisList parts =
         finer.ok() ? finer->FindAxes(axis.name).value() : rep_->mesh.FindAxes(WholeAxis(axis.name)).value();

@@ -1,5 +1,6 @@
-// The family of activations. Each is computed so that nothing overflows where its value does not, and takes
-// its limit at ±∞; so do the gradients, which are 0 or 1 where the function has flattened or become x.
+// The family of activations. Each is computed such that nothing overflows unless its value does, and takes
+// its limit at ±∞. The same holds for the gradients, which are 0 or 1 where the function has become flat or
+// x.
 #include <cmath>
 #include <numbers>
 
@@ -59,7 +60,7 @@ constexpr double kSeluAlpha = 1.6732632423543772848, kSeluScale = 1.050700987355
 // 0 and ∞ arises.
 Value Near(const Value& x) { return Clip(x, -1000, 1000); }
 
-// Taken from the result, so that the operand need not be kept.
+// Computed from the result, so that the operand need not be kept.
 Value ReluSlope(const Value& g, const Value& y) { return Select(Greater(y, 0.0), g, 0.0); }
 
 // g where x > 0, else alpha exp(x) g.
@@ -76,7 +77,7 @@ std::vector<Value> EluGrad(const GradView& v) {
   return {EluSlope(v.result_grads[0], v.operands[0], v.attrs.Get<double>("alpha"))};
 }
 
-// With the gate s(x) it is s + x s'.
+// With the gate s(x) the slope is s + x s'.
 std::vector<Value> GeluGrad(const GradView& v) {
   const Value x = Clip(v.operands[0], -100, 100);  // its cube is finite
   if (!v.attrs.Get<bool>("tanh")) {

@@ -51,7 +51,7 @@ absl::StatusOr<std::vector<Type>> InferTakeAlongDim(const OpView& view) {
   return std::vector<Type>{{x.dtype, indices.shape}};
 }
 
-// A device that does not own an element gives what adds nothing for it.
+// A device that does not own an element gives a value for it that adds nothing.
 Rule TakeAlongDimRule(const OpView& view) {
   const int64_t dim = view.attrs.Get<int64_t>("dim");
   const std::string x = LettersOf(view.operands[0], dim, 'Z'), taken = LettersOf(view.operands[0], dim, 'Y');
@@ -121,7 +121,8 @@ std::vector<Value> ScatterAddAlongDimGrad(const GradView& view) {
   return {TakeAlongDim(view.result_grads[0], view.operands[1], view.attrs.Get<int64_t>("dim")), Value()};
 }
 
-// What one call of AddColumns adds up: rows [first, first + rows) of the block's dim, columns [begin, end).
+// The part of the result that one call of AddColumns adds up: rows [first, first + rows) of the block's dim,
+// columns [begin, end).
 struct Part {
   int64_t first, rows, begin, end;
 };
@@ -143,7 +144,8 @@ void AddColumns(const Part& part, int64_t m, int64_t inner, int64_t own, int64_t
   }
 }
 
-// What is not stored as it is computed is summed beside the result, a part at a time, and rounded once.
+// If elements are computed in another type than they are stored in, they are summed outside of the result, a
+// part at a time, and rounded once.
 template <typename T, typename Index>
 void AddSlab(int64_t n, int64_t m, int64_t inner, int64_t begin, int64_t end, int64_t own, int64_t last,
              const T* updates, const Index* indices, T* out) {

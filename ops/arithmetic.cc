@@ -14,12 +14,12 @@ namespace {
 Value G(const GradView& view) { return view.result_grads[0]; }
 bool IsReal(const OpView& view) { return IsFloat(view.results[0].dtype); }
 
-// ---- Rules. What overflows among whole numbers wraps around: that keeps sums and products, not the order.
+// ---- Rules. Whole numbers that overflow wrap around, which keeps sums and products but not the order.
 
 // Not maxima: a part may be -inf, as an empty shard's is, and meet a whole of inf.
 Rule AddRule(const OpView& view) { return ElementwiseRule(view, Linear(Which::kAll)); }
 Rule MulRule(const OpView& view) { return ElementwiseRule(view, Linear(Which::kOne) + Multiplicative()); }
-// Among reals only: whole numbers round.
+// For reals only, because a quotient of whole numbers is rounded.
 Rule DivRule(const OpView& view) {
   return ElementwiseRule(view, IsReal(view) ? Linear(Which::kFirst) + Multiplicative() : Passes());
 }
@@ -47,7 +47,7 @@ std::vector<Value> MulGrad(const GradView& v) {
 std::vector<Value> DivGrad(const GradView& v) {
   return Fit(v, {Div(G(v), v.operands[1]), Neg(Mul(G(v), Div(v.results[0], v.operands[1])))});
 }
-// Where both are equal the first takes the gradient.
+// If both are equal, the first one takes the gradient.
 std::vector<Value> MaximumGrad(const GradView& v) {
   Value first = GreaterEqual(v.operands[0], v.operands[1]);
   return Fit(v, {Select(first, G(v), 0.0), Select(first, 0.0, G(v))});
@@ -56,8 +56,9 @@ std::vector<Value> MinimumGrad(const GradView& v) {
   Value first = LessEqual(v.operands[0], v.operands[1]);
   return Fit(v, {Select(first, G(v), 0.0), Select(first, 0.0, G(v))});
 }
-// b a^(b-1), which is 0 where b is, and log(a) a^b, which is 0 at a = 0 and taken as 0 below, where a^b is
-// no function of a real b. What is not taken is computed from 1, so that gradients of gradients stay finite.
+// By a: b a^(b-1), which is 0 if b is 0. By b: log(a) a^b, which is 0 at a = 0, and taken as 0 for a < 0,
+// where a^b is not a function of a real b. Values that are not selected are computed from 1, so that
+// gradients of gradients stay finite.
 std::vector<Value> PowGrad(const GradView& v) {
   const Value &a = v.operands[0], &b = v.operands[1];
   Value constant = Equal(b, 0.0), undefined = LessEqual(a, 0.0);

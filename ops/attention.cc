@@ -1,12 +1,12 @@
 // The attention family: softmax(scale · q kᵀ) v by heads, and its gradients, in tiles
 // (ops/kernels/blas/attention.h); with a mask, in terms of other rows.
 //
-// q: [b,s,h,d], k: [b,t,h,d], v: [b,t,h,e] as projections leave them; seen: [b,s], if it is there, says of
-// each query that it sees the first so many keys. Sequences of queries may be sharded – positions count in
-// the whole sequence –. That of keys is gathered, or stays where it is while its parts of the result are
-// merged, or goes round where that is asked for (ops/ring_attention.h). Gradients are two rows: that of q is
-// a sum over the keys, those of k and v are sums over the queries, and either sequence may be sharded. Their
-// gradients in turn are those of the same in terms of other rows.
+// q: [b,s,h,d], k: [b,t,h,d], v: [b,t,h,e] as projections leave them; seen: [b,s], if it is there: the number
+// of keys, the first ones, that each query sees. The sequence of queries may be sharded; positions count in
+// the whole sequence. The sequence of keys is gathered, or stays sharded and the parts of the result are
+// merged, or its blocks go round if the user asks for that (ops/ring_attention.h). Gradients are two rows:
+// the gradient of q is a sum over the keys, the gradients of k and v are sums over the queries, and either
+// sequence may be sharded. The gradients of these rows are written in terms of other rows.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -23,7 +23,7 @@
 namespace meshwork {
 namespace {
 
-// What does not fit, and what to do.
+// Advice for shapes that do not fit.
 std::string HowToFitHeads(const Type& q, const Type& k, const Type& v) {
   if (q.rank() != 4 || k.rank() != 4 || v.rank() != 4) return "Reshape each to 4 dims, heads third";
   const int64_t heads = q.shape[2];
@@ -54,7 +54,7 @@ absl::Status CheckOperands(const OpView& view) {
   return CheckFinite("scale", view.attrs.Get<double>("scale"));
 }
 
-// How many keys each query sees, operand `at` if it is there.
+// Checks operand `at`, if it is there: the number of keys that each query sees.
 absl::Status CheckSeen(const OpView& view, size_t at) {
   if (view.operands.size() <= at) return absl::OkStatus();
   const Type& q = view.operands[0];
@@ -64,14 +64,14 @@ absl::Status CheckSeen(const OpView& view, size_t at) {
                          view.operands[at].ToString(), seen.ToString());
 }
 
-// Of the result, [b,s,h,e].
+// The type of the result, [b,s,h,e].
 Type ResultType(const OpView& view) {
   Type type = view.operands[0];
   type.shape[3] = view.operands[2].shape[3];
   return type;
 }
 
-// Of what there is one of per query and head, [b,s,h].
+// The type of values with one element per query and head, [b,s,h].
 Type RowType(const OpView& view) {
   const Type& q = view.operands[0];
   return {q.dtype == F64 ? F64 : F32, {q.shape[0], q.shape[1], q.shape[2]}};
@@ -109,8 +109,8 @@ Rule SeenRule(const OpView& view, size_t seen, std::string_view operands, std::s
 }
 Rule AttentionRule(const OpView& view) { return SeenRule(view, 3, "bshd!,bt!hd,bthe", "bshe,bsh"); }
 
-// With the log-sums of all keys known, what each pair of a query and a key adds depends on no other: keys are
-// summed over for q, queries for k and v.
+// Once the log-sums over all keys are known, the term of a query and a key depends on no other pair. The
+// gradient of q sums over keys, those of k and v over queries.
 Rule GradQRule(const OpView& view) { return SeenRule(view, 6, "bshd!,bthd,bthe!,bshe,bsh,bsh", "bshd"); }
 Rule GradKvRule(const OpView& view) {
   return SeenRule(view, 6, "bshd!,bthd,bthe!,bshe,bsh,bsh", "bthd,bthe");
@@ -136,8 +136,8 @@ std::vector<Value> AttentionGrad(const GradView& view) {
   return grads;
 }
 
-// Of each query which keys it sees, [b,1,s,t] or [1,1,s,t]; nothing if all. operands[seen], if there is one,
-// says how many.
+// bool [b,1,s,t] or [1,1,s,t]: whether each query sees each key; invalid if all queries see all keys.
+// operands[seen], if it is there, is the number of keys that each query sees.
 Value IsSeen(std::span<const Value> operands, size_t seen, bool causal) {
   if (!causal && operands.size() <= seen) return {};
   Graph& graph = *operands[0].graph();
@@ -150,8 +150,8 @@ Value IsSeen(std::span<const Value> operands, size_t seen, bool causal) {
   return sees.valid() ? And(sees, before) : before;
 }
 
-// The gradients' rows by scores in memory: operands q, k, v, the gradient of the result, log-sums, shifts ->
-// the gradients of q, k and v.
+// The gradients' rows with all scores in memory: operands q, k, v, the gradient of the result, log-sums,
+// shifts -> the gradients of q, k and v.
 std::vector<Value> GradForm(const std::vector<Value>& in, const Attrs& attrs) {
   Graph& graph = *in[0].graph();
   const DType dtype = in[4].dtype();
@@ -188,7 +188,8 @@ std::vector<Value> GradKvGrad(const GradView& view) {
   });
 }
 
-// Of `with_d` products with d columns and `with_e` with e, for every query and key: half of these, if causal.
+// The operations of `with_d` products over d and `with_e` products over e, for every query and key; half as
+// many if causal.
 double Flops(const OpView& view, double with_d, double with_e) {
   const AttentionSizes z =
       AttentionSizesOf(view.operands[0], view.operands[1], view.operands[2], false, view.attrs);
@@ -288,7 +289,7 @@ std::span<const OpRow> AttentionOps() {
   return *rows;
 }
 
-// Checks what rows that are put together would say of shapes of their own.
+// Checks the operands here, so that errors name attention and not the rows that it is composed of.
 bool CheckMasked(const ResolvedOperands& at, double scale, const Value& mask) {
   std::vector<Type> operands;
   for (const Value& x : at.values) operands.push_back(x.type());
@@ -309,7 +310,7 @@ bool CheckMasked(const ResolvedOperands& at, double scale, const Value& mask) {
   return false;
 }
 
-// By scores in memory.
+// Attention with all scores in memory.
 Value MaskedAttention(const ResolvedOperands& at, double scale, const AttentionOptions& options) {
   if (!CheckMasked(at, scale, options.mask)) return {};
   Value scores = Mul(Einsum("bshd,bthd->bhst", {at.values[0], at.values[1]}), scale);

@@ -13,15 +13,17 @@ struct AttentionOptions {
   bool causal = false;               // query i sees only keys 0 to i
   std::optional<double> scale = {};  // of q·k; 1 / sqrt(d)
   Value mask = {};                   // bool, broadcasts to [b,h,s,t]: where it is false, a key is not seen
-  // i32[b,s]: how many keys each query sees, the first ones; the others may hold anything. 0: none. For
-  // example, a cache of keys that is not yet full. With `causal`, the smaller of the two numbers.
+  // i32[b,s]: each query sees only this many keys, the first ones; the other keys may hold anything. 0: no
+  // key. For a cache of keys that is not yet full, for example. With `causal`, a query sees the keys that
+  // both allow.
   Value seen = {};
   // If both sequences are sharded by the same axes, devices pass blocks of k and v round a ring and never
   // hold more than two of each (Liu et al., arXiv 2310.01889). This sends as many bytes as a gather, but
   // whole blocks where the last ones are short. For gradients, k and v go round once more, and so does q with
-  // the result's gradient; gathered k and v would be held from the forward pass until then. One of n devices
-  // sees all blocks, so that a causal mask saves no time. If the axes do not divide the batch, or if there
-  // are more than 1024 blocks, k and v are gathered as without `ring`; with a mask, `ring` does nothing.
+  // the result's gradient; gathered k and v would be kept from the forward pass until then. A causal mask
+  // saves no time, because one of the n devices needs all blocks. If the axes do not divide the batch, or if
+  // there are more than 1024 blocks, k and v are gathered as without `ring`; with a mask, `ring` does
+  // nothing.
   bool ring = false;
 };
 // q: [b,s,h,d], k: [b,t,h,d], v: [b,t,h,e] -> [b,s,h,e]: for each query the mean of v over the keys, in

@@ -18,18 +18,17 @@ absl::StatusOr<std::vector<Type>> InferCast(const OpView& view) {
 
 bool IsWhole(DType dtype) { return !IsReal(dtype) && dtype != BOOL; }
 
-// Whether every number of one whole dtype is one of the other.
+// Whether every number of one whole dtype is a number of the other.
 bool Fits(DType from, DType to) {
   if (from == U8 || to == U8) return from == to || (from == U8 && to != I8);
   return DTypeSize(from) <= DTypeSize(to);
 }
 
-// A real that becomes a wider one is the same number. Of narrower ones the order stays, and so do maxima and
-// minima, but terms that are rounded add up to another sum. Whole numbers and bools keep their order where
-// they all fit, and where they do not, sums and products modulo a power of two. A NaN becomes a 0, which is
-// not the largest.
+// A real cast to a wider real is the same number. A cast to a narrower real keeps the order, and so maxima and minima,
+// but rounded terms add up to another sum. Whole numbers and bools keep their order if all of them fit; if not, they
+// keep sums and products modulo a power of two. A NaN becomes a 0, which is not the largest.
 Passes CastPasses(DType from, DType to) {
-  // Who asks for bf16 has what is owed, which is carried in f32, rounded.
+  // A cast to bf16 rounds a partial value, which is carried in f32.
   if (from == to && from != BF16) return MovesElements();
   if (IsReal(from) && IsReal(to)) return DTypeSize(from) < DTypeSize(to) ? MovesElements() : Increasing();
   if (IsWhole(from) && IsWhole(to) && !Fits(from, to)) return Linear(Which::kAll) + Multiplicative();
@@ -72,7 +71,7 @@ Rule BitcastRule(const OpView& view) {
                                    : Passes());
 }
 
-// Bits read as those of another dtype follow no number.
+// Bits that are read as another dtype have no slope.
 std::vector<Value> BitcastGrad(const GradView& view) {
   return {view.operands[0].dtype() == view.results[0].dtype() ? view.result_grads[0] : Value()};
 }
@@ -104,7 +103,7 @@ absl::StatusOr<std::vector<Type>> InferWhenTraining(const OpView& view) {
 
 std::vector<Value> WhenTrainingGrad(const GradView& view) { return {view.result_grads[0], Value()}; }
 
-// Operands of custom_gradient: y, what stands for the gradient of y, and after these n inputs and n gradients.
+// Operands of custom_gradient: y, the placeholder for the gradient of y, then n inputs and n gradients.
 constexpr size_t kFirstInput = 2;
 size_t NumInputs(size_t operands) { return (operands - kFirstInput) / 2; }
 

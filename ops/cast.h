@@ -1,5 +1,5 @@
-// Other dtypes, constants to gradients, gradients of one's own, and what differs between training and evaluation. Part of
-// ops/ops.h, which says what holds for all ops.
+// Casts, StopGradient, custom gradients, and values that differ between training and evaluation. Part of ops/ops.h,
+// which says what holds for all ops.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,8 @@ Value Bitcast(const Operand& x, DType dtype);
 
 // x as another dtype, rounded once, to the nearest. Real to whole: towards zero, clamped to the range, NaN
 // becomes 0. Between whole dtypes, high bits are dropped. To bool: x != 0. The gradient passes between f32, f64 and bf16;
-// a value in f16 is a constant to it. The only op that computes with f16, u8 and i8: what is fed in them is cast first.
+// a value in f16 is a constant to it. This is the only op that computes with f16, u8 and i8: inputs of these dtypes are
+// cast first.
 //
 //   const Value images = g.Input("images", U8, {128, 28, 28, 1}, {"batch", UNSHARDED, UNSHARDED, UNSHARDED});
 //   const Value x = Cast(images, F32) / 255.0;
@@ -29,13 +30,14 @@ Value StopGradient(const Operand& x);
 //
 //   Value h = WhenTraining(Dropout(x, 0.5, /*seed=*/7, /*stream=*/0, step), x);
 //
-// A compiled program trains (Session::Run); Session::Evaluate and Predict compile programs that do not. What only the
-// other one needs is not computed. Gradients are those of training.
+// A compiled program trains (Session::Run); Session::Evaluate and Predict compile programs that do not. Nodes that only
+// the other value needs are not computed. Gradients are those of `training`.
 Value WhenTraining(const Operand& training, const Operand& otherwise);
-// y with a gradient of one's own. `backward` gets the gradient of the result, of y's type, and returns that of each of
-// `inputs`, of the input's type; Value() where there is none. What y was computed by passes no gradient on, so that what
-// `inputs` does not name gets none. `backward` is called once, at once, with a value that stands for the gradient; what it
-// makes of that value is done with the gradient of each loss. It may have gradients, too: of second order.
+// y with a custom gradient. `backward` gets the gradient of the result, of y's type, and returns the gradient of each
+// of `inputs`, of the input's type; Value() if an input has none. The nodes that computed y pass no gradient on, so
+// values that `inputs` does not name get no gradient from y. `backward` is called once, immediately, with a placeholder
+// for the gradient; the nodes that it adds are repeated for the gradient of each loss. These nodes may have gradients,
+// too: of second order.
 //
 //   Value Softplus(const Value& x) {  // log(1 + e^x)
 //     const Value e = Exp(x);

@@ -37,8 +37,8 @@ absl::StatusOr<std::vector<Type>> InferLocalOnly(const OpView&) {
       "exists only in local programs; in a global program ask for a layout with relayout.");
 }
 
-// Copies what is valid along the masked dims, fills the rest with the identity. A unit is a row. What is
-// below the last masked dim is a piece, which begins valid and ends as padding.
+// Copies the valid elements along the masked dims, fills the rest with the identity. A unit is a row. The
+// dims from the last masked one on form a piece: its first elements are valid, the others are padding.
 template <typename T>
 Kernel MaskPaddingKernel(const KernelSpec& spec) {
   Shape shape = spec.results[0].local.shape;
@@ -193,7 +193,7 @@ std::span<const OpRow> CollectiveOps() {
        .cpu = RoundingCpu<float, BFloat16>,
        .stack = StackBroadcast,
        .is_light = true},
-      // Without a kernel: the runtime writes it as a choice by the device's index (runtime/loop.h).
+      // It has no kernel: the runtime writes it as a choice by the device's index (runtime/loop.h).
       {.name = "keep_first",
        .doc = "the first device along axes keeps its block, the others have -0: a sum that is owed",
        .kind = OpKind::kLocal,

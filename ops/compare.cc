@@ -11,8 +11,8 @@ namespace {
 
 // ---- Rules.
 
-// The largest of a_i is above b where one of them is, and below b where all are. The former only of whole
-// numbers and bools: where one a_i is NaN the largest is, and NaN is above nothing.
+// The largest of a_i is above b if one of them is, and below b if all are. The former holds only for whole
+// numbers and bools: if one a_i is NaN, so is the largest, and NaN is above nothing.
 Rule OrderRule(const OpView& view, Which above, Which below) {
   const DType from = view.operands[0].dtype;
   if (!IsFloat(from)) return ElementwiseRule(view, Grows(above, from, BOOL) + Falls(below, from, BOOL));
@@ -21,7 +21,7 @@ Rule OrderRule(const OpView& view, Which above, Which below) {
 }
 Rule AboveRule(const OpView& view) { return OrderRule(view, Which::kFirst, kSecond); }
 Rule BelowRule(const OpView& view) { return OrderRule(view, kSecond, Which::kFirst); }
-// The largest is NaN where one is.
+// The largest is NaN if one of them is.
 Rule IsNanRule(const OpView& view) {
   return ElementwiseRule(
       view, {{Which::kAll, ReduceOp::kMax, ReduceOp::kOr}, {Which::kAll, ReduceOp::kMin, ReduceOp::kOr}});
@@ -33,7 +33,7 @@ Rule LatticeRule(const OpView& view) {
   return ElementwiseRule(view,
                          bools ? Grows(Which::kOne, BOOL, BOOL) + Passes{{Which::kAll, op, op}} : Passes());
 }
-// Of whole numbers it is -x - 1, and does not overflow.
+// For whole numbers it is -x - 1, which does not overflow.
 Rule NotRule(const OpView& view) {
   const DType dtype = view.results[0].dtype;
   return ElementwiseRule(view, Falls(Which::kAll, dtype, dtype));

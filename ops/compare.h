@@ -35,7 +35,7 @@ Value ShiftRightLogical(const Operand& a, const Operand& b);
 Value Select(const Value& condition, const Operand& a, const Operand& b);
 
 // ---- Bits.
-Value Popcount(const Operand& x);           // whole: how many bits are set
-Value CountLeadingZeros(const Operand& x);  // whole: how many bits are 0 before the first set bit
+Value Popcount(const Operand& x);           // whole: the number of bits that are set
+Value CountLeadingZeros(const Operand& x);  // whole: the number of 0 bits before the first set bit
 
 }  // namespace meshwork

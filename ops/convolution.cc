@@ -18,10 +18,10 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// As far as it is one.
+// The sizes of w as far as it has them; none if w is not a filter.
 Ints FilterSizesOf(const Type& w) { return w.rank() > 2 ? FilterSizes(w.shape) : Ints{}; }
 
-// How x gets the dims that the filter slides over: "; ExpandDims(x, {-1}) adds the dim of 1 channel".
+// Advice on giving x the dims that the filter slides over: "; ExpandDims(x, {-1}) adds the dim of 1 channel".
 std::string HowToFitFilter(const Attrs& attrs, const Type& x, const Type& w) {
   const auto groups = attrs.Get<int64_t>("groups");
   if (w.rank() < 3) return fmt::format("; give a filter of {} dims", std::max(x.rank(), 3));
@@ -122,7 +122,7 @@ struct Terms {
 
 bool IsGrouped(const OpView& view) { return view.attrs.Get<int64_t>("groups") > 1; }
 
-// Groups are channels that stay together: the last dims of all three are cut into as many pieces.
+// The channels of a group stay together: the last dims of x, w and y are cut into equally many pieces.
 Rule WithGroups(Rule rule, const OpView& view) {
   if (!IsGrouped(view)) return rule;
   const auto letter = static_cast<int>(rule.letters.size());

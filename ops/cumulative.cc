@@ -1,9 +1,9 @@
 // The cumulative family: sums, products, maxima and minima of all elements up to each along a dim, and the
 // linear recurrence, of which the gradient of cumulative products is made.
 //
-// With reverse they run from the end; with exclusive element i is of those before i, and the first the
-// identity. Along a sharded dim they run block by block and carry what each block amounts to; the dim of a
-// recurrence is whole on every device.
+// With reverse they run from the end; with exclusive, element i covers the elements before i, and the first
+// element is the identity. Along a sharded dim they run block by block and carry the total of each block; the
+// dim of a recurrence is whole on every device.
 #include <algorithm>
 #include <array>
 
@@ -47,7 +47,7 @@ std::string WholeAlong(const OpView& view, char mark) {
   return term;
 }
 
-// What is folded commutes with the same reduction over devices: sums of sums, maxima of maxima.
+// The fold commutes with the same reduction over devices: sums of sums, maxima of maxima.
 template <ReduceOp op>
 Rule CumulativeRule(const OpView& view) {
   const std::string term = WholeAlong(view, '^');
@@ -91,8 +91,8 @@ std::vector<Value> CumprodGrad(const GradView& view) {
   return {Mul(before, LinearRecurrence(Shifted(x, dim, reverse), own, dim, !reverse))};
 }
 
-// The first of the elements that are the maximum (minimum) so far takes the gradient: where the result
-// changes, its place is the element's own, and elsewhere that of the last change.
+// The first of the elements that equal the maximum (minimum) so far takes the gradient: the element at which
+// the result last changed.
 template <bool is_max>
 std::vector<Value> CumulativeExtremumGrad(const GradView& view) {
   const Value &x = view.operands[0], &g = view.result_grads[0];
@@ -123,8 +123,8 @@ std::vector<Value> RecurrenceGrad(const GradView& view) {
   return {Mul(s, Shifted(h, dim, !reverse)), s};
 }
 
-// Runs within the blocks, each beginning with what all blocks before it amount to. In bf16 that would round
-// twice.
+// Runs within the blocks, each of which begins with the total of all blocks before it. In bf16 that would
+// round twice.
 template <ReduceOp op>
 std::vector<Value> CumulativeBlockwise(const BlockwiseView& view) {
   const DType dtype = view.operands[0].dtype();
@@ -237,7 +237,7 @@ void RecurColumns(const Course& course, int64_t inner, const T* a, const T* b, i
       const int64_t at = course[k] * inner + c;
       MESHWORK_INDEPENDENT
       for (int64_t i = 0; i < count; ++i) {
-        // What is before the first is not 0 times a, which may be infinite.
+        // The first element has no predecessor; 0 times a would be NaN if a is infinite.
         h[i] = k == 0 ? Compute<T>(b[at + i]) : Compute<T>(a[at + i]) * h[i] + Compute<T>(b[at + i]);
         out[at + i] = static_cast<T>(h[i]);
       }

@@ -11,8 +11,8 @@ namespace meshwork {
 
 namespace {
 
-// bool of `shape`: whether each element is kept. `alike_in_rows`: dim 0 is not that of x, whose rows share the mask. It is
-// then drawn without a place among the rows, so that all parts of a batch draw the same.
+// bool of `shape`: whether each element is kept. `alike_in_rows`: dim 0 is not the rows of x, because all rows share
+// the mask. It is then drawn without a place among the rows, so that all parts of a batch draw the same.
 Value Mask(Graph& graph, const Shape& shape, bool alike_in_rows, double keep, int64_t seed, int64_t stream,
            const Value& step) {
   const Type type{BOOL, shape};

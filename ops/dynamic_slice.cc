@@ -1,4 +1,4 @@
-// Slices whose place is a value: dynamic_slice reads a window of x, dynamic_update_slice writes one.
+// Slices at a place that is computed: dynamic_slice reads a window of x, dynamic_update_slice writes one.
 //
 // The start is clamped so that the window lies within x, as in StableHLO. `dims` are those that are cut; the
 // others stay sharded as they are. Along a cut dim that is sharded each device gives what it owns of the
@@ -75,10 +75,10 @@ std::vector<Value> DynamicSliceGrad(const GradView& view) {
           Value()};
 }
 
-// Of a value of up to kMaxRank dims, one number per dim; a scalar counts as a vector of one element.
+// One number per dim, for a value of up to kMaxRank dims; a scalar counts as a vector of one element.
 using PerDim = std::array<int64_t, kMaxRank>;
 
-// Where a window lies in the block that a device has of a value.
+// The place of a window in a device's block of a value.
 class MovingWindow {
  public:
   MovingWindow(const Ints& dims, const TensorSpec& value, const TensorSpec& window) : dims_(dims) {
@@ -109,7 +109,7 @@ struct CommonRows {
   int64_t rows() const { return to.back() == 0 ? 0 : NumElements(to) / to.back(); }
 
   // Calls f(row, first column, count, place in `from`) for the rows [begin, end) of `to`; count is at most 0
-  // where they have nothing in common. `block`: what of `from` is no padding.
+  // where they have nothing in common. `block`: the part of `from` that is not padding.
   template <typename F>
   void ForEach(const PerDim& offsets, const Block& block, int64_t begin, int64_t end, F&& f) const {
     const size_t last = to.size() - 1;

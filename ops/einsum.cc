@@ -38,7 +38,7 @@ LabelSet SetOf(const Labels& labels) {
 
 // ---- The equation.
 
-// What stands between two commas: the letters before and behind "...", if it is there.
+// The subscripts of one operand: the letters before and behind "...", if it is there.
 struct Subscripts {
   std::string text;
   Labels before, behind;
@@ -97,7 +97,7 @@ struct Factor {
   Labels labels;
 };
 
-// What "..." stands for where it is `dims` dims.
+// Appends the labels that "..." stands for, if it is `dims` dims.
 void AppendEllipsis(int dims, Labels& labels) {
   for (int i = dims; i-- > 0;) labels.push_back(kEllipsis + i);
 }
@@ -148,7 +148,7 @@ class Einsummer {
     return absl::OkStatus();
   }
 
-  // What stands for "..." broadcasts.
+  // Dims of "..." broadcast.
   absl::Status AddSize(Label label, int64_t size, size_t operand, const Value& value) {
     int64_t& known = sizes_[label];
     const bool is_free = label >= kEllipsis;
@@ -181,7 +181,7 @@ class Einsummer {
     return absl::OkStatus();
   }
 
-  // As in NumPy: "...", then the letters that are there once, capitals first.
+  // As in NumPy: "...", then the letters that occur once, capitals first.
   void ImplyResult() {
     AppendEllipsis(ellipsis_dims_, result_);
     for (Label first : {26, 0})
@@ -206,7 +206,7 @@ class Einsummer {
     return product;
   }
 
-  // Every label once, and none of a dim that is to be repeated.
+  // The factor with every label once, and without dims that are to be repeated.
   Factor Prepared(Factor factor) const {
     std::vector<int64_t> dropped;
     Labels kept;
@@ -261,7 +261,7 @@ class Einsummer {
     return first;
   }
 
-  // What is left of two factors in their product, beside the others.
+  // The labels of the product of factors i and j that the result or another factor needs.
   LabelSet LeftOf(const std::vector<LabelSet>& sets, size_t i, size_t j) const {
     LabelSet needed = SetOf(result_);
     for (size_t k = 0; k < sets.size(); ++k)

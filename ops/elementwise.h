@@ -34,7 +34,7 @@ template <Elements elements>
 absl::StatusOr<std::vector<Type>> InferSame(const OpView& view) {
   return InferBroadcast(elements, view);
 }
-// As InferSame, but the result is bool.
+// Like InferSame, but the result is bool.
 template <Elements elements>
 absl::StatusOr<std::vector<Type>> InferBool(const OpView& view) {
   MESHWORK_ASSIGN_OR_RETURN(std::vector<Type> types, InferBroadcast(elements, view));
@@ -59,8 +59,9 @@ Rule ElementwiseRule(const OpView& view, Passes passes);
 Rule OpaqueRule(const OpView& view);   // nothing passes
 Rule GrowingRule(const OpView& view);  // Increasing()
 Rule MovingRule(const OpView& view);   // MovesElements()
-// A function that grows on all reals and is NaN for NaN lets maxima and minima wait. One that is defined from
-// some number on (log, sqrt) lets minima: the parts of a minimum are not below it; those of a maximum are.
+// For a function that grows on all reals and is NaN for NaN, maxima and minima may wait. For a function that
+// is defined only from some number on (log, sqrt), minima may wait, because the parts of a minimum are not
+// below it; the parts of a maximum may be, and would become NaN.
 Rule GrowingUpwardsRule(const OpView& view);
 
 // ---- Gradients.

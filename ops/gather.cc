@@ -27,7 +27,7 @@ absl::StatusOr<std::vector<Type>> InferGather(const OpView& view) {
   return std::vector<Type>{{x.dtype, IndexedShape(x.shape, indices.shape, dim)}};
 }
 
-// A device that does not own a row gives what adds nothing for it.
+// A device that does not own a row gives a row for it that adds nothing.
 Rule GatherRule(const OpView& view) {
   const IndexedTerms terms = TermsOf(view.operands[0], view.operands[1], view.attrs.Get<int64_t>("dim"));
   const ReduceOp reduce = view.operands[0].dtype == BOOL ? ReduceOp::kOr : ReduceOp::kSum;
@@ -96,15 +96,15 @@ bool IsWholeAlong(const KernelSpec& spec, const TensorSpec& table) {
   const int64_t dim = spec.attrs.Get<int64_t>("dim");
   return table.local.shape[dim] == table.global.shape[dim];
 }
-// Whether the first operand, or the second one, varies along all dims and the other along none.
+// Whether `operand`, 0 or 1, varies along all dims and the other one along none.
 bool AloneVaries(const StackDims& dims, size_t operand) {
   return std::all_of(dims.begin(), dims.end(), [&](const StackDim& dim) {
     return dim.varies[operand] && !dim.varies[1 - operand] && !dim.reduced.has_value();
   });
 }
 
-// Lookups of all instances in one table are one lookup of more indices; those with the same indices in a table of each are one in
-// tables side by side.
+// If all instances look up one table, they become one lookup of more indices. If all have the same indices and a table
+// each, they become one lookup in tables that lie side by side.
 std::optional<KernelSpec> StackGather(const KernelSpec& spec, const StackDims& dims) {
   KernelSpec stacked = spec;
   LeadWith(dims, stacked.results[0]);

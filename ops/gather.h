@@ -1,4 +1,5 @@
-// Elements and slices at places that are values. Part of ops/ops.h, which says what holds for all ops.
+// Elements and slices at places that the program computes. Part of ops/ops.h, which says what holds for all
+// ops.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ Value ScatterAdd(const Operand& updates, const Operand& indices, const Shape& sh
 Value ScatterMax(const Operand& updates, const Operand& indices, const Shape& shape, int64_t dim);
 Value ScatterMin(const Operand& updates, const Operand& indices, const Shape& shape, int64_t dim);
 // x: [a,n,b], updates: [a,i,j,b], indices: [i,j] -> x with [:, indices[i,j], :] replaced by updates[:, i, j,
-// :]. Of several updates of one place the last in the order of the indices stays; only this one has a
+// :]. If a place has several updates, the last one in the order of the indices stays; only this update has a
 // gradient.
 Value ScatterUpdate(const Operand& x, const Operand& updates, const Operand& indices, int64_t dim);
 // x: [a,n,b], indices: [a,m,b] -> [a,m,b], that is x[a, indices[a,i,b], b] (NumPy's take_along_axis).

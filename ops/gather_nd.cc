@@ -71,7 +71,7 @@ struct PlaceTerms {
   }
 };
 
-// Where places lie in a block of x.
+// The rows of places in a block of x.
 class Places {
  public:
   Places(const Groups& groups, const TensorSpec& x, const TensorSpec& indices) : groups_(groups) {

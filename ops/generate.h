@@ -35,12 +35,12 @@ class ElementList {
   std::vector<double> reals_;    // one of the two is empty
   std::vector<int64_t> wholes_;  // exact beyond 2^53
 };
-// These elements, which become a part of the program, such as a table or a kernel:
+// A constant with these elements, such as a table or a kernel; they become part of the program:
 //   Constant(g, {-1, 0, 1}, {F32, {3}})
 // Each device keeps its block. Errors: another number of elements than the type's; more than 2^16: feed them, or set a
 // variable (Session::Set); a whole type, and elements that are not whole.
 Value Constant(Graph& graph, const ElementList& values, const Type& type, CallSite loc = CallSite::Current());
-// 0, 1, 2, … along `dim`; a negative one counts from the end.
+// 0, 1, 2, … along `dim`; a negative `dim` counts from the end.
 Value Iota(Graph& graph, const Type& type, int64_t dim, CallSite loc = CallSite::Current());
 // x: integers [..] -> [.., depth], 1 where the last index equals x, else 0.
 Value OneHot(const Operand& x, int64_t depth, DType dtype);

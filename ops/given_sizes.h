@@ -1,5 +1,5 @@
-// Sizes that a function is given, or computes with: places of a resized image, roots of unity, capacities. They stay when the
-// program runs with another batch (ops/control/rebatch.h), even if they are as large as the batch.
+// Sizes that a function is given, or computes with: the positions of a resized image, roots of unity, capacities. These
+// sizes stay when the program runs with another batch (ops/control/rebatch.h), even if they are as large as the batch.
 #pragma once
 
 #include "meshwork/ir/graph.h"

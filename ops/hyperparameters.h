@@ -1,4 +1,4 @@
-// Checks of the numbers that optimizers and norms take, alike in rows, composites and train/optim/optimizers.h.
+// Checks of the numbers that optimizers and norms take, shared by rows, composites and train/optim/optimizers.h.
 #pragma once
 
 #include <cmath>

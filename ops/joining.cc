@@ -1,5 +1,5 @@
-// Ops that lay elements out anew along a dim: concat, reverse, roll. Where that dim is sharded they are
-// exchanged.
+// Ops that move elements along a dim: concat, reverse, roll. If that dim is sharded, devices exchange
+// elements.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -20,7 +20,7 @@ using Ints = std::vector<int64_t>;
 
 // ---- concat
 
-// What to do with operands of one dtype that cannot be joined along `dim`.
+// Advice for operands of one dtype that cannot be joined along `dim`.
 std::string HowToJoin(const Type& a, const Type& b, int64_t dim) {
   if (a.rank() != b.rank()) return "Reshape, ExpandDims or Squeeze one of them";
   std::vector<int> differ;
@@ -179,7 +179,7 @@ absl::StatusOr<std::vector<Type>> InferRoll(const OpView& view) {
   return std::vector<Type>{view.operands[0]};
 }
 
-// By how much elements move up, in [0, size).
+// The number of places that elements move up, in [0, size).
 int64_t ShiftOf(const Attrs& attrs, const Shape& shape) {
   const int64_t size = shape[attrs.Get<int64_t>("dim")];
   if (size == 0) return 0;
@@ -187,7 +187,7 @@ int64_t ShiftOf(const Attrs& attrs, const Shape& shape) {
   return shift < 0 ? shift + size : shift;
 }
 
-// Of the operand twice: what moves up, and what comes round from the end.
+// The exchange takes the operand twice: the elements that move up, and those that come round from the end.
 Exchange RollExchange(const OpView& view) {
   const Shape& shape = view.operands[0].shape;
   Exchange exchange;

@@ -101,7 +101,7 @@ Value Lower(const Value& x, int64_t offset = 0) { return Select(LowerMask(x, off
 Value HalfDiagonal(const Value& x) { return (Lower(x) + Lower(x, -1)) * 0.5; }
 
 // With x = l lᵀ, l' = l Φ(l⁻¹ x' l⁻ᵀ), Φ the lower triangle with half the diagonal (Murray, arXiv 1602.07527,
-// section 3). Of the lower triangle, which alone is read: an element below the diagonal stands for two of x.
+// section 3). Only the lower triangle is read, so an element below the diagonal stands for two of x.
 std::vector<Value> CholeskyGrad(const GradView& view) {
   const Value &l = view.results[0], &g = view.result_grads[0];
   const Value phi = HalfDiagonal(MatMul(l, Lower(g), /*transpose_a=*/true));
@@ -111,7 +111,8 @@ std::vector<Value> CholeskyGrad(const GradView& view) {
   return {HalfDiagonal(whole)};
 }
 
-// x = op(a)⁻¹ b: that of b is op(a)⁻ᵀ g; that of op(a) minus that times xᵀ, of which the triangle counts.
+// x = op(a)⁻¹ b: the gradient of b is gb = op(a)⁻ᵀ g; that of op(a) is -gb xᵀ, of which only the triangle
+// counts.
 std::vector<Value> TriangularSolveGrad(const GradView& view) {
   const Value &a = view.operands[0], &x = view.results[0], &g = view.result_grads[0];
   TriangularOptions options{.lower = view.attrs.Get<bool>("lower"),
@@ -127,9 +128,9 @@ std::vector<Value> TriangularSolveGrad(const GradView& view) {
   return {by_a, by_b};
 }
 
-// Of m >= n (Walter and Lehmann, "Algorithmic Differentiation of Linear Algebra Functions", 2012,
-// section 3.2): with M = R gRᵀ - gQᵀ Q, (gQ + Q (tril(M) with what lies below the diagonal mirrored above))
-// R⁻ᵀ. Of m < n the first m columns are such a matrix, and the others are Qᵀ times them.
+// For m >= n (Walter and Lehmann, "Algorithmic Differentiation of Linear Algebra Functions", 2012, section
+// 3.2): with M = R gRᵀ - gQᵀ Q, (gQ + Q (tril(M) with what lies below the diagonal mirrored above)) R⁻ᵀ. For
+// m < n the first m columns of x are such a matrix, and the other columns of r are Qᵀ times those of x.
 std::vector<Value> QrGrad(const GradView& view) {
   const Value &x = view.operands[0], &q = view.results[0], &r = view.results[1];
   const int64_t m = RowsOf(x.type()), n = ColumnsOf(x.type()), last = x.rank() - 1;

@@ -152,14 +152,14 @@ Value SparseSoftmaxCrossEntropy(const Operand& logits, const Operand& labels,
   const Value& label = at.values[1];
   const int64_t last = at.values[0].rank() - 1;
   const Value z = Shifted(at.values[0], last);
-  // Sums that do not need each other, so that classes that are sharded cost one all-reduce for all of them.
+  // The sums do not depend on each other, so that one all-reduce does for all of them if the classes are sharded.
   const Value sum = ReduceSum(Exp(z), {last});
   // Selected, not multiplied: a class that is masked by -inf must not make 0 · inf.
   const Value is_label = OneHot(label, z.shape().back(), BOOL);
   Value target = ReduceSum(Select(is_label, z, 0.0), {last});
   if (smoothing > 0) target = Add(Mul(target, 1 - smoothing), Mul(ReduceMean(z, {last}), smoothing));
-  // No number for a label that is no class, so that a mistake in the data does not pass for a low loss. It is a constant:
-  // the gradient of such a row is 0.
+  // NaN for a label that is not a class, so that a mistake in the data does not look like a low loss. It is a constant,
+  // so the gradient of such a row is 0.
   const Value losses =
       Select(IsClass(z, label), Sub(Log(sum), target), std::numeric_limits<double>::quiet_NaN());
   return Reduced(at, kName, losses, options.reduction, options.weights,
@@ -258,7 +258,7 @@ Value KlDivergence(const Operand& log_predictions, const Operand& targets, const
   const LocationScope scope(*at.graph, at.location);
   Widen(at);
   const Value &log_q = at.values[0], &p = at.values[1];
-  // What has no share adds nothing, however unlikely it was held.
+  // A class without a share adds nothing, however low its predicted probability is.
   const Value has_share = NotEqual(p, 0.0);
   const Value log_p = Log(Select(has_share, p, 1.0));
   const Value terms = Mul(p, Sub(log_p, Select(has_share, log_q, 0.0)));
@@ -329,7 +329,8 @@ Value ClassWeights(const Operand& labels, const std::map<int64_t, double>& weigh
     return {};
   const LocationScope scope(*at.graph, at.location);
   const Value classes = ClassesOf(at.values[0]);
-  // Of the classes up to the last one that has a weight; behind it, and for no class, 1.
+  // The weights of the classes up to the last one that has a weight; 1 for classes behind it, and for labels that are
+  // not a class.
   const int64_t last = weights.empty() ? 0 : weights.rbegin()->first;
   std::vector<double> table(static_cast<size_t>(last) + 1, 1);
   for (const auto& [of_class, weight] : weights) table[static_cast<size_t>(of_class)] = weight;

@@ -23,7 +23,7 @@
 //   [b,t], [b,1] or [1,t];  a scalar;  or [b], the first dims of the rows, unless b = t.
 //
 // Errors: shapes or dtypes that do not fit, which are never broadcast; weights that are none of these; scalar weights
-// with kWeightedMean, in which they cancel.
+// with kWeightedMean, in which they would cancel.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ struct LossOptions {
   Value weights = {};
 };
 
-// Of losses whose labels are shares.
+// For losses whose labels are shares.
 struct ShareLossOptions {
   Reduction reduction = Reduction::kMean;
   Value weights = {};
@@ -52,7 +52,7 @@ struct ShareLossOptions {
   double label_smoothing = 0;
 };
 
-// Of losses whose labels are whole numbers.
+// For losses whose labels are whole numbers.
 struct LabelLossOptions {
   Reduction reduction = Reduction::kMean;
   Value weights = {};
@@ -61,10 +61,11 @@ struct LabelLossOptions {
   std::optional<int64_t> ignore_label = {};
 };
 
-// sum, weight: floats [] -> sum / weight, 0 if the weight is 0: the mean of losses that were added up, and of which so many
-// count. In a microbatch (train/optim/microbatches.h), and in the view of a replica (train/strategy/replica.h), the sum is divided by the
-// mean of the parts' weights, so that the mean over the parts is that over the rows of the whole batch. Losses that leave rows
-// out call it themselves. Errors: a body within a part, such as a loop's, has made the weight.
+// sum, weight: floats [] -> sum / weight, 0 if the weight is 0: the mean of losses, from their sum and the weight of
+// the rows that count. In a microbatch (train/optim/microbatches.h), and in the view of a replica (train/strategy/replica.h), the
+// sum is divided by the mean of the parts' weights, so that the mean over the parts is the mean over the whole batch.
+// Losses that leave rows out call MeanOver themselves. Error: the weight was made by a body within a part, such as a
+// loop's.
 Value MeanOver(const Operand& sum, const Value& weight);
 
 // logits: [..,c], labels: integers [..] in [0,c) -> -log_softmax(logits)[label]. The loss of a row that counts and
@@ -116,8 +117,8 @@ Value TripletMarginLoss(const Operand& anchors, const Operand& positives, const 
 Value ClassWeights(const Operand& labels, const std::map<int64_t, double>& weights);
 
 // logits: [..,c], labels: integers [..] -> i64 scalar: how many labels are neither in [0,c) nor `ignore_label`. Costs
-// one sum over the labels; reads no logit. A program that gives it as the output kInvalidLabels has CheckLabels
-// (train/nn/metrics.h) refuse a step in which there were some:
+// one sum over the labels; reads no logit. If a program returns this number as the output kInvalidLabels, CheckLabels
+// (train/nn/metrics.h) refuses steps in which it is not 0:
 //
 //   g.Output(kInvalidLabels, CountInvalidLabels(logits, labels));
 Value CountInvalidLabels(const Operand& logits, const Operand& labels,

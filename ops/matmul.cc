@@ -65,8 +65,8 @@ Rule MatmulRule(const OpView& view) {
                   view.operands, view.results, Linear(Which::kOne));
 }
 
-// The gradient of one operand, x · y: a matrix that all of a batch share sums over the batch in the product;
-// other dims that broadcast are summed afterwards. A gradient that has no batch dims itself broadcasts.
+// The gradient of one operand, x · y. If a whole batch shares the operand, the product sums over the batch;
+// other dims that broadcast are summed afterwards. A gradient without batch dims broadcasts.
 Value ProductGrad(const Value& operand, const Value& x, const Value& y, bool transpose_x, bool transpose_y) {
   const bool is_shared = operand.rank() == 2 && x.rank() > 2 && y.rank() > 2;
   const Value product =

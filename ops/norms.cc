@@ -11,7 +11,7 @@
 namespace meshwork {
 namespace {
 
-// Whether scales and statistics of one dtype go with x of another: they may be f32 where x is bf16.
+// Whether scales and statistics of `dtype` go with x: they have x's dtype, or f32 if x is bf16.
 bool Goes(DType dtype, DType x) { return dtype == x || dtype == WideDType(x); }
 
 // In the dtype that statistics are computed in, f32 for bf16.
@@ -193,15 +193,16 @@ std::vector<Value> ClipByGlobalNorm(std::span<const Value> gradients, double cli
   const Value norm = GlobalNorm(gradients, loc);
   if (!norm.valid()) return std::vector<Value>(gradients.size());
   Graph& graph = *norm.graph();
-  // In the dtype of the norm: what rounds to 0 or inf there would make NaN of a norm of 0.
+  // Checked in the dtype of the norm: a clip_norm that rounds to 0 or inf there would turn a norm of 0 into
+  // NaN.
   const double rounded = norm.dtype() == F64 ? clip_norm : static_cast<float>(clip_norm);
   if (const absl::Status status = CheckPositive("clip_norm", rounded); !status.ok()) {
     graph.RecordError(fmt::format("{}: {}", graph.Describe("clip_by_global_norm", loc), MessageOf(status)));
     return std::vector<Value>(gradients.size());
   }
   const LocationScope scope(graph, loc);
-  // The last term is 0, or NaN where the norm is not finite: then every gradient is to be NaN, not a mix
-  // of zeros and NaN.
+  // The last term is 0, or NaN if the norm is not finite: then every gradient is to be NaN, not a mix of
+  // zeros and NaN.
   const Value factor = Add(Div(clip_norm, Maximum(norm, clip_norm)), Mul(norm, 0.0));
   std::vector<Value> clipped;
   for (const Value& gradient : gradients) clipped.push_back(Mul(gradient, InDType(factor, gradient.dtype())));

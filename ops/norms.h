@@ -11,8 +11,8 @@
 
 namespace meshwork {
 
-// Norms of bf16 are computed in f32, with the statistics and the scales, and rounded once; scales, offsets and statistics
-// may be f32 then, and the statistics of BatchNorm are.
+// Norms of bf16, with their statistics and scales, are computed in f32 and rounded once. Scales, offsets and statistics
+// may then be f32; the statistics that BatchNorm returns are f32.
 
 // Real x; each element becomes 0 with probability `rate`, else x / (1 - rate). The mask is a random_bernoulli
 // of x's shape: bitwise the same in every layout, new at every step if `step` is given; see RandomUniform.

@@ -1,5 +1,6 @@
-// C++ operators of values: a + b is Add(a, b), a < b is Less(a, b). There is no == and no !=, which generic code
-// takes for a question about the handles; say Equal and NotEqual. Part of ops/ops.h, which says what holds for all ops.
+// C++ operators of values: a + b is Add(a, b), a < b is Less(a, b). There is no == and no !=, because generic code
+// would take them for comparisons of the handles; use Equal and NotEqual. Part of ops/ops.h, which says what holds for
+// all ops.
 #pragma once
 
 #include "meshwork/ir/operand.h"
@@ -23,7 +24,7 @@ inline Value operator>(const Operand& a, const Operand& b) { return Greater(a, b
 inline Value operator>=(const Operand& a, const Operand& b) { return GreaterEqual(a, b); }
 inline Value operator~(const Operand& x) { return Not(x); }
 
-// a += b makes the handle `a` stand for a + b. A variable stays what it is: Graph::Update says what it holds next.
+// a += b makes the handle `a` stand for a + b. A variable does not change: Graph::Update sets its next value.
 inline Value& operator+=(Value& a, const Operand& b) { return a = Add(Operand(a, b.location()), b); }
 inline Value& operator-=(Value& a, const Operand& b) { return a = Sub(Operand(a, b.location()), b); }
 inline Value& operator*=(Value& a, const Operand& b) { return a = Mul(Operand(a, b.location()), b); }

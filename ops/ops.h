@@ -1,5 +1,5 @@
-// The builder functions: how a user's C++ writes nodes. One function per op row, and composites
-// (Softmax, LayerNorm, losses) written in terms of them.
+// The builder functions, by which C++ code writes nodes. One function per op row, and composites (Softmax,
+// LayerNorm, losses) written in terms of them.
 //
 //   Value h = Relu(MatMul(x, w) + b);      // b: [n] broadcasts against [m,n], aligned at the right
 //   Value loss = SparseSoftmaxCrossEntropy(h, labels);

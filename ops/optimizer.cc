@@ -45,8 +45,8 @@ Rule AdamRule(const OpView& view) {
   return MakeRule(fmt::format("{0},{0},{0},{0},{1}->{0},{0},{0}", t, scalars), view.operands, view.results);
 }
 
-// The step in terms of other ops: what AdamKernel computes, element by element. A lazy step jumps where the gradient is 0, as
-// the moments stay there: its slope by the gradient is taken as 0 at such an element.
+// The step in terms of other ops, element by element the same as AdamKernel. A lazy step jumps where the gradient is 0,
+// as the moments stay there: its slope by the gradient is taken as 0 at such an element.
 std::vector<Value> AdamForm(const std::vector<Value>& in, const Attrs& attrs) {
   const DType dtype = in[0].dtype() == F64 ? F64 : F32;
   const auto wide = [&](const Value& x) { return InDType(x, dtype); };
@@ -168,8 +168,8 @@ Rule AdagradRule(const OpView& view) {
   return MakeRule(fmt::format("{0},{0},{0}{1}->{0},{0}", t, rate), view.operands, view.results);
 }
 
-// The step in terms of other ops: what AdagradKernel computes, element by element. Where the gradient is 0 the formula leaves
-// everything as it is by itself, and has the slope -rate / (sqrt(a) + epsilon).
+// The step in terms of other ops, element by element the same as AdagradKernel. If the gradient is 0, the formula by
+// itself changes nothing, and has the slope -rate / (sqrt(a) + epsilon).
 std::vector<Value> AdagradForm(const std::vector<Value>& in, const Attrs& attrs) {
   const DType dtype = in[0].dtype() == F64 ? F64 : F32;
   const auto wide = [&](const Value& x) { return InDType(x, dtype); };
@@ -178,7 +178,8 @@ std::vector<Value> AdagradForm(const std::vector<Value>& in, const Attrs& attrs)
   if (in.size() == 4) lr = Mul(lr, in[3]);
   const Value a = Add(wide(in[2]), Mul(g, g));
   const double epsilon = attrs.Get<double>("epsilon");
-  // The root of 0 has no finite slope. With epsilon 0 the quotient is 0 / 0 there and has none either; any finite one will do.
+  // The root of 0 has no finite slope. With epsilon 0 the quotient is 0 / 0 there and has no slope either; any finite
+  // slope will do.
   const Value is_zero = Equal(a, 0.0);
   const Value root = Add(Sqrt(Select(is_zero, 1.0, a)), epsilon);
   const Value divisor = Select(is_zero, epsilon > 0 ? epsilon : 1.0, root);

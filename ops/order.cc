@@ -1,9 +1,8 @@
-// The order family: sort and top_k along a dim, each with the places that the elements had; composites of
-// them.
+// The order family: sort and top_k along a dim, with the original places of the elements; composites of them.
 //
-// NaN is larger than every number, and equal to itself; -0 equals 0. Of equal elements the one of the lower
+// NaN is larger than every number, and equal to itself; -0 equals 0. Of equal elements the one with the lower
 // index comes first, ascending and descending. The dim of a sort is whole on every device; along a sharded
-// one top_k takes the candidates of each block.
+// dim, top_k takes the candidates of each block.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -70,7 +69,7 @@ std::vector<Value> OrderGrad(const GradView& view) {
       ScatterAddAlongDim(view.result_grads[0], view.results[1], x.shape(), view.attrs.Get<int64_t>("dim"))};
 }
 
-// The first k of each block, and of these the first k. What is beyond the end comes behind all equal
+// The first k of each block, and the first k of these. Padding beyond the end comes behind all equal
 // elements.
 std::vector<Value> TopKBlockwise(const BlockwiseView& view) {
   const Value& x = view.operands[0];
@@ -146,7 +145,7 @@ struct Before {
   }
 };
 
-// The first k places in the order, to `places`, which also is all the memory it takes.
+// Writes the first k places of the order to `places`. Takes no other memory.
 template <typename It, typename T>
 void FindFirst(int64_t n, int64_t k, const Before<T>& before, It places) {
   for (int64_t i = 0; i < k; ++i) places[i] = static_cast<int32_t>(i);

@@ -12,9 +12,9 @@ namespace meshwork {
 // If the dim is sharded, ops that have a blockwise form (ops/blockwise.h) gather one summary per block; the
 // others gather the dim.
 
-// Sums, products, maxima and minima of all elements up to each; with `reverse` from each to the last, with
-// `exclusive` without the element itself (0, 1, -∞ and ∞ where no element is left). bf16 is summed and
-// multiplied in float. The gradient of a product is right even if some factors are 0; the gradient of a
+// For each element, the sum (product, maximum, minimum) of all elements up to it. `reverse`: from it to the
+// last one. `exclusive`: without the element itself (0, 1, -∞ and ∞ where no element is left). bf16 is summed
+// and multiplied in float. The gradient of a product is right even if some factors are 0; the gradient of a
 // maximum goes to the first element that equals the maximum.
 Value Cumsum(const Operand& x, int64_t dim, bool exclusive = false, bool reverse = false);
 Value Cumprod(const Operand& x, int64_t dim, bool exclusive = false, bool reverse = false);

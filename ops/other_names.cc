@@ -17,7 +17,7 @@ Value Input(Graph& graph, std::string_view name, const Shape& shape, DType dtype
   return graph.Input(name, dtype, shape, LayoutSpec(shape.size(), DimSpec(UNSHARDED)));
 }
 
-// f32[4,6], and what goes with it.
+// f32[4,6], and tensors that go with it.
 Value X(Graph& graph) { return Input(graph, "x", {4, 6}); }
 Value Row(Graph& graph, std::string_view name) { return Input(graph, name, {6}); }
 Value Other(Graph& graph) { return Input(graph, "y", {4, 6}); }

@@ -1,5 +1,5 @@
-// What to use for a name that is no op: composites, which C++ functions write in terms of ops, and the names
-// that other systems have for meshwork's ops.
+// Suggestions for names that are not ops: composites, which C++ functions write in terms of ops, and other
+// systems' names for meshwork's ops.
 #pragma once
 
 #include <string>

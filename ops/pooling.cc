@@ -108,7 +108,7 @@ Rule MaxPoolAtRule(const OpView& view) {
   return rule;
 }
 
-// Where windows do not overlap, an element takes the gradient of one at most.
+// If windows do not overlap, an element takes the gradient of at most one window.
 Passes GradPasses(const Slidings& dims, Which which) {
   for (const Sliding& s : dims)
     if (s.extent() > s.stride) return Linear(which);
@@ -190,8 +190,8 @@ Kernel RowsKernel(const Pool& pool, size_t operands, std::function<void(const Ke
           .parts = std::vector<int64_t>(operands, pool.images)};
 }
 
-// Calls f(row, what it sees, first channel, channels of the tile) for all of them. Of a full tile the
-// compiler knows how many there are.
+// Calls f(row, what it sees, first channel, channels of the tile) for all rows and tiles. The number of channels of a
+// full tile is a compile-time constant.
 template <typename F>
 void ForEachTile(const Pool& pool, const KernelArgs& args, F&& f) {
   auto* seen = static_cast<PoolWalk::Seen*>(
@@ -242,8 +242,8 @@ Kernel MaxKernel(const Pool& pool) {
                           for (int64_t i = 0; i < n; ++i) {
                             const auto value = static_cast<Compute<T>>(x[i]);
                             const Compute<T> best = most[i];
-                            // More, or the first NaN. Of one condition for two values compilers make a branch, which
-                            // does not vectorise.
+                            // Wins if it is larger, or the first NaN. Compilers turn one condition for two values into
+                            // a branch, which does not vectorise.
                             const bool wins = !(value <= best) & (best == best);
                             const int32_t mask = -static_cast<int32_t>(wins);
                             most[i] = wins ? value : best;

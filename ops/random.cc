@@ -1,9 +1,10 @@
 // Random values: uniform, normal, truncated normal, bernoulli, whole numbers. Every device draws its own
 // block, keyed by the global element index, so any layout is free and bitwise the same.
 //
-// Operands are numbers of steps and iterations, i64[] each, as many as there are. Each gives every value of it a seed of
-// its own, from which the streams and indices go on as they do without. Where `placed` is set, the last three operands
-// say of which part of a whole tensor the result is (RandomPlace, ir/graph.h): the block, the part, the number of parts.
+// The operands are numbers of steps and iterations, i64[] each; there may be any number of them. Each value of such a
+// number has a seed of its own; streams and indices are used in the same way with every seed. If `placed` is set, the
+// last three operands give the place of the result in a whole tensor (RandomPlace, ir/graph.h): the block, the part,
+// the number of parts.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -92,10 +93,10 @@ Rule RandomRule(const OpView& view) {
 
 // ---- Kernels.
 
-// From where to draw: the seed, and the index in the whole tensor of each element of the one that is drawn.
+// The place of a draw: the seed, and for each drawn element its index in the whole tensor.
 class DrawnPlace {
  public:
-  // Lacks what operands say.
+  // Without the values of the operands.
   explicit DrawnPlace(const KernelSpec& spec)
       : seed_(static_cast<uint64_t>(spec.attrs.Get<int64_t>("seed"))),
         is_placed_(spec.attrs.Get<bool>("placed")),
@@ -108,7 +109,7 @@ class DrawnPlace {
     has_long_rows_ = global.size() > 1;
   }
 
-  // With it.
+  // The place with the values of the operands.
   DrawnPlace At(const KernelArgs& args) const {
     const auto number = [&](size_t o) { return static_cast<uint64_t>(*args.In<int64_t>(o)); };
     DrawnPlace place = *this;
@@ -197,7 +198,7 @@ Kernel UniformCpu(const KernelSpec& spec) {
   const double low = spec.attrs.Get<double>("low"), high = spec.attrs.Get<double>("high");
   return DispatchReal(spec, [&]<typename T, typename A>(T, A) {
     const T first = static_cast<T>(low), end = static_cast<T>(high);
-    // Rounded to bf16 a value may reach the end, as it cannot in the dtype that is drawn.
+    // Rounded to bf16, a value may reach the upper end, which it cannot in the dtype that is drawn.
     return RandomKernel<T, A>(
         spec,
         [=](uint64_t seed, uint64_t index, std::span<A> out) {
@@ -317,7 +318,7 @@ std::span<const OpRow> RandomOps() {
   return *rows;
 }
 
-// With the operands that say where the numbers lie.
+// Adds the op with the operands that give the place of the numbers.
 Value AddPlaced(Graph& graph, std::string_view op, Attrs attrs, const Value& step, CallSite loc) {
   std::vector<Value> operands(step.valid() ? 1 : 0, step);
   const RandomPlace place = graph.random_place();

@@ -10,9 +10,10 @@ namespace meshwork {
 
 // Random numbers keyed by (seed, stream, global element index): bitwise the same in every layout. bf16
 // numbers are the f32 numbers, rounded (uniform ones to below high). With `step`, an i64[] that changes from
-// step to step, every step has numbers of its own; without it, every step has the same numbers. In the body of a loop each
-// iteration has its own, in a part of a batch they are those of its rows (RandomPlace, ir/graph.h). Errors: a
-// type that is not real (bernoulli takes any), bounds that are no distribution, a step that is no i64[].
+// step to step, every step has numbers of its own; without it, every step has the same numbers. In the body of a loop
+// each iteration has its own numbers; in a part of a batch, a row has the numbers that it has in the whole batch
+// (RandomPlace, ir/graph.h). Errors: a type that is not real (bernoulli takes any), bounds that are no distribution, a
+// step that is no i64[].
 Value RandomUniform(Graph& graph, const Type& type, int64_t seed, int64_t stream, double low, double high,
                     const Value& step = {}, CallSite loc = CallSite::Current());  // of [low, high)
 Value RandomNormal(Graph& graph, const Type& type, int64_t seed, int64_t stream, double mean, double stddev,

@@ -14,7 +14,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// Every element of dim d repeats[d] times: one after the other, or after all others.
+// Repeats every element of dim d repeats[d] times: next to the element (`one_by_one`), or behind all others.
 Value Repeated(const Value& x, const Ints& repeats, bool one_by_one) {
   Shape spread, shape;
   Ints dims;
@@ -31,7 +31,7 @@ Value Repeated(const Value& x, const Ints& repeats, bool one_by_one) {
   return Reshape(BroadcastTo(x, spread, dims), shape);
 }
 
-// Whether a tensor can repeat so often; records a mistake if not.
+// Whether x can be repeated this often; records a mistake if not.
 bool CheckRepeats(const ResolvedOperands& at, std::string_view op, const Ints& repeats) {
   const Type& x = at.values[0].type();
   if (static_cast<int64_t>(repeats.size()) != x.rank()) {
@@ -84,7 +84,7 @@ Value ReverseSequence(const Operand& x, const Operand& lengths, int64_t seq_dim,
     return {};
   }
   const LocationScope scope(*at.graph, at.location);
-  // Of [b,t,..]; other dims follow in their order.
+  // The order [b,t,..]: the other dims follow in their order.
   Ints order = *dims, back(order.size() + type.shape.size() - 2);
   for (int64_t d = 0; d < type.rank(); ++d)
     if (d != order[0] && d != order[1]) order.push_back(d);
@@ -170,7 +170,7 @@ Value FloorDiv(const Operand& a, const Operand& b) {
   const Value quotient = Div(at.values[0], at.values[1]);
   if (!quotient.valid()) return {};
   if (IsFloat(quotient.dtype())) return Floor(quotient);
-  // Towards zero is one too many where the signs differ and something is left.
+  // The quotient towards zero is one too large if the signs differ and there is a remainder.
   const Value rest = Remainder(at.values[0], at.values[1]);
   const Value is_above = And(NotEqual(rest, 0.0), NotEqual(Less(rest, 0.0), Less(at.values[1], 0.0)));
   return Select(And(is_above, NotEqual(at.values[1], 0.0)), quotient - 1.0, quotient);

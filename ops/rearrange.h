@@ -14,10 +14,11 @@ namespace meshwork {
 Value Tile(const Operand& x, const std::vector<int64_t>& repeats);
 // Every element `count` times along dim, one after the other (NumPy's repeat).
 Value Repeat(const Operand& x, int64_t count, int64_t dim);
-// x: [..,b,..,t,..], lengths: integers [b] -> x, of which in each row along batch_dim the first lengths[row] slices along
-// seq_dim are in reverse order and the rest stays (tf.reverse_sequence). A length below 0 counts as 0, above t as t. Its own
-// inverse for the same lengths. Sharded along all dims but seq_dim it sends nothing, nor does its gradient.
-// Errors: no such dim; seq_dim and batch_dim are one; lengths that are no whole numbers [b].
+// x: [..,b,..,t,..], lengths: integers [b] -> x with the first lengths[row] slices along seq_dim in reverse order, for
+// each row along batch_dim; the other slices stay (tf.reverse_sequence). A length below 0 counts as 0, above t as t.
+// It is its own inverse for the same lengths. If x is sharded along dims other than seq_dim alone, neither the op nor
+// its gradient sends anything. Errors: no such dim; seq_dim and batch_dim are one; lengths that are no whole numbers
+// [b].
 Value ReverseSequence(const Operand& x, const Operand& lengths, int64_t seq_dim = 1, int64_t batch_dim = 0);
 // x with [start : : stride], as far as the update reaches, replaced by the update. Error: the update reaches
 // beyond x.

@@ -55,8 +55,9 @@ absl::StatusOr<std::vector<Type>> InferMean(const OpView& view) {
   return InferReduce(view);
 }
 
-// What is owed by the same reduction joins what the sharded dims leave owed. Products of reals are made of
-// all factors at once: that of a block may be infinite where a factor elsewhere makes the whole 0.
+// If the operand owes the same reduction, it joins the reduction that the sharded dims leave owed. Products
+// of reals are computed from all factors at once: the product of a block may be infinite while a factor
+// elsewhere makes the whole 0.
 template <ReduceOp op>
 Rule ReduceRule(const OpView& view) {
   const Ints& dims = view.attrs.Get<Ints>("dims");
@@ -102,9 +103,10 @@ std::vector<Value> ExtremumGrad(const GradView& view) {
   return {Select(is_it, Spread(Div(view.result_grads[0], count), view), 0.0)};
 }
 
-// The product of the other factors, as the product of the factors that are not 0, divided by the one: local
-// but for two reductions. Where another factor is 0, it is 0. The quotient needs a finite product that does
-// not underflow; a gradient of this gradient takes zeros among the factors for constants.
+// The gradient of a factor is the product of the others: the product of the nonzero factors, divided by this
+// factor if it is not 0; 0 if another factor is 0. This is local except for two reductions. The quotient
+// needs a finite product that does not underflow; a gradient of this gradient takes zeros among the factors
+// for constants.
 std::vector<Value> ProdGrad(const GradView& view) {
   const Value& x = view.operands[0];
   if (!IsFloat(x.dtype())) return {Value()};
@@ -196,19 +198,19 @@ struct IsLess {
   }
 };
 
-// The element that comes before all others of a kind, and where it is. The first NaN comes before all.
+// The element that comes before all others, and its index. The first NaN comes before all numbers.
 template <typename A, typename Before>
 struct Foremost {
   A top;
   int32_t at;
 
-  // Meets the element x of a higher index.
+  // Compares with the element x, which has a higher index.
   void Meet(A x, int32_t index) {
     const bool better = Before{}(x, top) || (x != x && top == top);
     top = better ? x : top;
     at = better ? index : at;
   }
-  // Meets what is foremost among others.
+  // Compares with the foremost of other elements.
   void Meet(const Foremost& other) {
     const bool ties = other.top == top || (other.top != other.top && top != top);
     if (ties) at = std::min(at, other.at);
@@ -333,7 +335,7 @@ OpRow ReductionRow(std::string_view name, std::string_view doc,
           .sample_high = sample_high};
 }
 
-// The first extremum of each block, and its index; of these the first.
+// Takes the first extremum of each block and its index, and the first of these.
 template <bool is_max>
 std::vector<Value> ArgBlockwise(const BlockwiseView& view) {
   const Value& x = view.operands[0];

@@ -12,11 +12,10 @@ namespace {
 
 constexpr int64_t kMostResized = int64_t{1} << 30;
 
-// Where position i of `to` along a dim lies among those of `from`: the middles of both ends coincide, so that
-// is
-// ((2 i + 1) from - to) / (2 to), exactly, as whole numbers.
+// The place of position i of `to` among the positions of `from` along a dim. Pixels are aligned by their
+// centres, so it is ((2 i + 1) from - to) / (2 to), exactly, as whole numbers.
 struct Neighbours {
-  Value above;      // [to]: ((2 i + 1) from + to), the numerator of one more
+  Value above;      // [to]: ((2 i + 1) from + to), the numerator of the place plus 1
   int64_t divisor;  // 2 to
 };
 
@@ -37,7 +36,7 @@ Value Bilinear(const Value& x, int64_t dim, int64_t to) {
   const Neighbours places = NeighboursOf(*x.graph(), x.shape()[dim], to);
   const auto divisor = static_cast<double>(places.divisor);
   const Value above = Div(places.above, divisor);
-  // Gather takes what lies beyond an end for the end.
+  // Gather clamps indices beyond an end to the end.
   const Value low = Gather(x, Sub(above, 1.0), dim), high = Gather(x, above, dim);
   Shape shape(x.shape().size(), 1);
   shape[dim] = to;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kBatch = 0, kSequence = 1, kHeads = 2;
 constexpr double kInf = std::numeric_limits<double>::infinity();
-// A ring is written out turn by turn, some 20 nodes each.
+// A ring is written out turn by turn, with some 20 nodes per turn.
 constexpr int64_t kMaxRing = 1024;
 
 // Whether q, k and v lie so that each device has one block of each sequence.
@@ -36,11 +36,13 @@ bool CanGoRound(const BlockwiseView& view) {
   return view.layouts.empty() || LieAlike(view.layouts, q[kBatch]);
 }
 
-// Tensors as [n·b,size,..], the blocks of their sequence, each on a device of its own: as many examples, of
-// block 0 first, to a row. What is beyond the ends of the sequences is 0, and not seen.
+// Tensors as [n·b,size,..]: the n blocks of their sequence, each on a device of its own, count as more
+// examples for the row, those of block 0 first. Elements beyond the ends of the sequences are 0, and not
+// seen.
 class Ring {
  public:
-  // `seen`: the operand that says how many keys each query sees, if there are so many.
+  // `seen`: the index of the operand with the number of keys that each query sees; there is none if there are
+  // fewer operands.
   Ring(const BlockwiseView& view, size_t seen)
       : view_(view),
         graph_(*view.operands[0].graph()),
@@ -69,7 +71,7 @@ class Ring {
     return joined.shape()[kSequence] == size ? joined : SliceDim(joined, kSequence, 0, size);
   }
 
-  // Those of device i go to device i + 1.
+  // The blocks of device i go to device i + 1.
   void Turn(std::span<Value> xs) const {
     for (Value& x : xs) x = Merged(Roll(ByDevice(x), 1, 0), 0);
   }
@@ -85,9 +87,9 @@ class Ring {
     }
   }
 
-  // The row's results for each device's blocks by themselves, of which device i has the queries of block
-  // i + `queries_from` and the keys of block i + `keys_from`, in the ring; `num_tensors` operands, and how
-  // many keys the queries see if the op is told.
+  // The row's results for each device's blocks alone. Device i has the queries of block i + `queries_from`
+  // and the keys of block i + `keys_from`, modulo n. The operands are the first `num_tensors` blocks and,
+  // where needed, the number of keys that each query sees.
   std::vector<Value> Run(std::string_view row, const std::vector<Value>& blocks, size_t num_tensors,
                          int64_t queries_from, int64_t keys_from) const {
     std::vector<Operand> operands(blocks.begin(), blocks.begin() + static_cast<int64_t>(num_tensors));
@@ -124,7 +126,7 @@ class Ring {
   // Whether some query sees some keys of a block and not all.
   bool IsPartlySeen() const { return view_.attrs.Get<bool>("causal") || has_seen_ || t_ % count() != 0; }
 
-  // Per device the block `from` devices further on in the ring, as i32[n,1,1].
+  // Per device, the number of the block that is `from` blocks further on in the ring, as i32[n,1,1].
   Value BlockFrom(int64_t from) const {
     const Value device = Iota(graph_, {I32, {count(), 1, 1}}, 0);
     const int64_t ahead = (from % count() + count()) % count();
@@ -134,9 +136,9 @@ class Ring {
     return Select(Less(device, static_cast<double>(count() - ahead)), within, beyond);
   }
 
-  // How many keys of block `keys` each query sees, as i32[n·b,size], if it sees `seen` of the whole sequence,
-  // or all if that is invalid. The queries are those of block `queries`, none of what is beyond the end, or
-  // all of them if that is invalid; `size` of them.
+  // The number of keys of block `keys` that each query sees, as i32[n·b,size]. `seen`: the number that it
+  // sees in the whole sequence; invalid: all. `queries`: the block of the queries, where queries beyond the
+  // end see nothing; invalid: the queries are the whole sequence. `size`: the number of queries.
   Value Seen(const Value& seen, const Value& queries, const Value& keys, int64_t size) const {
     Value limit = Constant(graph_, static_cast<double>(t_), {I32, {1, 1, 1}});
     Value position = Iota(graph_, {I32, {1, 1, size}}, 2);
@@ -149,7 +151,7 @@ class Ring {
     return Merged(BroadcastTo(limit, {count(), batch_, size}, {0, 1, 2}), 0);
   }
 
-  // [b,..], of each device the same: [n·b,..].
+  // [b,..], the same for each device: [n·b,..].
   Value OnEach(const Value& x) const {
     Shape shape = x.shape();
     shape.insert(shape.begin(), count());
@@ -160,14 +162,14 @@ class Ring {
     return Merged(Relayout(BroadcastTo(x, shape, dims), spec), 0);
   }
 
-  // With dims `dim` and dim + 1 as one.
+  // x with dims `dim` and dim + 1 joined.
   static Value Merged(const Value& x, int dim) {
     Shape shape = x.shape();
     shape[dim] *= shape[dim + 1];
     shape.erase(shape.begin() + dim + 1);
     return Reshape(x, shape);
   }
-  // Of the first two dims.
+  // x with its first two dims swapped.
   static Value Swapped(const Value& x) {
     std::vector<int64_t> permutation(static_cast<size_t>(x.rank()));
     std::iota(permutation.begin(), permutation.end(), 0);
@@ -182,8 +184,8 @@ class Ring {
   const bool has_seen_;
 };
 
-// What attention leaves of some keys: o, a mean in shares, and l, the logarithm of the shares' denominator,
-// as [n·b,size,h,1]; both in l's dtype.
+// The result of attention over some keys: o, the mean weighted by shares, and l, the logarithm of the shares'
+// denominator, as [n·b,size,h,1]; both in l's dtype.
 struct Shares {
   Value o, l;
 };
@@ -192,7 +194,8 @@ Shares SharesOf(const std::vector<Value>& results) {
   return {InDType(results[0], results[1].dtype()), ExpandDims(results[1], {results[1].rank()})};
 }
 
-// What weights are relative to: a maximum of -inf, of what has none, gives weights of 0.
+// The number that weights are relative to. A maximum of -inf, of a query that sees no keys, gives weights of
+// 0.
 Value Reference(const Value& l) { return Select(Equal(l, -kInf), 0.0, l); }
 
 Shares MergedShares(const Shares& a, const Shares& b) {
@@ -214,7 +217,7 @@ std::vector<Value> RingAttention(const BlockwiseView& view) {
   return {ring.Join(sum.o, view.operands[0].dtype()), ring.Join(log_sums, log_sums.dtype())};
 }
 
-// Each device attends to its own keys; the results are added up, in weights that the log-sums say.
+// Each device attends to its own keys; the results are added up, with weights from the log-sums.
 std::vector<Value> MergedAttention(const BlockwiseView& view) {
   const Ring ring(view, 3);
   const std::vector<Value> results = ring.RunWhole("attention");
@@ -223,14 +226,14 @@ std::vector<Value> MergedAttention(const BlockwiseView& view) {
   const Value reference = Reference(ReduceMax(l, {0}));
   const Value weights = Exp(Sub(l, ExpandDims(reference, {0})));
   const Value total = ReduceSum(weights, {0});
-  // Not owed any longer, though it might be: so it is added up in one collective with `total`.
+  // Reduced here, although the reduction could wait: so one collective reduces it together with `total`.
   const Value sum = Relayout(ReduceSum(Mul(o, ExpandDims(weights, {4})), {0}), LayoutSpec(4, MATCH));
   const Value share = Div(1.0, total);
   const Value part = Select(Equal(total, 0.0), 0.0, share);
   return {InDType(Mul(sum, ExpandDims(part, {3})), view.operands[0].dtype()), Add(reference, Log(total))};
 }
 
-// In how many parts the axes of these dims cut, other than those of `but`.
+// The number of parts into which these dims are cut; dims with an axis of `but` do not count.
 int64_t NumParts(const Layout& layout, std::initializer_list<int> dims, AxisSet but) {
   int64_t parts = 1;
   for (int d : dims)
@@ -238,8 +241,8 @@ int64_t NumParts(const Layout& layout, std::initializer_list<int> dims, AxisSet 
   return parts;
 }
 
-// Whether to merge sends less than to bring the keys and values together, on every device or, an all-to-all
-// away, those of some examples or heads.
+// Whether merging sends less than bringing the keys and values together: all of them on every device, or by
+// an all-to-all those of some examples or heads.
 bool MergingPays(const BlockwiseView& view) {
   const Layout &q = view.layouts[0], &k = view.layouts[1], &v = view.layouts[2];
   const AxisSet axes(k.dim(kSequence));

@@ -14,8 +14,9 @@
 //
 // The gradient of q needs the keys once more; they go the other way round, so that no device keeps those of
 // the forward pass. For the gradients of k and v, keys and values stay, and queries go round with everything
-// that belongs to a query. So a device holds one block of what goes round, and the one that it passes on.
-// Short and empty blocks are filled up; the rows' last operand says how many keys of a block each query sees.
+// that belongs to a query. So a device holds one block of the tensors that go round, and the block that it
+// passes on. Short and empty blocks are filled up; the rows' last operand says how many keys of a block each
+// query sees.
 #pragma once
 
 #include <optional>

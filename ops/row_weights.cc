@@ -142,7 +142,7 @@ Value SumOfWeights(const Value& rows, const RowWeights& weights) {
 
 Value CountOfRows(const Value& rows, const RowWeights& weights) {
   if (!weights.counts.valid()) return DimensionSize(rows, AllDims(rows), rows.dtype());
-  // As whole numbers: floats stop counting.
+  // Counted in whole numbers, because large floats do not grow by 1.
   return Cast(SumOverRows(Cast(weights.counts, I64), rows), rows.dtype());
 }
 

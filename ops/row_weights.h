@@ -1,4 +1,4 @@
-// What counts of the rows of a batch, and how much: shared by losses and metrics.
+// The weights of the rows of a batch, and the rows that count: shared by losses and metrics.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace meshwork {
 
-// As Resolve, with `weights` as the last operand if there are some; ops/losses.h says what they may be.
+// Resolve with `weights` as the last operand if it is valid; ops/losses.h says what weights may be.
 ResolvedOperands ResolveWeighted(std::vector<Operand> operands, const Value& weights);
 
 // Checks that the first two operands are logits: floats [..,c], and labels: whole numbers [..] that can be `ignore_label`;
@@ -19,21 +19,21 @@ bool CheckLogitsAndLabels(const ResolvedOperands& at, std::string_view op,
                           std::optional<int64_t> ignore_label = {});
 // bool [..]: whether each label is in [0,c).
 Value IsClass(const Value& logits, const Value& labels);
-// bool [..]: whether each label is another than `ignore_label`; invalid if nothing is ignored.
+// bool [..]: whether each label differs from `ignore_label`; invalid if nothing is ignored.
 Value IsNotIgnored(const Value& labels, std::optional<int64_t> ignore_label);
 
 // Both broadcast against the rows; an invalid value leaves all rows as they are.
 struct RowWeights {
   Value factor;  // of the rows' dtype
-  Value counts;  // bool: rows that are false are as if they were not there
+  Value counts;  // bool: false rows are left out
 };
 
-// `counts`: what counts besides a mask, of the shape of the rows; may be invalid. `rows`: the type of the numbers that are
-// weighted. Records a mistake and returns nothing if the weights do not fit.
+// `counts`: bool, of the shape of the rows: the rows that count, as far as a mask in `weights` allows; may be invalid.
+// `rows`: the type of the numbers that are weighted. Records a mistake and returns nothing if the weights do not fit.
 std::optional<RowWeights> FitWeights(const ResolvedOperands& at, std::string_view op, const Value& weights,
                                      const Type& rows, const Value& counts = {});
 
-// Of each row its number times its factor; 0 where it does not count, even if it is NaN.
+// Per row its number times its factor; 0 if the row does not count, even if its number is NaN.
 Value Weighted(const Value& rows, const RowWeights& weights);
 // The sum of the factors of the rows that count, and how many rows count, as scalars of the rows' dtype.
 Value SumOfWeights(const Value& rows, const RowWeights& weights);

@@ -34,7 +34,7 @@ Value RandomCategorical(const Operand& logits, int64_t seed, int64_t stream, con
   const LocationScope scope(*at.graph, at.location);
   const Value& x = at.values[0];
   const DType dtype = WideDType(x.dtype());
-  // Of 53 bits: of 24, one class in 2^24 would have the largest noise there is.
+  // Uniform numbers of 53 bits: with 24 bits, one class in 2^24 would have the largest possible noise.
   const Value uniform = RandomUniform(*at.graph, {F64, x.shape()}, seed, stream, 0, 1, step);
   const Value noise = Neg(Log(Neg(Log(uniform))));
   return Argmax(Add(dtype == x.dtype() ? x : Cast(x, dtype), dtype == F64 ? noise : Cast(noise, dtype)), -1);

@@ -16,8 +16,8 @@ namespace meshwork {
 // reals; there are no classes; RandomUniform's.
 Value RandomCategorical(const Operand& logits, int64_t seed, int64_t stream, const Value& step = {});
 
-// Leave the likely classes of each row as they are and make the others -∞; logits: [..,c]. Classes that are as likely as
-// the least likely one that is kept are kept, too. Errors: logits are no reals; k or p is out of its range.
+// Keep the logits of the likely classes of each row and set the others to -∞; logits: [..,c]. Classes as likely as the
+// least likely class that is kept are kept, too. Errors: logits are no reals; k or p is out of its range.
 Value KeepTopK(const Operand& logits, int64_t k);  // the k most likely ones; 1 <= k <= c
 // The fewest most likely ones whose probabilities sum to p or more (Holtzman et al., "The Curious Case of Neural Text
 // Degeneration", 2020, section 3.1); 0 < p <= 1.

@@ -1,9 +1,9 @@
-// Scatters that do not add: scatter_max and scatter_min, which are made of updates alone as scatter_add is,
-// and scatter_update, which puts them in the place of what is there.
+// Scatters that do not add: scatter_max and scatter_min, whose results consist of updates alone, like
+// scatter_add's; and scatter_update, which replaces elements of x by updates.
 //
 // Indices are clamped as in gather.cc. Along a sharded dim each device keeps the updates of the rows that it
-// owns. Maxima of sharded updates are maxima over the devices; which of two updates is the last in order
-// cannot be told by parts, so that scatter_update takes all of them.
+// owns. Maxima of sharded updates are maxima over the devices; parts of the updates do not show which update
+// is the last one, so scatter_update takes all of them on every device.
 #include "meshwork/ops/kernels/scatter.h"
 
 #include <algorithm>
@@ -121,8 +121,8 @@ Rule ScatterUpdateRule(const OpView& view) {
                   MovesElements(Which::kAllButFirst) + Grows(Which::kOneButFirst, dtype, dtype));
 }
 
-// What is overwritten has no gradient: of x where an update is, of updates all but the last of a place, which
-// is the one whose number is the largest there.
+// Overwritten elements have no gradient: elements of x that have an update, and all updates of a place but
+// the last one, which is the one with the largest number.
 std::vector<Value> ScatterUpdateGrad(const GradView& view) {
   const Value &indices = view.operands[0], &x = view.operands[1], &updates = view.operands[2];
   const Value& g = view.result_grads[0];

@@ -96,8 +96,8 @@ absl::StatusOr<std::vector<Type>> InferReshape(const OpView& view) {
 }
 
 // A group of one dim each way keeps its letter; of any other group the leading dims share a letter, sharded
-// only by axes that divide both, so that blocks stay contiguous in both shapes. The passes know more: what
-// Reshaped (layout/reshape.h) says needs no letter.
+// only by axes that divide both, so that blocks stay contiguous in both shapes. The passes can do more:
+// layouts that Reshaped (layout/reshape.h) finds need no letter.
 Rule ReshapeRule(const OpView& view) {
   const Shape& from = view.operands[0].shape;
   const Shape& to = view.results[0].shape;
@@ -131,7 +131,7 @@ Kernel ReshapeCpu(const KernelSpec& spec) {
           .parts = {spec.results[0].local.num_elements()}};
 }
 
-// The elements stay in their order, whatever leads them.
+// The elements stay in their order, whatever the leading dims are.
 std::optional<KernelSpec> StackReshape(const KernelSpec& spec, const StackDims& dims) {
   return IsReduced(dims) ? std::nullopt : std::optional(Stacked(spec, dims));
 }
@@ -391,7 +391,7 @@ Value Reshape(const Operand& x, const Shape& shape) {
   const Type& type = at.values[0].type();
   Shape rest = shape, full = shape;
   std::replace(rest.begin(), rest.end(), int64_t{-1}, int64_t{1});
-  // What the other sizes multiply to is checked first, as it may not fit an integer.
+  // The product of the other sizes is checked first, because it may not fit an integer.
   const bool is_size = CheckSize({type.dtype, rest}).ok();
   const int64_t others = is_size ? NumElements(rest) : 0;
   if (open > 1 || others == 0 || type.num_elements() % others != 0) {

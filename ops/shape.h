@@ -14,7 +14,7 @@ namespace meshwork {
 // Result dim dims[i] takes operand dim i; x is repeated along the other dims. An operand dim of size 1
 // stretches.
 Value BroadcastTo(const Operand& x, const Shape& shape, const std::vector<int64_t>& dims);
-// x in row-major order under another shape, in which one size may be -1: what is left for it. Errors: another number of
+// x in row-major order under another shape. One size may be -1: it follows from the others. Errors: another number of
 // elements; two sizes of -1, or one beside a size of 0.
 Value Reshape(const Operand& x, const Shape& shape);
 // [n,a,b] -> [n, a · b]: the dims from `dim` on as one. Error: no such dim.

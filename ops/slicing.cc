@@ -1,5 +1,5 @@
-// The slicing family: slice and pad, which are each other's transposes. A dim that they cut or pad is
-// exchanged where it is sharded.
+// The slicing family: slice and pad, which are each other's transposes. If a dim that they cut or pad is sharded,
+// devices exchange elements along it.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -71,10 +71,11 @@ Exchange SliceExchange(const OpView& view) {
 
 Rule SliceRule(const OpView& view) { return MoveRule(view, SliceExchange(view), MovesElements()); }
 
-// One element at a place that counts from the front: x[i]. The last one may as well be x[-1], and one of two a half.
+// Whether the cut is one element at a place that counts from the front: x[i]. The last element may be meant as x[-1],
+// and one of two elements as a half.
 bool IsPlace(const Cut& cut, int64_t size) { return cut.count() == 1 && cut.start + 1 < size && size > 2; }
 
-// Where another size begins and ends cannot be told of a dim that is cut, but x[i] stays x[i].
+// If a dim that is cut changes its size, the new start and limit are not known; but x[i] stays x[i].
 absl::StatusOr<Attrs> ResizeSlice(const OpView& view, const std::vector<Type>& operands) {
   const Type& x = view.operands[0];
   Ints limit = view.attrs.Get<Ints>("limit");
@@ -189,7 +190,7 @@ absl::StatusOr<std::vector<Type>> InferPad(const OpView& view) {
   return std::vector<Type>{result};
 }
 
-// What is laid around the terms of a reduction is reduced, too.
+// Padding around the terms of a reduction is reduced, too.
 Passes PadPasses(double value) {
   Passes passes;
   for (const PartialPass& pass : MovesElements())
@@ -213,8 +214,7 @@ Rule PadRule(const OpView& view) {
                   crops ? MovesElements() : PadPasses(view.attrs.Get<double>("value")));
 }
 
-// Crops what was laid around, then takes every (interior + 1)th. No size stands in it, so that it holds for
-// every batch.
+// Crops the padding, then takes every (interior + 1)th element. It contains no size, so it holds for every batch.
 std::vector<Value> PadGrad(const GradView& view) {
   Ints low, high, stride;
   for (size_t d = 0; d < view.operands[0].shape().size(); ++d) {

@@ -1,5 +1,5 @@
-// Special functions of reals: powers and logarithms of other bases, the gamma family, the inverse of erf; of
-// two reals logaddexp and hypot; and what counts the bits of whole numbers.
+// Special functions of reals: powers and logarithms of other bases, the gamma family, the inverse of erf;
+// logaddexp and hypot of two reals; and ops that count the bits of whole numbers.
 #include <array>
 #include <bit>
 #include <cmath>

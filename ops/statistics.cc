@@ -14,7 +14,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// What a composite over dims begins with: its operand, and the dims from 0.
+// The start of a composite over dims: its operand, and the dims, counted from 0.
 struct OverDims {
   ResolvedOperands at;
   std::optional<Ints> dims;
@@ -157,10 +157,10 @@ UniqueResult UniqueCounts(const Operand& x, int64_t size) {
   const LocationScope scope(*at.graph, at.location);
   const int64_t n = type.shape[0];
   const Value sorted = Sort(at.values[0], 0).values;
-  // How many values other than its own stand before each element.
+  // The number of distinct smaller values before each element.
   const Value changes = Cast(NotEqual(SliceDim(sorted, 0, 1, n), SliceDim(sorted, 0, 0, n - 1)), I32);
   const Value rank = Cumsum(Pad(changes, {1}, {0}), 0);
-  // Those beyond `size` go to a place that is cut off.
+  // Values beyond `size` go to a place that is cut off.
   const Value place = Minimum(rank, static_cast<double>(size));
   const Value counts = ScatterAdd(Cast(Equal(rank, rank), I32), place, {size + 1}, 0);
   const Value zeros = Constant(*at.graph, 0.0, {type.dtype, {size + 1}});

@@ -1,4 +1,4 @@
-// What transformers are made of in terms of rows: rotary positions, and the routing of tokens to experts.
+// Parts of transformers in terms of rows: rotary positions, and the routing of tokens to experts.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,7 @@
 namespace meshwork {
 namespace {
 
-// What is counted in: exact for as many tokens as f32 has whole numbers.
+// The dtype of counts: exact for as many tokens as f32 has consecutive whole numbers.
 
 // hot: [g,s,e] -> [g,s,e], how many of the tokens before each go to the expert.
 Value CountBefore(const Value& hot) { return Cumsum(hot, 1, /*exclusive=*/true); }
@@ -27,7 +27,8 @@ Choice Choose(const Value& gates, const Value& among) {
   return {hot, ReduceSum(Mul(gates, InDType(hot, gates.dtype())), {2})};
 }
 
-// `before`: [g,s,e], the places of each expert that are taken -> [g,s,e,c]; all 0 for what finds no place.
+// `before`: [g,s,e], the places of each expert that are taken -> [g,s,e,c]; all 0 for tokens that find no
+// place.
 Value PlacesOf(const Choice& choice, const Value& before, int64_t capacity, DType dtype) {
   const Value place = Cast(ReduceSum(Mul(before, choice.hot), {2}), I32);
   const Value at = OfGivenSizes(OneHot(place, capacity, dtype), "route_to_experts");

@@ -1,5 +1,5 @@
-// Updates that leave what has no gradient as it is, such as the rows of a table that a step does not look up: a GPU makes them
-// without touching these (ops/kernels/cuda/parts.h).
+// Updates that leave elements without a gradient unchanged, such as the rows of a table that a step does not look up. A
+// GPU makes these updates without touching such rows (ops/kernels/cuda/parts.h).
 #pragma once
 
 #include "meshwork/ir/graph.h"

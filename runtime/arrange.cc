@@ -14,9 +14,9 @@
 namespace meshwork {
 namespace {
 
-// Values this small are made early without a thought.
+// Values of at most this many elements are made early even if they have other readers.
 constexpr int64_t kSmall = 64;
-// What is made for one op that is moved up.
+// The most pieces that are emitted early for one op that is moved up.
 constexpr size_t kMostMoved = 16;
 
 // A node, or result `part` of a collective of several values.
@@ -57,7 +57,7 @@ class Arranger {
   }
 
  private:
-  // A piece to emit, or to move up. Kept in a list, for chains of ops are longer than a stack is deep.
+  // A piece to emit, or to move up. Kept in a list, because chains of ops may be longer than a stack is deep.
   struct Todo {
     int piece;
     bool if_it_may = false;
@@ -103,7 +103,7 @@ class Arranger {
       if (readers_[results[r]].size() == 1) todo_.push_back({readers_[results[r]][0], /*if_it_may=*/true});
   }
 
-  // Has `p` emitted next, behind what it still needs, if that may be.
+  // Plans to emit `p` next, behind the pieces that it still needs, if that is allowed.
   void MoveUp(int p) {
     if (!IsCheap(p)) return;
     std::vector<int> before;
@@ -120,8 +120,8 @@ class Arranger {
            (row.collective == CollectiveKind::kAllReduce && !MovesOver(local_, NodeOf(p), across_));
   }
 
-  // Appends what must be emitted before `p`, in order; false if it may not be moved for p's sake. `waiting`:
-  // so many will follow.
+  // Appends the pieces that must be emitted before `p`, in order; false if they may not be moved up for `p`.
+  // `waiting`: the number of pieces that will follow these.
   bool CollectMissing(int p, std::vector<int>& before, size_t waiting = 0) const {
     for (ValueId operand : Operands(p)) {
       const int q = maker_[operand];
@@ -137,8 +137,8 @@ class Arranger {
     return true;
   }
 
-  // True if nobody but those of `before` still reads the old values of the variables whose new ones `p`
-  // computes: they can be written over.
+  // True if only pieces of `before` still read the old values of the variables whose new values `p` computes,
+  // so that the old values can be overwritten.
   bool MayUpdate(int p, const std::vector<int>& before) const {
     for (ValueId result : Results(p))
       for (ValueId variable : updates_[result])
@@ -153,7 +153,7 @@ class Arranger {
   Rewriter rewriter_;
   std::vector<Piece> pieces_;
   std::vector<std::vector<int>> readers_;         // per value: pieces
-  std::vector<std::vector<int>> memory_readers_;  // per value but views: of it and its views
+  std::vector<std::vector<int>> memory_readers_;  // per value that is no view: readers of it and its views
   std::vector<int> maker_;                        // per value: the piece, -1 for arguments
   std::vector<std::vector<ValueId>> updates_;     // per value: the variables whose new value it is
   std::vector<bool> emitted_;                     // per piece

@@ -36,7 +36,7 @@ struct PrepareOptions {
   int trace_steps = 0;
   // Carries data to and from other domains; null if there are no others. It must outlive the step.
   Transport* transport = nullptr;
-  // Makes the calls that the plan has (CrossDeviceCall). For memory that is not the host's the plan has none.
+  // Makes the cross-device calls of the plan (CrossDeviceCall). A plan for memory other than the host's has none.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
   bool check_replicas = false;
 };
@@ -46,15 +46,15 @@ class PreparedStep {
  public:
   virtual ~PreparedStep() = default;
 
-  // Runs the step once. `feeds`: per argument of the program the elements of the host tensor or of the
-  // DTensor, as its storage says (Storage::Kind), which are only read; null for variables. A variable for
-  // which Prepare got no DTensor is fed, too, and written. `outputs`: per output, the place for its elements;
-  // null if the output is not wanted and is no DTensor. New values of variables that are kept
-  // (StepPlanOptions::atomic) are written to their spares; the caller swaps them. Allocates nothing unless it fails.
-  // `staged`: per argument, where the elements of a fed host tensor lie in the backend's memory, too; null where they do
-  // not, and empty if none do.
-  // Errors, which leave the variables that are not kept undefined and abort the transport: replicas that differ; no
-  // memory for a kernel or for a library that it calls; an error of the transport.
+  // Runs the step once. `feeds`: per argument of the program, the elements of the host tensor or of the DTensor
+  // (Storage::Kind says which); they are only read. Null for variables, except that a variable for which Prepare got no
+  // DTensor is fed, too, and written. `outputs`: per output, the place for its elements; null if the output is not
+  // wanted and is no DTensor. New values of variables that are kept (StepPlanOptions::atomic) are written to their
+  // spares; the caller swaps them. Allocates nothing unless it fails. `staged`: per argument, the address of a copy of
+  // the fed host tensor's elements in the backend's memory; null for an argument without such a copy. Empty: no
+  // argument has one.
+  // Errors (they abort the transport, and leave variables that are not kept undefined): replicas that differ; no memory
+  // for a kernel or for a library that it calls; an error of the transport.
   virtual absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs,
                            std::span<const std::byte* const> staged) = 0;
 
@@ -89,8 +89,8 @@ class Backend {
   virtual ExecutorMemory PlanMemory(StepPlan plan, const PrepareOptions& options) const = 0;
   // Makes kernels, allocates all memory except that of variables, and runs the nodes that are computed once.
   // `variables`: per argument its DTensor, with the instances that the plan was built for; invalid for
-  // inputs, and for a variable whose memory is given to each step. The step shares their elements. A variable whose new
-  // value the plan puts into a spare has one when the step runs. Errors: no
+  // inputs, and for a variable whose memory is given to each step. The step shares their elements. If the plan puts the
+  // new value of a variable into a spare, the variable must have a spare when the step runs. Errors: no
   // memory for a kernel or for a library that it calls; an error of the transport. Throws std::bad_alloc if
   // there is not enough memory. REQUIRES: the backend has every op of the plan.
   virtual absl::StatusOr<std::unique_ptr<PreparedStep>> Prepare(StepPlan plan, std::vector<DTensor> variables,

@@ -35,7 +35,7 @@ Region RegionOf(std::string_view kind, const std::string& name, const DTensor& t
   return {tensor.instance(0), tensor.bytes(), fmt::format("{} \"{}\"", kind, name)};
 }
 
-// How the message about a feed of another shape ends.
+// The end of the message about a feed of another shape.
 std::string HowToFeed(const Shape& fed, const Shape& wanted) {
   if (fed.size() + 1 == wanted.size()) return "; dim 0 is that of the batch, also of one example";
   if (fed.empty() || fed.size() != wanted.size() || fed[0] <= wanted[0] ||
@@ -44,7 +44,7 @@ std::string HowToFeed(const Shape& fed, const Shape& wanted) {
   return fmt::format("; of more rows, feed {} at a time", wanted[0]);
 }
 
-// What is written lies apart from all else.
+// Checks that memory that is written overlaps no other memory.
 absl::Status CheckApart(const std::vector<Region>& written, const std::vector<Region>& read) {
   for (size_t w = 0; w < written.size(); ++w) {
     const auto check = [&](const Region& other) -> absl::Status {
@@ -66,7 +66,7 @@ absl::Status NoSuch(std::string_view kind, std::string_view name, const std::vec
   return InvalidArgument("Run: \"{}\" is no {} of {}{}", name, kind, local.name, hint.empty() ? "." : hint);
 }
 
-// Each is given as what it is.
+// Checks that distributed tensors are given as DTensors, and others as host tensors.
 absl::Status CheckGivenAs(std::string_view kind, const std::set<std::string>& distributed,
                           const std::map<std::string, Tensor>& whole,
                           const std::map<std::string, DTensor>& parts) {

@@ -19,8 +19,8 @@ namespace meshwork {
 class PreparedStep;
 class StepRecord;
 
-// What a step reads and writes, by name: a host tensor for each input and each wanted output, or a DTensor if
-// it is distributed (ExecutorOptions::distributed).
+// The tensors that a step reads and writes, by name: a host tensor for each input and each wanted output, or a DTensor
+// if it is distributed (ExecutorOptions::distributed).
 struct StepMemory {
   std::map<std::string, Tensor> feeds = {}, outputs = {};
   std::map<std::string, DTensor> distributed_feeds = {}, distributed_outputs = {};
@@ -32,13 +32,13 @@ struct StepMemory {
 // one step of an executor may run at a time, bound or not.
 class BoundStep {
  public:
-  // Runs one step, on what the fed tensors hold now. Allocates nothing unless it fails. Errors, after which
-  // the variables are as they were with ExecutorOptions::atomic, and undefined without: replicas that differ; no memory
-  // for a kernel or for a library that it calls; an error of the transport, with which the other domains fail, too,
-  // unless they have ended the step. Other errors: this BoundStep was moved from; another call runs (RefuseBeside).
+  // Runs one step, on what the fed tensors hold now. Allocates nothing unless it fails. Errors (the variables are then
+  // as before the step with ExecutorOptions::atomic, and undefined without it): replicas that differ; no memory for a
+  // kernel or for a library that it calls; an error of the transport, which makes the step fail in the other domains,
+  // too, unless they have ended it. Other errors: this BoundStep was moved from; another call runs (RefuseBeside).
   absl::Status Run();
   // Refuses Run while another call runs that `caller` has begun: FailedPrecondition, and nothing is done. `object`: a
-  // literal, what serves one call at a time.
+  // string literal that names the object which serves one call at a time.
   void RefuseBeside(std::shared_ptr<OneCaller> caller, const char* object) {
     caller_ = std::move(caller);
     object_ = object;

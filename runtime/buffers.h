@@ -20,7 +20,7 @@ struct Storage {
     kTemporary,   // of a step
     kConstant,    // for values that are computed once
     kVariable,    // the state of argument `index`
-    kSpare,       // the spare of that, for the new value (StepPlanOptions::atomic)
+    kSpare,       // the spare of argument `index`, for its new value (StepPlanOptions::atomic)
     kFeed,        // the DTensor fed for argument `index`
     kHostFeed,    // the host tensor fed for argument `index`
     kOutput,      // the DTensor of output `index`

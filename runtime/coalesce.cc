@@ -18,7 +18,7 @@ KernelSpec SpecOf(const Graph& local, const Node& node) {
   return spec;
 }
 
-// The dims along which the instances over `axes` lie. `reduced`: those over which `op` is wanted.
+// The dims along which the instances over `axes` lie. `reduced`: the axes that are reduced by `op`.
 StackDims DimsOf(const Graph& local, const Node& node, const std::vector<ValueBuffers>& values, AxisSet axes,
                  AxisSet reduced, ReduceOp op) {
   StackDims dims;
@@ -27,7 +27,7 @@ StackDims DimsOf(const Graph& local, const Node& node, const std::vector<ValueBu
     for (ValueId operand : node.operands)
       dim.varies.push_back(values[operand].instances.axes().Contains(axis));
     if (reduced.Contains(axis)) dim.reduced = op;
-    // Dims that all walk alike are one.
+    // Neighbouring dims with the same operands and the same reduction are joined.
     if (!dims.empty() && dims.back().varies == dim.varies && dims.back().reduced == dim.reduced)
       dims.back().size *= dim.size;
     else dims.push_back(std::move(dim));
@@ -42,7 +42,7 @@ std::vector<Block> WholeBlocks(const Graph& local, const Node& node) {
   return blocks;
 }
 
-// Those that `device` has.
+// The blocks that `device` has.
 std::vector<Block> BlocksOf(const Graph& local, const Node& node, int64_t device) {
   std::vector<Block> blocks;
   const auto add = [&](ValueId id) {
@@ -60,7 +60,7 @@ AxisSet AxesOf(const Node& node, const std::vector<ValueBuffers>& values) {
   return axes;
 }
 
-// Kernels take so many dims.
+// Whether the row has a `stack`, and its kernel can take the dims that are added for `axes`.
 bool CanStack(const Graph& local, const Node& node, AxisSet axes) {
   int rank = 0;
   for (ValueId id : node.operands) rank = std::max(rank, local.value(id).type.rank());
@@ -68,7 +68,7 @@ bool CanStack(const Graph& local, const Node& node, AxisSet axes) {
   return node.row->stack != nullptr && rank + static_cast<int>(axes.ToList().size()) <= kMaxRank;
 }
 
-// ---- Rows that read their block. Their `stack` adds leading dims to the operands and results that they read no block of.
+// ---- Rows that read their block. Their `stack` adds leading dims to operands and results whose block is not read.
 
 AxisSet Common(AxisSet a, AxisSet b) { return a.Minus(a.Minus(b)); }
 
@@ -92,7 +92,7 @@ struct WholeSpec {
   std::vector<Block> blocks;
 };
 
-// Whether the spec is one that the row has: its operands and attributes give its result.
+// Whether the spec is valid for the row: its operands and attributes give its result.
 bool IsApplication(const OpRow& row, const KernelSpec& spec) {
   std::vector<Type> operands;
   for (const TensorSpec& operand : spec.operands) operands.push_back(operand.local);
@@ -101,9 +101,10 @@ bool IsApplication(const OpRow& row, const KernelSpec& spec) {
   return inferred.ok() && inferred->size() == 1 && (*inferred)[0] == result;
 }
 
-// Of a row that reads its block, a lookup. Two things are joined: an operand that alone is cut over axes of the sums, as a table
-// that is cut by rows; and a result that alone is cut over other axes, as the gradient of such a table. The joined tensor takes the
-// place of its instances, and the op on it gives the sums. `items`: of the sums.
+// Makes one spec for all instances of a lookup, a row that reads its block. Two kinds of tensors are joined: an
+// operand, if it alone is cut over axes of the sums, such as a table that is cut by rows; and the result, if it alone
+// is cut over other axes, such as the gradient of such a table. The joined tensor takes the place of its instances, and
+// the op on it gives the sums. `items`: the instances of the sums.
 class WholeSpecMaker {
  public:
   WholeSpecMaker(const Graph& local, const Node& node, const std::vector<ValueBuffers>& values)
@@ -121,14 +122,15 @@ class WholeSpecMaker {
         return std::nullopt;
       joined = joined.Union(alone);
     }
-    // An instance without the row gives 0, or false, which no other reduction leaves out.
+    // An instance that does not have the row of an index gives 0, or false. Only a sum, or kOr, is the same without it.
     const bool is_bool = made.spec.results[0].local.dtype == BOOL;
     if (!joined.empty() && op != (is_bool ? ReduceOp::kOr : ReduceOp::kSum)) return std::nullopt;
     const AxisSet of_result = axes.Minus(AxesOf(node_, values_));
     if (!of_result.empty() && !Join(local_.value(node_.results[0]), items, of_result, made.spec.results[0],
                                     made.blocks[node_.operands.size()]))
       return std::nullopt;
-    // Indices may be cut and have the same bits everywhere, as constants do: then no instances of them were joined.
+    // Indices may be cut although all devices have the same bits, as with constants. Then their instances were not
+    // joined.
     if (!IsApplication(*node_.row, made.spec)) return std::nullopt;
     const AxisSet left = axes.Minus(joined).Minus(of_result);
     if (left.empty()) return made;
@@ -161,7 +163,7 @@ class WholeSpecMaker {
     return true;
   }
 
-  // Of what has leading dims, no block is read.
+  // The block of a tensor with leading dims is not read, so it is the whole tensor.
   static void LeadBlock(const Shape& shape, Block& block) {
     if (shape.size() != block.size()) block = WholeBlock(shape);
   }
@@ -178,7 +180,7 @@ bool IsSharedOut(const Graph& local, const Node& node, const Node& scatter, Axis
   if (!node.row->reads_block || axes != group || items.axes() != axes || axes != items.varying())
     return false;
   const std::optional<Block> joined = JoinedBlock(shared_out, items);
-  // Without padding behind the last rows: the sum has as many elements as its instances in memory.
+  // There must be no padding behind the last rows: the sum has as many elements as its instances in memory.
   return joined.has_value() && (*joined)[0].start == 0 && sum.type.shape[0] == (*joined)[0].size &&
          sum.type.shape[0] == items.count() * shared_out.type.shape[0];
 }
@@ -190,7 +192,7 @@ ComputeStep MakeComputeStep(const Graph& local, int n, const std::vector<ValueBu
   const Node& node = local.nodes()[n];
   const InstanceMap& items = values[node.results[0]].instances;
   ComputeStep made{.node = n, .spec = SpecOf(local, node), .items = items, .instances = items.count()};
-  // A device reads its own block, but where one holds for all.
+  // A single item needs no stacking. Its blocks are whole unless the row reads its block.
   if (items.count() == 1 && !node.row->reads_block) {
     made.blocks = {WholeBlocks(local, node)};
     return made;
@@ -204,7 +206,7 @@ ComputeStep MakeComputeStep(const Graph& local, int n, const std::vector<ValueBu
       return made;
     }
   }
-  // Where a result has more instances than the operands (sharing is off), each is computed by itself.
+  // If a result has more instances than the operands (sharing is off), each instance is computed by itself.
   if (can_stack && !node.row->reads_block && AxesOf(node, values) == items.axes()) {
     const StackDims dims = DimsOf(local, node, values, items.axes(), {}, ReduceOp::kSum);
     if (std::optional<KernelSpec> spec = node.row->stack(made.spec, dims)) {
@@ -234,7 +236,8 @@ std::optional<ComputeStep> MakeReducingStep(const Graph& local, int n, int reduc
   const AxisSet group(CollectiveOf(collective).axes);
   const AxisSet axes = node.row->reads_block ? instances.axes() : AxesOf(node, values);
   if (!CanStack(local, node, axes)) return std::nullopt;
-  // Each instance counts once, and the sums vary over what is left, or are the rows that the devices get of one sum.
+  // Each instance must count once. The sums must vary over the remaining axes; those of a reduce_scatter must be the
+  // rows of one sum that the devices get.
   if (axes != instances.axes()) return std::nullopt;
   if (scatters ? !IsSharedOut(local, node, collective, axes, group, items)
                : axes.Minus(group) != items.axes())
@@ -249,7 +252,7 @@ std::optional<ComputeStep> MakeReducingStep(const Graph& local, int n, int reduc
                    .reduces = reduce,
                    .blocks = {WholeBlocks(local, node)}};
   if (node.row->reads_block) {
-    // One sum, of which all instances are blocks.
+    // A reduce_scatter has one sum; the instances of its result are blocks of it.
     const InstanceMap& of_sum = scatters ? InstanceMap(local.mesh(), {}) : items;
     std::optional<WholeSpec> whole = WholeSpecMaker(local, node, values).Make(of_sum, group, op);
     if (!whole.has_value()) return std::nullopt;

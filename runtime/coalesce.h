@@ -6,10 +6,10 @@
 // sum instead of the instances, which are then never stored: eight products x_i^T dy_i are one product whose
 // k is eight times as long. Other rows run instance by instance.
 //
-// Lookups (gather, scatter_add) read where their block lies. Blocks of rows of a table lie one behind the other, too, so the
-// eight f32[125,64] of a table that is cut by rows are one f32[1000,64], and lookups in them, and their sum, are one lookup in
-// the whole table. A reduce_scatter of lookups to rows leaves the rows of that lookup with the devices, one behind the other,
-// too.
+// The kernels of lookups (gather, scatter_add) read where their block lies in the whole tensor. The blocks of a table
+// that is cut by rows lie one behind the other, too: eight f32[125,64] are one f32[1000,64]. So the lookups in all
+// blocks, and the sum of their results, are one lookup in the whole table. If the sum is a reduce_scatter by rows, the
+// blocks of its result are the rows of that lookup, one behind the other.
 //
 // Pure functions of the program; thread-safe.
 #pragma once
@@ -27,8 +27,9 @@ namespace meshwork {
 ComputeStep MakeComputeStep(const Graph& local, int n, const std::vector<ValueBuffers>& values,
                             bool coalesce);
 
-// The same for node `n` if it computes the result of the collective `reduce` that follows it: an all_reduce, or, of a lookup, a
-// reduce_scatter. nullopt unless the row can do so and the collective is the only reader of its result.
+// The step in which node `n` also computes the result of the collective `reduce` that follows it: an all_reduce or, if
+// the node is a lookup, a reduce_scatter. nullopt if the row cannot do this. REQUIRES: nothing but the collective reads
+// the node's result.
 std::optional<ComputeStep> MakeReducingStep(const Graph& local, int n, int reduce,
                                             const std::vector<ValueBuffers>& values);
 

@@ -90,8 +90,8 @@ absl::Status PlanReduceScatter(const Filled& x, std::vector<Transfer>& transfers
   return absl::OkStatus();
 }
 
-// Appends the copy of what `device`'s result block and `source`'s operand block have in common;
-// returns the number of elements.
+// Appends the copy of the elements that `device`'s result block and `source`'s operand block have in common;
+// returns their number.
 int64_t CopyCommon(const Filled& x, int64_t device, int64_t source, std::vector<Transfer>& transfers) {
   const Block common =
       Intersect(x.to.layout->BlockOf(x.global(), device), x.from.layout->BlockOf(x.global(), source));
@@ -104,7 +104,7 @@ int64_t CopyCommon(const Filled& x, int64_t device, int64_t source, std::vector<
   return NumElements(common);
 }
 
-// From the members of the group that hold different blocks.
+// Fills each result block from the members of the group over `axes` that hold different operand blocks.
 absl::Status PlanMoveOver(const AxisList& axes, const Filled& x, std::vector<Transfer>& transfers) {
   AxisList sharding;
   for (int axis : axes)
@@ -135,9 +135,9 @@ absl::Status PlanAllToAllV(const Filled& x, std::vector<Transfer>& transfers) {
 
 AxisList PartialAxes(const Layout& layout) { return layout.PartialAxes().ToList(); }
 
-// The device whose operand block is `device`'s result block: where the block's first element lies,
-// and, of a partial value, the term that has the same rank. Of devices that hold the same, each sends to one:
-// {x} -> {y} sends from (y,x) to (x,y). Elsewhere the coordinates stay.
+// The device whose operand block is `device`'s result block: it holds the block's first element and, if the
+// value is partial, the term of the same rank. If several devices hold the same block, each of them sends to
+// one device: {x} -> {y} sends from (y,x) to (x,y). All other coordinates stay.
 int64_t PermuteSource(const Filled& x, int64_t device, const Block& block) {
   Shape first(block.size());
   for (size_t d = 0; d < block.size(); ++d) first[d] = block[d].start;

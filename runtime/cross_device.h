@@ -3,8 +3,9 @@
 //   const auto ring = RingAllReduce();                                       // runtime/cpu/cross_device_ops.h
 //   MirroredStrategy({.devices = 8, .cross_device_ops = ring})               // sums gradients so
 //
-// An op of your own is an algorithm as data, which CPUs and GPUs run (runtime/cross_device_algorithm.h), or code for the memory
-// of the host, which only CPUs run. That has two functions:
+// There are two ways to write an op of your own: as data, an algorithm that CPUs and GPUs run
+// (runtime/cross_device_algorithm.h); or as code for the memory of the host, which only CPUs run. The code has two
+// functions:
 //
 //   class Mine : public CrossDeviceOps {
 //    public:
@@ -14,15 +15,16 @@
 //   };
 //   CheckCrossDeviceOps(mine)                                                // tools/check/check_cross_device.h
 //
-// With one, each device has a result of its own for every all_reduce within the process, which the op writes, and computes
-// with it (without, equal values are stored and computed once). A variable stays in memory once: it is what device 0
-// computed. So an op that leaves different values is seen by ExecutorOptions::check_replicas alone, which compares the new
-// values of variables and outputs on all devices, and ends the step. Of a sum that goes on to other processes, only
-// device 0's result is asked for: Reduce without Broadcast.
+// With a cross-device op, each device has its own result of every all_reduce within the process. The op writes that
+// result, and the device computes with it. (Without an op, equal values are stored and computed once.) A variable is
+// still stored once, with the value that device 0 computed. So only ExecutorOptions::check_replicas finds an op that
+// leaves different values on the devices: it compares the new values of variables, and the outputs, on all devices, and
+// a difference ends the step. If a sum goes on to other processes, only the result on one device is needed: Reduce is
+// called without Broadcast.
 //
-// A *pack* is what is reduced by one call: a tensor, or several tensors of one dtype that are reduced at the same point of a
-// step, one behind the other, of up to ExecutorOptions::bytes_per_pack bytes together. A pack has the same elements on
-// each device; the order of the calls is the same in every step.
+// A *pack* is the data that one call reduces: a tensor, or several tensors of one dtype that are reduced at the same
+// point of a step. They lie one behind the other, and have up to ExecutorOptions::bytes_per_pack bytes together. A pack
+// has the same elements on each device; the order of the calls is the same in every step.
 //
 // After TensorFlow's tf.distribute.CrossDeviceOps
 // (https://www.tensorflow.org/api_docs/python/tf/distribute/CrossDeviceOps).
@@ -63,7 +65,7 @@ struct BroadcastPack {
   int64_t bytes() const { return count * DTypeSize(dtype); }
 };
 
-// Thread safety: is_thread_safe. An op that several sessions have is called by each of them.
+// Thread safety: see is_thread_safe. If several sessions share an op, each of them calls it.
 class CrossDeviceOps {
  public:
   static constexpr int64_t kPieceBytes = int64_t{256} << 10;
@@ -83,15 +85,15 @@ class CrossDeviceOps {
   // to[pack.root] is pack.to.
   virtual absl::Status AllReduce(const ReducePack& pack, std::span<std::byte* const> to);
 
-  // The op as data, if it is: a backend may then make the copies and sums itself, and call nothing. Null: it is code.
+  // The op as data; a backend may then make the copies and sums itself instead of calling the op. Null: the op is code.
   virtual const CrossDeviceAlgorithm* algorithm() const { return nullptr; }
 
   // NcclAllReduce: sums of all domains are made by NCCL within the step (runtime/domain_sums.h), and nothing calls the op.
   virtual bool is_nccl() const { return false; }
 
-  // Whether several threads may call it at once. Then the workers share the packs, which are cut into pieces of
-  // kPieceBytes, at the same places whatever the number of workers. Otherwise one thread calls it, with whole packs, one at
-  // a time.
+  // Whether several threads may call it at once. If so, packs are cut into pieces of kPieceBytes, which the workers
+  // share out; the cuts do not depend on the number of workers. Otherwise one thread calls it, with one whole pack at a
+  // time.
   virtual bool is_thread_safe() const { return false; }
 };
 

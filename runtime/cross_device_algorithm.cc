@@ -42,8 +42,8 @@ class MoveChecks : public CrossDeviceMoves {
       if (place != to) Check({place, begin, end, /*writes=*/false});
   }
 
-  // Of the touches of one place, by where they begin, each is compared with those before it that reach furthest. A move that
-  // writes a place is one touch of it.
+  // Goes over the touches of each place in the order in which they begin, and compares each with the furthest ends of
+  // those before it. A move that writes a place counts as one touch of it, even if it also reads it.
   void NextRound() override {
     const auto key = [](const Touch& touch) {
       return std::tuple(touch.place.kind, touch.place.device, touch.begin, touch.end);

@@ -1,5 +1,6 @@
-// CrossDeviceAlgorithm: a cross-device op (runtime/cross_device.h) as data: which elements are copied and added up, from where
-// to where, in which order. What runs it may be the CPU or a GPU; the terms of each element are added up in the same order.
+// CrossDeviceAlgorithm: a cross-device op (runtime/cross_device.h) as data. It says which elements are copied and added
+// up, from where to where, in which order. The CPU or a GPU can run it; both add up the terms of each element in the
+// same order.
 //
 //   class AddBackwards : public CrossDeviceAlgorithm {
 //    public:
@@ -33,7 +34,7 @@ struct CrossDevicePlace {
   enum class Kind : uint8_t {
     kTerm,    // what the device has; only read
     kResult,  // what the device gets
-    kRoom,    // of one pack, for what comes between; there is one
+    kRoom,    // memory for intermediate results, one per pack
   };
   Kind kind = Kind::kTerm;
   size_t device = 0;  // not of kRoom
@@ -49,14 +50,14 @@ struct CrossDeviceSize {
   int64_t elements = 0;  // of the pack
 };
 
-// Takes what an algorithm does: moves in *rounds*, which follow each other. The moves of a round may run in any order, or at the
-// same time: none touches elements that another one writes.
+// Receives the moves of an algorithm, in *rounds* that run one after the other. The moves of a round may run in any
+// order, or at the same time: no move touches elements that another move of its round writes.
 class CrossDeviceMoves {
  public:
   virtual ~CrossDeviceMoves() = default;
 
-  // Elements [begin, end) of `to` become (…(from[0] op from[1]) op …), those of one source a copy. `to` may be from[0], and is
-  // no other source.
+  // Elements [begin, end) of `to` become (…(from[0] op from[1]) op …); with one source they become a copy. `to` may be
+  // from[0], but no other source.
   virtual void Move(int64_t begin, int64_t end, CrossDevicePlace to,
                     std::span<const CrossDevicePlace> from) = 0;
   virtual void NextRound() = 0;
@@ -75,7 +76,7 @@ class CrossDeviceAlgorithm {
   virtual void Broadcast(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const = 0;
   // The terms of all devices to the results of all. By default Reduce, then Broadcast.
   virtual void AllReduce(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const;
-  // Whether the moves use the room, over so many devices.
+  // Whether the moves over this number of devices use RoomBetween().
   virtual bool UsesRoom(size_t /*devices*/) const { return false; }
 };
 
@@ -85,9 +86,10 @@ enum class CrossDeviceFunction : uint8_t { kReduce, kBroadcast, kAllReduce };
 void DescribeMoves(const CrossDeviceAlgorithm& algorithm, CrossDeviceFunction function,
                    const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves);
 
-// Finds what is wrong with them, and makes none: elements or devices that are not there; terms that are written; terms in
-// Broadcast, and results of others in Reduce, which calls of these have no memory for; moves of one round of which one writes
-// what another touches. The first mistake: InvalidArgument, without the algorithm's name.
+// Checks these moves without making them. Error: InvalidArgument for the first mistake, without the algorithm's name.
+// Mistakes are: elements or devices that do not exist; a term that is written; a term in Broadcast, or the result of a
+// device other than `root` in Reduce, because such calls have no memory for them; two moves of one round that touch the
+// same element, if one of them writes it.
 absl::Status CheckMoves(const CrossDeviceAlgorithm& algorithm, CrossDeviceFunction function,
                         const CrossDeviceSize& size, size_t root);
 

@@ -12,7 +12,7 @@
 namespace meshwork {
 namespace {
 
-// The ranges in order, those that touch as one.
+// The ranges in order; ranges that touch or overlap are joined.
 std::vector<ElementRange> Merged(std::vector<ElementRange> ranges) {
   std::sort(ranges.begin(), ranges.end(),
             [](const ElementRange& a, const ElementRange& b) { return a.begin < b.begin; });
@@ -25,7 +25,7 @@ std::vector<ElementRange> Merged(std::vector<ElementRange> ranges) {
   return merged;
 }
 
-// Of the elements that are added up, those that the holder of source `s` adds up.
+// The elements of `sum` that the holder of source `s` adds up.
 ElementRange PartOf(const Transfer& sum, size_t s) {
   constexpr int64_t kLine = 64;  // bytes
   const int64_t elements = sum.box.elements(), parts = std::ssize(sum.from);
@@ -219,7 +219,7 @@ void CrossingPlanner::PlanParts(int node, const std::vector<Fillings>& fillings,
       }
     }
   }
-  // Those sent are in order already.
+  // The sent parts are in order already.
   std::stable_sort(crossing.received_parts.begin(), crossing.received_parts.end(),
                    [](const Crossed& a, const Crossed& b) { return a.from_domain < b.from_domain; });
 }

@@ -1,8 +1,8 @@
 // The data that a collective moves between domains (mesh/placement.h).
 //
 // Every domain plans the transfers of all domains, so that sender and receiver know what is in a message
-// without asking. An element of an instance (runtime/sharing.h) goes to another domain at most once, however
-// many devices there read it, and for however many results.
+// without asking. An element of an instance (runtime/sharing.h) goes to another domain at most once, even if several
+// devices there read it or several results need it.
 //
 //   all_gather on [x=2*2], 2 domains, of f32[2] of f32[8] {x}:
 //   domain 0 receives the instances of devices 2 and 3, whole; its result reads these and its own two
@@ -45,7 +45,7 @@ std::vector<ElementRuns> RunsOf(const std::vector<ElementRange>& ranges);
 struct Crossed {
   int64_t from_domain = 0, to_domain = 0;
   ValueId value = kNoValue;
-  int64_t device = 0;                  // holds the instance; of an operand the lowest one
+  int64_t device = 0;                  // a device that holds the instance; of an operand, the lowest
   std::vector<ElementRange> elements;  // ascending, apart from each other
 
   int64_t num_elements() const;
@@ -56,9 +56,9 @@ struct Crossing {
   // The transfers that fill the results here. A source of -1 - k is the ghost of received[k].
   std::vector<Transfer> transfers;
   std::vector<int64_t> devices;         // per transfer: the device that it is for
-  std::vector<Crossed> received, sent;  // by the other domain, ascending; then in an order that both know
-  // A sum in two rounds. In the second, parts of results cross, in the same order; `device` is one of this domain.
-  // Every domain takes part in both rounds, even if nothing crosses to it or from it.
+  std::vector<Crossed> received, sent;  // sorted by the other domain, then in an order that both know
+  // Whether this is a sum in two rounds. In the second round parts of results cross, in the same order; their `device`
+  // is a device of this domain. Every domain takes part in both rounds, even if nothing crosses to it or from it.
   bool takes_two_rounds = false;
   std::vector<Crossed> received_parts, sent_parts;
 };
@@ -75,7 +75,7 @@ class CrossingPlanner {
  private:
   struct Source {
     ValueId value;
-    int64_t instance;  // of all domains
+    int64_t instance;  // numbered over all domains
   };
 
   // A transfer that fills an instance of result r; sources are numbered as in everywhere_.
@@ -91,16 +91,16 @@ class CrossingPlanner {
   std::vector<Crossed> MovedTo(int64_t domain, int node, const Fillings& fillings) const;
   // The sum fillings[i] as another domain makes it; nothing if it is made of other terms there.
   static const Filling* SameIn(const Fillings& other, const Fillings& fillings, size_t i);
-  // The domain whose source it is.
+  // The domain that source `from` belongs to.
   int64_t MakerOf(int node, BufferId from) const;
-  // Which source of the filling the domain holds, if it holds a single one; otherwise -1.
+  // The index of the only source of the filling that the domain holds; -1 if it holds none or several.
   int64_t OwnSource(int64_t domain, int node, const Filling& filling) const;
   // Whether the sums of `node` are made in two rounds. `fillings`: per domain.
   bool TakesTwoRounds(int node, const std::vector<Fillings>& fillings) const;
   // Adds the second round.
   void PlanParts(int node, const std::vector<Fillings>& fillings, const std::vector<ValueBuffers>& values,
                  Crossing& crossing) const;
-  // The domain's part of each of its sums.
+  // Of each sum of the domain, the part that the domain adds up itself.
   Fillings PartsOf(int64_t domain, int node, const Fillings& fillings) const;
   Source SourceOf(int node, BufferId id) const;
   int64_t DeviceOf(const Source& source) const;  // the lowest that holds it

@@ -61,7 +61,7 @@ absl::StatusOr<Type> ReadType(const dlpack::TensorView& view) {
   return type;
 }
 
-// Whether the strides are those of a dense tensor, where they matter.
+// Whether the strides are those of a dense tensor, in the dims where they matter.
 bool IsDense(const Shape& shape, const Shape& strides) {
   const Shape dense = DenseStrides(shape);
   for (size_t d = 0; d < shape.size(); ++d)
@@ -79,7 +79,7 @@ void Release(dlpack::ManagedTensor* managed) {
   if (managed->deleter != nullptr) managed->deleter(managed);
 }
 
-// What keeps a tensor's elements while another library has them.
+// Keeps a tensor's elements while another library has them.
 struct Lent {
   Tensor tensor;
   Shape shape, strides;

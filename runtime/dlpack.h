@@ -7,10 +7,10 @@
 //   at::Tensor back = at::fromDLPack(managed);
 //
 // The structure is the unversioned DLManagedTensor of DLPack 0.2 to 1.x, which a Python capsule "dltensor" holds. Only
-// its name is declared here, so that dlpack/dlpack.h may be included beside this header; who does not have that header
-// finds the structures in runtime/dlpack_abi.h.
+// its name is declared here, so that dlpack/dlpack.h may be included beside this header; the structures without that
+// header are in runtime/dlpack_abi.h.
 //
-// Only memory of the CPU. Elements: those of all dtypes, in one lane.
+// Only tensors in memory of the CPU. Their elements may have any of our dtypes, in one lane.
 //
 // Thread-safe. The deleter that came with a tensor is called by the thread that drops the last copy.
 #pragma once
@@ -23,14 +23,14 @@ struct DLManagedTensor;  // of dlpack/dlpack.h
 namespace meshwork {
 
 // A tensor over the elements of `managed`, whose deleter is called once, with the last copy of the tensor. Elements that do
-// not lie dense in row-major order, or at multiples of their size, are copied, and then the deleter is called at once. A
-// writer of the tensor writes to the other library's memory.
+// not lie dense in row-major order, or at multiples of their size, are copied, and then the deleter is called at once.
+// Otherwise writing to the tensor writes to the other library's memory.
 // Errors: null; another device than the CPU; element types other than those above; sizes that no Tensor has; a bool other
 // than 0 and 1. After an error `managed` still belongs to the caller.
 absl::StatusOr<Tensor> FromDlpack(DLManagedTensor* managed);
 
-// What another library takes, over the elements of `x`: shared, and kept until the receiver calls the deleter. A tensor
-// without elements has no address. Errors: x.status().
+// The elements of `x` for another library. They are shared, and kept until the receiver calls the deleter. For a tensor
+// without elements the address is null. Errors: x.status().
 absl::StatusOr<DLManagedTensor*> ToDlpack(const Tensor& x);
 
 }  // namespace meshwork

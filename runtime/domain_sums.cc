@@ -41,7 +41,7 @@ bool IsDomainSum(const Graph& local, int node, const Placement& placement,
   for (size_t r = 0; r < sum.results.size(); ++r) {
     const ValueInfo &operand = local.value(sum.operands[r]), &result = local.value(sum.results[r]);
     if (!NcclReduces(result.type.dtype, spec.op)) return false;
-    // Wrong: the plan of messages says so.
+    // Such a node is an error, which planning it with messages reports (CrossingPlanner::Plan).
     if (operand.global != result.global || operand.layout->dims() != result.layout->dims() ||
         AxisSet(spec.axes).Intersects(operand.layout->ShardedAxes()))
       return false;

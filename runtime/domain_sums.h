@@ -17,11 +17,12 @@
 
 namespace meshwork {
 
-// Whether NCCL adds up so. Not the largest or smallest of reals: it drops NaN, which other sums keep. Not bools.
+// Whether NCCL makes this reduction. It does not make max and min of reals, because NCCL drops NaN there and other
+// reductions keep it; nor reductions of bools.
 bool NcclReduces(DType dtype, ReduceOp op);
 
-// Whether `node` is an all_reduce of one term from each of all domains, which NCCL can make. `values`: the instances of this
-// domain. The same in all domains.
+// Whether `node` is an all_reduce of one term from each domain, over all domains, that NCCL can make. `values`: the
+// instances of this domain. The answer is the same in all domains.
 bool IsDomainSum(const Graph& local, int node, const Placement& placement,
                  const std::vector<ValueBuffers>& values);
 

@@ -15,8 +15,8 @@
 // of the tensor and of any executor bound to it.
 //
 // A tensor may have a *spare*: room for as many elements, where the next value is written while this one is still
-// there. SwapSpare makes it the value in all copies of the tensor, and moves no element; addresses that were asked for
-// before are those of the spare then. Steps that take effect as a whole work so (ExecutorOptions::atomic).
+// there. SwapSpare makes the spare the value in all copies of the tensor, and moves no element; addresses that were
+// obtained before are then those of the spare. Steps that take effect as a whole use spares (ExecutorOptions::atomic).
 #pragma once
 
 #include <cstddef>
@@ -107,15 +107,15 @@ absl::Status Pack(const Tensor& host, DTensor& to, bool poison_padding = kDebugB
 // one block differ in a bit; an error of the memory. REQUIRES: from.valid().
 absl::StatusOr<Tensor> Unpack(const DTensor& from, bool check_replicas = kDebugBuild);
 
-// What one device holds of a tensor.
+// The part of a tensor that one device holds, or one box of it.
 struct Shard {
   int64_t device = 0;
   Block box = {};      // in the whole tensor, without padding; BlockToString (layout/block.h) prints it
   Tensor tensor = {};  // its elements
 };
-// The shards of this domain's devices, by device: copies, which devices that share a buffer share. A device that holds
-// nothing has none; one that holds several boxes, because the layout is strided, has one for each. Error: one of the
-// memory. REQUIRES: from.valid().
+// The shards of this domain's devices, by device. They are copies; devices that share a buffer share the copy. A device
+// that holds nothing has no shard; one that holds several boxes, because the layout is strided, has one for each.
+// Error: one of the memory. REQUIRES: from.valid().
 absl::StatusOr<std::vector<Shard>> ShardsOf(const DTensor& from);
 
 }  // namespace meshwork

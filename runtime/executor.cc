@@ -128,13 +128,13 @@ StepPlanOptions PlanOptions(const ExecutorOptions& options, const Domain& domain
           .sums_domains = TakesNccl(options)};
 }
 
-// A bucket of gradients crosses in so many times the time that its first byte needs: the next starts meanwhile, and
-// the last, which nothing hides, is short.
+// The time that a bucket of gradients takes to cross, in latencies of the link. The next bucket starts meanwhile. The
+// last one, which no compute hides, is short.
 constexpr int64_t kBucketLatencies = 4;
 constexpr int64_t kLeastBucket = int64_t{1}
                                  << 20;  // bytes: an operation costs more than the latency of a fast link
-// What may be under way at a time: so many times the bytes of the largest collective across domains. All parts of one,
-// and what the next one needs.
+// The bytes that may be under way at a time, in multiples of the largest collective across domains: room for all parts
+// of one collective, and for those of the next.
 constexpr int64_t kMostUnderWay = 2;
 
 // Whether collectives across domains run beside compute.
@@ -150,7 +150,7 @@ Graph OrderOf(const Graph& local, const ExecutorOptions& options, AxisSet across
   return WithRegions(LowerLoops(local), [&](const Graph& lowered) {
     const Graph program =
         Overlaps(options) ? Overlap(lowered, across, BucketBytes(*options.transport)) : lowered;
-    // A cross-device op gets what the compiler has put together.
+    // A cross-device op gets the tensors together that the compiler has put into one collective, so this is not split.
     if ((!coalesces && !options.fuse) || HasSumsOfOps(options)) return program;
     Graph arranged = Arrange(program, across);
     return coalesces ? ReduceEarly(arranged, across) : arranged;
@@ -257,13 +257,12 @@ PrepareOptions PreparationOptions(const ExecutorOptions& options) {
           .check_replicas = options.check_replicas};
 }
 
-// All that is decided before a backend sees the program.
+// Everything that is decided before a backend sees the program.
 struct Planned {
   Domain domain;
   StepPlan plan;
   int64_t variable_bytes = 0, spare_bytes = 0;
-  std::vector<std::string>
-      unshared;  // variables whose DTensors, which were there, are shared otherwise than options say
+  std::vector<std::string> unshared;  // variables whose existing DTensors are not shared as options say
 };
 
 absl::StatusOr<Planned> Plan(const Program& program, const Backend& backend, const ExecutorOptions& options,
@@ -343,14 +342,14 @@ std::shared_ptr<std::vector<DTensor>> WithSpares(const std::vector<DTensor>& sta
   return updated;
 }
 
-// What ranks of NCCL must have in common besides: a graph, or launches one by one.
+// What all ranks of NCCL must have in common, too: whether kernels are launched as a graph or one by one.
 std::string HowItIsLaunched(const ExecutorOptions& options) {
   if (!TakesNccl(options)) return "";
   return fmt::format(" measured={} blocking_launches={}", options.profile || options.trace_steps > 0,
                      options.blocking_launches);
 }
 
-// What all domains have to have in common: what is sent follows from it.
+// The settings that all domains must have in common, because they decide what is sent.
 std::string TextOf(const Program& program, const ExecutorOptions& options, const Planned& planned,
                    const Backend& backend) {
   return fmt::format(
@@ -367,7 +366,7 @@ std::string TextOf(const Program& program, const ExecutorOptions& options, const
       backend.memory()->is_host() ? "" : fmt::format(" on {}", backend.name()));
 }
 
-// Whether this domain and all others can go on with the same thing, of which `value` says what it is.
+// OK if this domain and all others can go on and agree on value().
 absl::Status AllGoOn(Transport* transport, std::string_view what, const absl::Status& mine,
                      const std::function<std::string()>& value,
                      const std::function<std::string()>& text = nullptr) {

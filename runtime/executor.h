@@ -17,20 +17,20 @@
 //     MESHWORK_RETURN_IF_ERROR(bound.Run());                     // bound.outputs().at("loss")
 //   }
 //
-// All planning is done by Create. The executor decides the order in which the program runs, and what runs in
-// which storage (runtime/step_plan.h); the backend decides how it runs. Memory that a kernel library
-// allocates inside a kernel is not planned. Devices are driven in lockstep; values that are the same on
-// several devices are stored and computed once. The numbers depend on the program, its mesh and whether
-// devices are coalesced, never on the number of workers, on sharing or on fusion.
+// All planning is done by Create. The executor decides in which order the program runs and in which storage each value
+// lies (runtime/step_plan.h); the backend decides how it runs. Memory that a kernel library allocates inside a kernel
+// is not planned. Devices are driven in lockstep; values that are the same on several devices are stored and computed
+// once. The numbers depend on the program, its mesh and whether devices are coalesced, never on the number of workers,
+// on sharing or on fusion.
 //
 // If there are several domains (ExecutorOptions::transport), all of them create, bind and run alike. Create
 // succeeds in all of them or in none. But if a domain does not run a step, because its Bind failed, the
 // others wait for it until the transport's deadline, which ends the transport. Session (train/session/session.h)
 // makes the domains agree first.
 //
-// Programs that share variables (init, step, one per batch size) are bound to one map of DTensors; they must
-// not run at the same time, and all see what the last step left, in whichever memory of a DTensor that is. An executor runs one step at a time; the backend must outlive the executor, the
-// map need not.
+// Programs that share variables (init, step, one per batch size) are bound to one map of DTensors. They must not run at
+// the same time. All see the values that the last step left, even if that step has swapped a DTensor with its spare. An
+// executor runs one step at a time. The backend must outlive the executor; the map need not.
 #pragma once
 
 #include <map>
@@ -72,11 +72,11 @@ class Executor {
   // collective that does not fit its layouts.
   static absl::StatusOr<ExecutorMemory> PlanMemory(const Program& program, const Backend& backend,
                                                    const ExecutorOptions& options);
-  // How long a step takes by a topology (runtime/predict.h), from the same plan. Errors, besides: the topology is of
-  // another mesh.
+  // The time of a step as a topology predicts it (runtime/predict.h), from the same plan. Errors, besides: the topology
+  // is of another mesh.
   static absl::StatusOr<StepPrediction> Predict(const Program& program, const Backend& backend,
                                                 const ExecutorOptions& options, const Topology& topology);
-  // What this domain would do in a step, for those that simulate it. Errors: those of PlanMemory.
+  // The plan of this domain's step, for simulations. Errors: those of PlanMemory.
   static absl::StatusOr<StepPlan> PlanStep(const Program& program, const Backend& backend,
                                            const ExecutorOptions& options);
   ~Executor();
@@ -96,7 +96,7 @@ class Executor {
   absl::StatusOr<BoundStep> Bind(StepMemory memory);
   // A fresh tensor per output that is not distributed.
   std::map<std::string, Tensor> NewOutputs() const;
-  // Zeros, for the distributed input, or output, of this name. Errors: there is no such one; it is not
+  // Zeros, for the distributed input, or output, of this name. Errors: there is no such input or output; it is not
   // distributed.
   absl::StatusOr<DTensor> NewFeed(std::string_view name) const;
   absl::StatusOr<DTensor> NewOutput(std::string_view name) const;
@@ -129,7 +129,7 @@ class Executor {
   const InPlace in_place_;
   const ExecutorMemory memory_;
   const std::map<std::string, DTensor> state_;  // the variables
-  // Those that steps write to the spares of; null if there are none.
+  // The variables whose spares the steps write; null if there are none.
   const std::shared_ptr<std::vector<DTensor>> updated_;
   const std::shared_ptr<StepRecord> record_;
   const bool names_step_;  // in errors of steps

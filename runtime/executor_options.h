@@ -32,11 +32,12 @@ struct ExecutorOptions {
   bool coalesce = true;
   // Chains of ops run a few rows at a time (runtime/cpu/fusion.h); otherwise op by op, for comparison.
   bool fuse = true;
-  // Of products on GPUs by cuBLASLt (docs/gpu.md). CPUs, and kernels that stand in for cuBLASLt, ignore it: they are exact.
+  // The precision of products that cuBLASLt computes on GPUs (docs/gpu.md). CPUs, and kernels that replace cuBLASLt,
+  // ignore it: they multiply as kFull says.
   MatmulPrecision matmul_precision = MatmulPrecision::kFull;
-  // GPUs run the kernels of a step one by one, each waited for, so that the error of one that fails names its op and the
-  // user's line; a step then takes longer (docs/gpu.md). MESHWORK_BLOCKING_LAUNCHES=1 in the environment asks for it, too.
-  // CPUs ignore it.
+  // GPUs launch the kernels of a step one by one and wait for each, so that the error of a kernel that fails names its
+  // op and the user's line. A step then takes longer (docs/gpu.md). MESHWORK_BLOCKING_LAUNCHES=1 in the environment
+  // does the same. CPUs ignore it.
   bool blocking_launches = false;
   // Collectives across domains start when their operands are there and are waited for where their results are read
   // (runtime/overlap.h); otherwise each is waited for where it starts, for comparison. The numbers are the same.
@@ -60,7 +61,7 @@ struct ExecutorOptions {
   // (runtime/step_record.h). Costs the memory of the spares, and a message of one byte to each other domain and step.
   // Inputs that outputs replace (in_place) are written in place nevertheless. The numbers are the same.
   bool atomic = false;
-  // Counts the steps of all executors that are given it; null: nobody counts, and no step can be undone.
+  // Counts the steps of all executors that share it. Null: steps are not counted, and none can be undone.
   std::shared_ptr<StepRecord> record = nullptr;
   // Carries data to other domains, for a program for several domains (CompileOptions::num_domains); it says
   // which domain this is. It must outlive the executor. Null: there is one domain.
@@ -73,13 +74,14 @@ struct ExecutorOptions {
   // are distributed, of one type and layout. A step writes the output over the fed tensor, in place where a
   // variable would be written in place, so that state goes from step to step without a copy.
   InPlace in_place = {};
-  // Makes the all_reduces between devices of this process (runtime/cross_device.h), each device getting a result of its own;
-  // null: the backend's own way, which stores equal results once. Other collectives, and sums between processes, are not
-  // its. NcclAllReduce() makes the sums of all domains instead, between GPUs, and those within a domain are the backend's. All
-  // domains have an op of the same name.
+  // Makes the all_reduces between devices of this process (runtime/cross_device.h); each device gets a result of its
+  // own. Null: the backend makes them, and stores equal results once. The op makes no other collectives, and no sums
+  // between processes. NcclAllReduce() is an exception: it makes the sums over all domains, between GPUs, and the
+  // backend makes those within a domain. The ops of all domains must have the same name.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
   // The op gets tensors that are reduced at the same point of a step as one pack, as long as they have no more bytes than
-  // this together; they are copied into it and out of it. 0: each tensor is a pack. NcclAllReduce has none: InvalidArgument.
+  // this together; they are copied into it and out of it. 0: each tensor is a pack. NcclAllReduce has no packs; with
+  // it, more than 0 is an error (InvalidArgument).
   int64_t bytes_per_pack = 0;
 };
 
@@ -90,7 +92,7 @@ struct ExecutorMemory {
   int64_t shared_bytes = 0;    // of values that several workers touch
   int64_t constant_bytes = 0;  // of values that are computed once
   int64_t variable_bytes = 0;  // bound variables, also if other executors share them
-  int64_t spare_bytes = 0;     // the spares of those that are updated (ExecutorOptions::atomic), the same
+  int64_t spare_bytes = 0;     // the spares of updated variables (ExecutorOptions::atomic), the same
   int num_barriers = 0;        // per step
   int num_instructions = 0;    // per step
 

@@ -1,5 +1,5 @@
-// The fence of a step that keeps the old values of variables (runtime/step_plan.h): all domains have begun the step when
-// it has ended.
+// The fence of a step that keeps the old values of variables (runtime/step_plan.h). When the fence has ended, all
+// domains have begun the step.
 //
 //   start 0 of fence across domains: 1 byte of s0 to 1, 1 byte of s1 from 1
 //   …

@@ -1,4 +1,5 @@
-// GatherValues: the exchange that Agree (runtime/transport.h) is made of, for those that compare by rules of their own.
+// GatherValues: the exchange on which Agree (runtime/transport.h) is built, for callers that compare values by rules of
+// their own.
 //
 // Thread safety: the transport's thread.
 #pragma once

@@ -84,7 +84,7 @@ ValueId AddConstant(Graph& graph, double value, ValueInfo info) {
   return AddOneResult(graph, GetOp("constant"), {}, attrs, std::move(info));
 }
 
-// The value in the dtype of `info`, which says all else of it, too.
+// The value cast to the dtype of `info`; the other fields of `info` describe the value, too.
 ValueId InDTypeOf(Graph& graph, ValueId id, const ValueInfo& info) {
   if (graph.value(id).type.dtype == info.type.dtype) return id;
   return AddOneResult(graph, GetOp("cast"), {id}, {{"dtype", info.type.dtype}}, info);
@@ -117,7 +117,7 @@ class BodyWriter {
 
   ValueId InDTypeOf(ValueId id, const ValueInfo& info) { return meshwork::InDTypeOf(to_, id, info); }
   void Update(size_t argument, ValueId value) { to_.AddUpdate({static_cast<int>(argument), value}); }
-  // What an update or an output of the old body is.
+  // The value that an update (kNoValue: there is none), or an output, of the old body has become.
   ValueId Next(int carry) const {
     for (const VariableUpdate& update : body_.updates())
       if (update.argument == carry) return map_[update.value];
@@ -163,7 +163,8 @@ class Lowerer {
     return infos;
   }
 
-  // Adds the node, whose results are `infos`: the last are those of `old`, sums in the dtype that they are made in.
+  // Adds the node, whose results are `infos`. The last of these are the results of `old`, but sums have the dtype in
+  // which they are made.
   void Add(Node node, const Node& old, std::vector<ValueInfo> infos, std::vector<int64_t> initial,
            int64_t first) {
     node.attrs.Set("initial", std::move(initial));
@@ -239,7 +240,7 @@ class Lowerer {
     std::vector<ValueId> results;
     for (const ValueInfo& info : infos) results.push_back(writer.AddArgument(info, true));
     for (int c = 0; c < shape.carries; ++c) writer.Set(body.arguments()[c].value, results[c]);
-    std::vector<std::pair<ValueId, ValueId>> slices;  // argument of the body, all of it
+    std::vector<std::pair<ValueId, ValueId>> slices;  // argument of the body, the whole tensor
     for (size_t a = shape.carries; a < body.arguments().size(); ++a) {
       const ValueId id = writer.AddArgument(from_.value(node.operands[a]), false);
       if (static_cast<int>(a) < shape.carries + shape.slices)
@@ -293,7 +294,7 @@ class Lowerer {
     Add(std::move(lowered), node, std::move(infos), std::move(initial), shape.carries);
   }
 
-  // What runs once stands among the other nodes.
+  // Writes a body that runs once among the other nodes.
   void WriteOpenly(const Node& node) {
     const Graph& body = *node.regions[0];
     Graph& to = rewriter_.to();
@@ -320,7 +321,7 @@ class Lowerer {
     Add(std::move(lowered), node, InfosOf(node.results), std::vector<int64_t>(node.results.size(), -1), 1);
   }
 
-  // What the condition needs is no work of the body, and the other way round.
+  // Nodes that only the condition needs are dropped from the body, and the other way round.
   static std::shared_ptr<const Graph> WithoutDeadCode(const Graph& graph) {
     std::vector<bool> live(graph.values().size(), false);
     for (const VariableUpdate& update : graph.updates()) live[update.value] = true;

@@ -11,7 +11,7 @@
 //   }                                              %s1 = add %s, %z
 //                                                  update %t, %c, %ys, %s = %t + 1, %next, %ys1, %s1
 //
-// Sums of bf16 are made in f32 and rounded once, after the loop: %z is cast, and so is the %s that the node has.
+// Sums of bf16 are made in f32 and rounded once, after the loop: %z is cast to f32, and the final %s is cast back.
 //
 // So carries are written in place where variables would be, and taking a slice is an op like others. A while
 // has two bodies: one writes the condition, the other the carries. keep_first, with which a carry begins to

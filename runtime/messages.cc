@@ -21,8 +21,8 @@ BufferId AddGhost(const Crossed& crossed, StepPlan& plan) {
   return plan.AddBuffers(1, bytes, plan.AddStorage({bytes}));
 }
 
-// The buffer in which elements [begin, end) of `all` cross to or from one domain, one behind the other.
-// What is one range of one buffer crosses where it lies.
+// The buffer in which elements [begin, end) of `all` cross to or from one domain, one behind the other. If they are one
+// range of one buffer, it is that range itself.
 template <typename BufferOf>
 BufferId AddMessage(const std::vector<Crossed>& all, size_t begin, size_t end, const BufferOf& buffer_of,
                     bool packs, CopyStep& copies, StepPlan& plan) {
@@ -40,7 +40,7 @@ BufferId AddMessage(const std::vector<Crossed>& all, size_t begin, size_t end, c
   const int storage = plan.AddStorage({bytes});
   int64_t offset = 0;
   for (size_t k = begin; k < end; ++k) {
-    // All of one instance lie in a buffer of their own in the message, in their order.
+    // The elements of one instance have a buffer of their own in the message, and lie there in their order.
     const int64_t count = all[k].num_elements();
     plan.buffers.push_back({count * size_of(k), storage, offset});
     const auto part = static_cast<BufferId>(plan.buffers.size()) - 1;
@@ -60,7 +60,7 @@ BufferId AddMessage(const std::vector<Crossed>& all, size_t begin, size_t end, c
   return plan.AddBuffers(1, bytes, storage);
 }
 
-// A round: what `sent` names leaves its buffers, and what `received` names arrives in others: received[k] in to(k).
+// Adds a round: the elements of `sent` are sent from their buffers, and those of received[k] arrive in buffer to(k).
 template <typename To>
 void AddRound(int node, const std::vector<Crossed>& sent, const std::vector<Crossed>& received,
               const std::vector<ValueBuffers>& values, const To& to, StepPlan& plan, std::vector<Step>& begin,

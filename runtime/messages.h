@@ -1,5 +1,5 @@
-// How what a collective moves between domains (runtime/crossing.h) is put into messages: in each round at
-// most one to each other domain, and one from it.
+// Puts the data that a collective moves between domains (runtime/crossing.h) into messages: in each round, at most one
+// to each other domain and one from it.
 //
 //   all_gather on [x=2*2], 2 domains, of f32[2] of f32[8] {x}, in domain 0:
 //     send      the instances of devices 0 and 1 into a buffer of 16 bytes
@@ -8,10 +8,11 @@
 //     receive   that one into the ghosts of the instances of devices 2 and 3
 //     copies    the result, of the own instances and the ghosts
 //
-// The parts of a sum in two rounds come second: from the result to the others, and from them into the result.
+// A sum in two rounds continues with its second round: parts of the result go to the other domains, and parts from them
+// arrive in the result.
 //
-// What is one range of one buffer crosses where it lies, and is neither packed nor unpacked. Pure functions;
-// thread-safe for different plans.
+// Data that is one range of one buffer is sent, or received, in that place: it is neither packed nor unpacked. Pure
+// functions; thread-safe for different plans.
 #pragma once
 
 #include <vector>

@@ -69,7 +69,7 @@ class Overlapper {
       bucket.push_back(r);
       bytes += more;
       rest -= more;
-      // What is left and small goes with the last.
+      // If the rest is too small for a bucket of its own, it goes into this one.
       if (bytes < std::max<int64_t>(bucket_bytes_, 1) || rest < std::max<int64_t>(bucket_bytes_, 1)) continue;
       AddPiece(n, std::exchange(bucket, {}));
       bytes = 0;
@@ -82,8 +82,8 @@ class Overlapper {
     pieces_.push_back({n, std::move(results)});
   }
 
-  // Emits piece p, if there is one, and before it what it needs. Kept in a list: a chain of collectives may be longer
-  // than a stack is deep.
+  // Emits piece p, if there is one, and before it the pieces that it needs. These are kept in a list, because a chain
+  // of collectives may be longer than a stack is deep.
   void Emit(int p) {
     if (p >= 0) todo_.push_back(p);
     while (!todo_.empty()) {
@@ -96,8 +96,8 @@ class Overlapper {
     }
   }
 
-  // The pieces that piece p reads, and the piece of its node that starts before, so that what reads that one can run
-  // while this one crosses.
+  // Adds the pieces that piece p reads, and the piece of the same node before it: the readers of that piece can then
+  // run while p crosses.
   void AddMissing(int p) {
     const Piece& piece = pieces_[static_cast<size_t>(p)];
     const Node& node = local_.nodes()[piece.node];
@@ -119,7 +119,7 @@ class Overlapper {
     else CopyPart(local_, node, piece.results, rewriter_);
   }
 
-  // Whether results are not made of one operand each.
+  // Whether the node cannot be cut, because its results are not made of one operand each.
   static bool IsWhole(const Node& node) { return node.operands.size() != node.results.size(); }
 
   const Graph& local_;

@@ -10,9 +10,10 @@
 //   %w1 = sub %old1, %s1                            %s1 = all_reduce %g1       // starts behind %g1
 //                                                   %w1 = sub %old1, %s1
 //
-// A collective stands where its result is first read: there it is waited for. Updates follow their sums (Arrange). It
-// starts when its operands are there (BuildStepPlan). PyTorch's DistributedDataParallel does so with gradients (Li et al.,
-// "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020, section 3.2.3).
+// A collective stands where its result is first read, and is waited for there. It starts as soon as its operands are
+// there (BuildStepPlan). Updates follow their sums (Arrange). PyTorch's DistributedDataParallel overlaps gradients in
+// this way (Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020, section
+// 3.2.3).
 //
 // Pure functions, thread-safe.
 #pragma once
@@ -23,10 +24,10 @@
 
 namespace meshwork {
 
-// `local` with every collective over the axes `across`, of several values, cut into buckets of at least `bucket_bytes`
-// bytes each; values that are computed first are in the first bucket. Every such collective is moved down to its first
-// reader, to that of a later bucket of the same collective, or to the end. All other nodes stay in order; the values are
-// the same.
+// `local` with every collective of several values over the axes `across` cut into buckets of at least `bucket_bytes`
+// bytes each; the first bucket has the values that are computed first. Every such collective is moved down to the first
+// reader of its results or of those of a later bucket, or to the end if there is none. All other nodes stay in order;
+// the values are the same.
 // REQUIRES: CheckLocalProgram(local).
 Graph Overlap(const Graph& local, AxisSet across, int64_t bucket_bytes);
 

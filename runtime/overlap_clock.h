@@ -1,5 +1,5 @@
 // The clock that simulations of steps run against (runtime/predict.h, tools/simulate/simulate.h): a device that computes, and
-// links that carry one thing after the other beside it.
+// links that meanwhile carry one message after the other.
 //
 //   OverlapClock clock;
 //   clock.Compute(3);                                          // now: 3
@@ -17,20 +17,20 @@
 
 namespace meshwork {
 
-// The link over the slowest axis that leads from one domain to others; where none does, any.
+// The link of the slowest axis that leads from one domain to others; any link if no axis does.
 Link LinkBetweenDomains(const Placement& placement, const Topology& topology);
 
 struct OverlapClock {
   double now = 0;         // of the device
-  double links_free = 0;  // from when on nothing more is to be sent
+  double links_free = 0;  // when everything so far has been sent
   double compute_seconds = 0, link_seconds = 0, waited_seconds = 0;
 
   void Compute(double seconds) {
     now += seconds;
     compute_seconds += seconds;
   }
-  // Something crosses that is there to be sent from `ready` on, as soon as the links are free, which it takes for
-  // `seconds`. Returns when it has arrived.
+  // Sends data that is ready at time `ready`. It begins to cross as soon as the links are free, and occupies them for
+  // `seconds`. Returns the time at which it has arrived.
   double Cross(double ready, double seconds, double latency) {
     links_free = std::max(ready, links_free) + seconds;
     link_seconds += latency + seconds;
@@ -40,7 +40,7 @@ struct OverlapClock {
     waited_seconds += std::max(0.0, time - now);
     now = std::max(now, time);
   }
-  // As many more times what has happened since `before`.
+  // Repeats what has happened since `before`, `times` more times.
   void Repeat(const OverlapClock& before, double times) {
     now += times * (now - before.now);
     compute_seconds += times * (compute_seconds - before.compute_seconds);

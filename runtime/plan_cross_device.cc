@@ -14,15 +14,17 @@
 namespace meshwork {
 namespace {
 
-// The moves of one algorithm for one pack, as transfers of the step of their round.
+// Adds the moves of one algorithm for one pack as transfers, each to the step of its round.
 class PlannedMoves : public CrossDeviceMoves {
  public:
-  // `transfers`: those of the call, one for each result. `rounds`: of all packs.
+  // `transfers`: those of the call, one for each result. `rounds`: the steps of the rounds, shared by all
+  // packs.
   PlannedMoves(int node, const CrossDeviceCall& call, std::span<const Transfer> transfers, StepPlan& plan,
                std::vector<CopyStep>& rounds)
       : node_(node), call_(call), transfers_(transfers), plan_(plan), rounds_(rounds) {}
 
-  // What follows is of `count` pieces of `elements` each, the first one from element `first` of the pack on.
+  // The moves that follow are for `count` pieces of `elements` each; the first piece begins at element
+  // `first` of the pack.
   void BeginPieces(int64_t first, int64_t elements, int64_t count) {
     first_ = first, piece_ = elements, pieces_ = count;
     round_ = 0;
@@ -104,7 +106,7 @@ class CrossDevicePlanner {
     if (!step.transfers.empty()) plan_.steps.emplace_back(std::move(step));
   }
 
-  // The algorithm's moves for the calls, if the plan makes them. Error: they are wrong.
+  // Checks the algorithm's moves for the calls and, if the plan makes them, adds them. Error: they are wrong.
   absl::Status DescribeCalls(std::vector<CopyStep>& rounds) {
     for (const CrossDeviceCall& call : calls_.calls) {
       const auto transfers = std::span<const Transfer>(calls_.transfers)
@@ -156,7 +158,7 @@ class CrossDevicePlanner {
     return absl::OkStatus();
   }
 
-  // Results [first, end), whose operands have `bytes` bytes together on a device.
+  // Adds the pack of results [first, end). `bytes`: of all their operands on one device.
   absl::Status AddPack(size_t first, size_t end, int64_t bytes) {
     const ValueBuffers &operand = OperandOf(first), &result = ResultOf(first);
     const ValueBuffers terms = NewPack(operand.instances, bytes), sums = NewPack(result.instances, bytes);
@@ -182,7 +184,7 @@ class CrossDevicePlanner {
     return {instances, plan_.AddBuffers(count, bytes, plan_.AddStorage({count * bytes}))};
   }
 
-  // Between the instances of tensor r and their places in a pack.
+  // Adds the copies between the instances of tensor r and their places in a pack.
   void AddCopies(size_t r, const ValueBuffers& value, const ValueBuffers& pack, int64_t offset, bool out) {
     for (int64_t i = 0; i < value.instances.count(); ++i) {
       const auto instance = static_cast<BufferId>(i);
@@ -201,7 +203,7 @@ class CrossDevicePlanner {
     }
   }
 
-  // `transfers`: one per instance of `result`. Those that have the same terms are one call.
+  // `transfers`: one per instance of `result`. Transfers with the same terms become one call.
   void AddCalls(const std::vector<Transfer>& transfers, const ValueBuffers& result) {
     if (transfers.empty() || transfers[0].box.elements() == 0) return;
     const bool has_own = ResultsAreApart(result.instances);

@@ -8,8 +8,8 @@
 //
 // A tensor that is a pack by itself is not copied. Where the plan makes the moves of an algorithm
 // (CrossDevicePlan::makes_moves), the calls are steps of copies and sums instead, one for each round of all packs together.
-// Packs are cut where they are for calls (CrossDeviceOps::kPieceBytes), so the terms of an element are added up in one order
-// either way.
+// Packs are cut at the same places as for calls (CrossDeviceOps::kPieceBytes), so both ways add up the terms of an
+// element in the same order.
 #pragma once
 
 #include <vector>
@@ -21,8 +21,8 @@
 namespace meshwork {
 
 // Appends the steps of all_reduce `node` to the plan. `values`: per value, where its instances lie; each result has an
-// instance per device of the group, or one for all (VaryingAxes). Errors: those of PlanCollective; moves of
-// the algorithm that are wrong (CheckMoves), whoever makes them.
+// instance per device of the group, or one for all (VaryingAxes). Errors: those of PlanCollective; wrong moves of the
+// algorithm (CheckMoves), even if the op is called and the plan does not make them.
 absl::Status AddCrossDevice(int node, const std::vector<ValueBuffers>& values, const CrossDevicePlan& options,
                             StepPlan& plan);
 

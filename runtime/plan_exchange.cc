@@ -51,7 +51,8 @@ class ExchangePlanner {
     return transfer;
   }
 
-  // What the devices around `device` hold of operand o that its block needs.
+  // Adds the copies of the elements of operand o that the block of `device` needs, from each device that
+  // holds some.
   void AddCopies(int64_t device, int o) {
     const ValueId id = node_.operands[static_cast<size_t>(o)];
     const ValueInfo& from = local_.value(id);
@@ -79,13 +80,13 @@ class ExchangePlanner {
     return {run.to, run.count, run.to_step};
   }
 
-  // How many places along dim d of the device's buffer are to be filled: all that a kernel reads.
+  // The number of places along dim d of the device's buffer that are filled: all that a kernel reads.
   int64_t Wanted(size_t d, int64_t device) const {
     return exchange_.dims[d].is_windows() ? to_.type.shape[d] : BlockOf(d, device).size;
   }
 
-  // The places in [0, wanted) that none of `filled` names; these do not overlap, and are one list of steps or
-  // runs without gaps.
+  // The places in [0, wanted) that are in none of `filled`. The entries of `filled` do not overlap, and are
+  // one list of steps or runs without gaps.
   static PlacesList Complement(PlacesList filled, int64_t wanted) {
     std::sort(filled.begin(), filled.end(),
               [](const Places& a, const Places& b) { return a.first < b.first; });
@@ -102,8 +103,8 @@ class ExchangePlanner {
     return rest;
   }
 
-  // What no operand fills. Operands are joined along one dim at most, which comes first: the others' places
-  // are those of any operand.
+  // Adds the fills of the places that no operand fills. Operands are joined along at most one dim, which
+  // comes first. In the other dims all operands fill the same places.
   void AddFills(int64_t device) {
     const size_t rank = exchange_.dims.size();
     const int joined = JoinedDim(local_, node_, exchange_);
@@ -124,7 +125,8 @@ class ExchangePlanner {
     std::vector<size_t> order = {};  // of dims
   };
 
-  // Fills what lies beside the filled places of the k-th dim, then, at these, what the further dims leave.
+  // Fills the places beside the filled places of the k-th dim and then, at the filled places, those that the
+  // further dims leave.
   void FillAround(int64_t device, const Filling& filling, size_t k, Steps steps) {
     if (k == filling.order.size()) return;
     const size_t d = filling.order[k];

@@ -13,7 +13,7 @@
 
 namespace meshwork {
 
-// As PlanCollective, for the one result of an exchange. Errors: as CheckExchange's.
+// Like PlanCollective, for the one result of an exchange. Errors: those of CheckExchange.
 absl::StatusOr<std::vector<Transfer>> PlanExchange(const Graph& local, int node,
                                                    const std::vector<ValueBuffers>& buffers);
 

@@ -67,8 +67,8 @@ class PlanClock {
     return bytes;
   }
 
-  // The first two turns of a loop are run; those that follow are like the second. A loop of unknown length runs once. Of
-  // a branch, the body that takes longer is run.
+  // The first two turns of a loop are run; those that follow are like the second. A loop of unknown length runs once.
+  // In a branch the body that takes longer is run.
   void Add(const NestedStep& step) {
     switch (step.kind) {
       case NestedStep::Kind::kRepeat: {
@@ -99,7 +99,7 @@ class PlanClock {
     }
   }
 
-  // What is under way around the body has other numbers than what the body starts.
+  // Operations that are under way around the body are set aside, because the body numbers its own from 0.
   void RunBody(const StepPlan& body) {
     const StepPlan* const around = plan_;
     std::map<int, double> arrives = std::exchange(arrives_, {});

@@ -1,12 +1,13 @@
-// How long a step takes by a topology (mesh/topology.h): computing, and what crosses between domains beside it.
+// The time of a step as a topology (mesh/topology.h) predicts it: for compute, and for the data that crosses between
+// domains meanwhile.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(const StepPrediction step, session.PredictTime(topology));
 //   fmt::print("{:.1f} ms, {:.1f} ms of it waiting\n", 1e3 * step.seconds, 1e3 * step.waited_seconds);
 //
-// Runs the plan of a step against a clock: a node takes the time of its floating-point operations on one device, as the
-// devices of a domain compute at the same time; an operation across domains takes the link between domains when it is
-// started and the link is free, and what waits for it waits until latency and bytes / bandwidth have passed. Data that
-// moves within the domain takes no time. Pure functions; thread-safe.
+// Runs the plan of a step against a clock. A node takes the time of its floating-point operations on one device,
+// because the devices of a domain compute at the same time. An operation across domains begins to occupy the link
+// between domains when it has been started and the link is free; the step waits for it until latency and bytes /
+// bandwidth have passed. Data that moves within the domain takes no time. Pure functions; thread-safe.
 #pragma once
 
 #include "meshwork/mesh/topology.h"
@@ -22,7 +23,7 @@ struct StepPrediction {
   double remote_bytes =
       0;  // of what this domain sends, or of what it receives, whichever is more in each operation
   double start_seconds =
-      0;  // until the first of it starts; of a step in which nothing crosses, until its end
+      0;  // until the first operation across domains starts, or until the end if there is none
   double waited_seconds = 0;  // in which the domain waits for what crosses; the rest is hidden
 
   bool operator==(const StepPrediction&) const = default;

@@ -17,7 +17,7 @@
 // With several domains, a line follows: "between domains: 1.210 ms a step under way, 0.115 ms of it
 // waited for (90 % hidden)".
 //
-// Where steps of a Session waited for a Pipeline, a line says so:
+// If steps of a Session waited for a Pipeline, a line says so:
 // "input: 37 of 100 steps waited for it, 5.210 ms each; 91.200 ms before step 17".
 //
 // An instruction runs once per step for all devices of the process, each worker doing its part. Its time is
@@ -49,7 +49,7 @@ struct ProfileRow {
   int64_t bytes = 0;   // in all calls
 };
 
-// What the steps waited for before they began: the data that they were to be fed.
+// The time that steps waited for their input data before they began.
 struct InputWaits {
   int64_t steps = 0;                         // that were fed
   int64_t starved = 0;                       // those of them that waited longer than kLongWait
@@ -64,8 +64,8 @@ struct Profile {
   int64_t steps = 0;
   int64_t wall_ns = 0;  // of the steps
   int64_t wait_ns = 0;  // at barriers, on all workers
-  // In which operations across domains were under way, from start until waited for, and that part of it in which the
-  // domain waited. In the rest it computed. Without those in loops.
+  // The time in which operations across domains were under way, from their start until they were waited for; and the
+  // part of it in which the domain waited. In the rest the domain computed. Operations in loops are not counted.
   int64_t remote_ns = 0, remote_wait_ns = 0;
   InputWaits input = {};         // of a Session's steps, which are not part of wall_ns
   std::vector<ProfileRow> rows;  // in program order

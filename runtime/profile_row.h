@@ -1,5 +1,5 @@
-// What a row of a profile, and the label of an event in a trace, say of the nodes that an instruction runs, whatever backend
-// ran it.
+// The texts and the work of the nodes that an instruction runs, for rows of a profile and labels of a trace; the same
+// for all backends.
 #pragma once
 
 #include <span>
@@ -20,7 +20,7 @@ struct ProfiledNode {
 
 // The row's op, place, cause and result, of one call.
 ProfileRow RowOfNode(const Graph& local, int node);
-// Names all that runs as one, what it does away with, too, and counts its work.
+// Names all nodes that run as one, and the all_reduces that they make unnecessary, and counts the work.
 void AddNodes(const Graph& local, std::span<const ProfiledNode> nodes, ProfileRow& row);
 // Counts what the transfers read and write.
 void AddTransfers(std::span<const Transfer> transfers, ProfileRow& row);

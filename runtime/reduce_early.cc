@@ -54,8 +54,8 @@ class Mover {
     return passed;
   }
 
-  // The operand whose sum `node` let pass, as its rule says: the only one that owes, exactly what its result
-  // owes, and of its type, but for views.
+  // The operand whose pending sum `node` lets pass by its rule; kNoValue if there is none. It is the only partial
+  // operand. Unless the node is a view, its type and layout are those of the result.
   ValueId OwedOperand(const Node& node, ValueId result) const {
     const bool is_view = node.row->is_view;
     if (node.row->rule == nullptr || (!node.row->is_light && !is_view) || node.results.size() != 1)
@@ -73,7 +73,7 @@ class Mover {
     return (is_alike || is_view) && Passes(node) ? owed : kNoValue;
   }
 
-  // Whether the rule lets the result owe what it owes here: a hand-written program may mean what it likes.
+  // Whether the rule gives the result the pending reductions that it has here; a hand-written program may say anything.
   bool Passes(const Node& node) const {
     const std::vector<Type> operands = TypesOf(local_, node.operands),
                             results = TypesOf(local_, node.results);
@@ -103,7 +103,8 @@ class Mover {
     rewriter_.Set(reduce.results[0], sum);
   }
 
-  // A copy of a node that reads `sum` in place of `owed` (or of its operand), and whose result, `info`, owes the rest.
+  // Adds a copy of a node that reads `sum` in place of `owed` (a collective: in place of its operand). Its result is
+  // `info`, with `rest` as its pending reductions.
   ValueId Emit(const Node& node, ValueInfo info, const PartialSet& rest, ValueId owed, ValueId sum) {
     Node copy = node;
     for (size_t o = 0; o < node.operands.size(); ++o) {

@@ -32,8 +32,8 @@ std::optional<Difference> FindDifference(const BoxCopy& region, int64_t begin, i
                                          const std::byte* first, const std::byte* second);
 
 // The error that reports a difference: Internal. `subject`: "Run: output \"y\"". `global` and `layout` are
-// the value's; the devices are those that hold the two buffers. `cross_device_op`: the one that the step is made with
-// (runtime/cross_device.h); "": none.
+// the value's; the devices are those that hold the two buffers. `cross_device_op`: the name of the op that the step
+// uses (runtime/cross_device.h); "": none.
 absl::Status DifferenceError(std::string_view subject, const Type& global, const Layout& layout,
                              int64_t first_device, int64_t second_device, const Difference& difference,
                              std::string_view cross_device_op = "");

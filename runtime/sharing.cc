@@ -15,7 +15,7 @@ namespace {
 
 AxisSet ShardedAxes(const Graph& local, ValueId value) { return local.value(value).layout->ShardedAxes(); }
 
-// Also the axes on which the devices' terms of a sum differ.
+// The axes that shard the value, and those on which the devices' terms of a sum differ.
 AxisSet LayoutAxes(const Graph& local, ValueId value) {
   return ShardedAxes(local, value).Union(local.value(value).layout->PartialAxes());
 }
@@ -28,7 +28,7 @@ AxisSet AxesOfGroup(const Graph& local, const Node& node) {
   return LayoutAxes(local, node.operands[0]).Union(LayoutAxes(local, node.results[0]));
 }
 
-// A device has its block from those that differ from it on the axes that cut the operands.
+// A device gets its block from devices that differ from it on the axes that cut the operands.
 void VisitExchange(const Graph& local, const Node& node, std::vector<AxisSet>& varying) {
   AxisSet axes = LayoutAxes(local, node.results[0]);
   for (ValueId operand : node.operands)
@@ -46,7 +46,7 @@ std::vector<bool> FindCrossing(const Graph& local, AxisSet across) {
   return crosses;
 }
 
-// By a cross-device op.
+// For an all_reduce that a cross-device op makes.
 void VisitAllReduce(const Graph& local, const Node& node, const std::vector<bool>& crosses,
                     std::vector<AxisSet>& varying) {
   const AxisSet group = AxesOfGroup(local, node);
@@ -75,8 +75,8 @@ void VisitCompute(const Graph& local, const Node& node, std::vector<AxisSet>& va
   for (ValueId result : node.results) varying[result] = axes;
 }
 
-// What is known of the loops of a body when it is looked at again. Arguments only ever gain axes, so that a
-// loop goes on from where it was: otherwise one in so many others would be looked at twice for each of them.
+// What is known of the loops in a body when the body is visited again. Arguments only ever gain axes, so a
+// loop continues from what it had found; otherwise each loop around it would double the number of its visits.
 struct LoopState {
   std::vector<AxisSet> arguments;  // empty: not looked at yet
   std::map<const Node*, LoopState> inner;
@@ -86,8 +86,8 @@ using LoopStates = std::map<const Node*, LoopState>;
 std::vector<AxisSet> Vary(const Graph& local, const std::vector<AxisSet>& arguments, bool share,
                           const std::optional<AxisSet>& own_results, LoopStates& loops);
 
-// A carry varies as what it is at the start and as what it becomes: bodies are looked at until nothing
-// changes.
+// A carry varies over the axes of its initial value and over those of its updates, so bodies are visited
+// until nothing changes.
 void VisitLoop(const Node& node, const std::optional<AxisSet>& own_results, std::vector<AxisSet>& varying,
                LoopState& state) {
   const LoweredLoop lowered = LoweredLoopOf(node);

@@ -63,8 +63,8 @@ bool MovesOver(const Graph& local, const Node& collective, AxisSet axes);
 
 // Per value, the axes that it varies over. `arguments`: the axes of each argument, in order. With
 // share=false every node's results vary over all axes, which changes no number.
-// `own_results`: a cross-device op (runtime/cross_device.h) makes the all_reduces that do not move over these axes, which
-// lead to other domains; nothing: there is no such op. REQUIRES: every value has a layout.
+// `own_results`: the axes that lead to other domains, if a cross-device op (runtime/cross_device.h) makes the
+// all_reduces that do not move over them; nullopt: there is no such op. REQUIRES: every value has a layout.
 std::vector<AxisSet> VaryingAxes(const Graph& local, const std::vector<AxisSet>& arguments, bool share,
                                  const std::optional<AxisSet>& own_results = {});
 

@@ -7,9 +7,10 @@
 //
 // In the memory of the process nothing is copied: a step reads the host tensor where it is.
 //
-// Copies share the elements that were staged, which Stage of any of them writes again: the others must not be given to a step
-// then. So call it only when no step that is bound to them runs. Any thread may, one at a time, also while other steps run. The
-// host tensor must not change until the step has run.
+// Copies of a StagedTensor share the staged elements. Stage of one copy overwrites them for all: afterwards the other
+// copies must not be given to a step. So call Stage only while no step runs that is bound to one of the copies. Any
+// thread may call it, one at a time, also while other steps run. The host tensor must not change until the step has
+// run.
 #pragma once
 
 #include <cstddef>
@@ -27,16 +28,16 @@ class StagedTensor {
   explicit StagedTensor(std::shared_ptr<Memory> memory);
 
   // Copies the elements; returns when they are there. Takes new memory only for a tensor that is larger than those before.
-  // Errors: `host` has no storage; one of the memory. Throws std::bad_alloc if there is not enough memory. After these
-  // nothing is staged.
+  // Errors: `host` has no storage; one of the memory. Throws std::bad_alloc if there is not enough memory. After an
+  // error or this exception nothing is staged.
   absl::Status Stage(const Tensor& host);
 
   // Nothing is staged any more. Keeps the memory.
   void Clear() { host_ = {}; }
 
-  // What was staged last; not valid() if nothing is.
+  // The host tensor that was staged last; not valid() if nothing is staged.
   const Tensor& host() const { return host_; }
-  // Whether that is this tensor: the same elements, of the same type.
+  // Whether `tensor` is the staged one: the same elements, of the same type.
   bool Holds(const Tensor& tensor) const {
     return host_.valid() && tensor.raw() == host_.raw() && tensor.type() == host_.type();
   }

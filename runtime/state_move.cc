@@ -12,7 +12,7 @@
 namespace meshwork {
 namespace {
 
-// So many chunks fit into a round: a process exchanges some with each of several others.
+// The number of chunks that fit into a round, so that a process can exchange some with each of several others.
 constexpr int64_t kChunksInFlight = 4;
 
 // The domain that is in `process`; -1: none is.
@@ -165,7 +165,8 @@ class StateMove::Mover {
     return absl::OkStatus();
   }
 
-  // A message to each process that gets something of this one, and one from each that this one gets something of.
+  // Sends a message to each process that gets elements from this one, and receives one from each process that this one
+  // gets elements from.
   absl::Status Exchange(Transport& transport, size_t round) {
     std::map<int64_t, std::vector<const Chunk*>> sent, received;
     for (const Chunk& chunk : group_.rounds[round]) {
@@ -238,7 +239,7 @@ class StateMove::Mover {
                                         to);
   }
 
-  // Into each buffer that holds the block.
+  // Stores the elements of a chunk in each buffer that holds the block.
   absl::Status Store(const Chunk& chunk, const BoxBuffer& buffer, const std::byte* from) {
     const MovedVariable& moved = VariableOf(chunk).moved;
     DTensor& to = made_.at(VariableOf(chunk).name);

@@ -8,7 +8,7 @@
 // PlanSend (layout/send.h) says what goes where. Variables move one after the other, small ones in groups, in rounds of
 // at most `max_bytes_in_flight` bytes. The old block of a variable is freed as soon as the new one is full. Variables
 // whose blocks get smaller go first, those with the smallest new block first. Then those that get larger go, those with
-// the largest old block first. One by one, no other order needs less memory.
+// the largest old block first. If variables move one by one, no other order needs less memory.
 //
 // Law: with the bytes that the state takes in a process, before and after, and those of the largest variable,
 //   peak_bytes() <= max(before, after) + max(largest, max_bytes_in_flight) + max_bytes_in_flight,
@@ -45,9 +45,9 @@ struct MovedVariable {
 };
 
 struct StateMoveOptions {
-  // What a process sends and receives at a time, in bytes. It packs this much.
+  // The most bytes that a process sends and receives in a round, in all. It needs as much memory for packed messages.
   int64_t max_bytes_in_flight = int64_t{64} << 20;
-  // Of the old DTensors and of the new ones, see DTensor.
+  // The `share` of the old DTensors and of the new ones, see DTensor.
   bool share = true;
 };
 
@@ -62,7 +62,7 @@ class StateMove {
                         const std::map<std::string, MovedVariable>& variables,
                         const StateMoveOptions& options = {});
 
-  // What no process has, by variable, in the tensor.
+  // The blocks of the global tensor that no process has, by variable.
   const std::map<std::string, std::vector<Block>>& lost() const { return lost_; }
   // Bytes of elements that cross between processes: those that a process sends, receives, and all of them. Law: the
   // total is the bytes that each domain needs and its process does not have, without those that are lost.
@@ -74,11 +74,12 @@ class StateMove {
   // All variables, in the order in which they move.
   std::vector<std::string> order() const;
 
-  // Moves. All processes of the transport call it, those without a domain, too; null: there is process 0 alone. `old`:
-  // this process's blocks, none if it has no domain of the old placement; variables are taken out as they have moved.
-  // `made`: gets this process's blocks; those that are there already are filled. Elements that are lost are zeros, or
-  // stay as they were. Errors: those of the transport and of the memory, after which `old` and `made` have a part of
-  // the state each. Throws std::bad_alloc if there is not enough memory. REQUIRES: the DTensors are as the plan says.
+  // Moves the variables. All processes of the transport call it, also those without a domain; null: there is only
+  // process 0. `old`: this process's blocks, none if it has no domain of the old placement; a variable is taken out
+  // when it has moved. `made`: gets this process's blocks; DTensors that are there already are filled. Lost elements
+  // are zeros in new DTensors, and keep their values in the others. Errors: those of the transport and of the memory,
+  // after which `old` and `made` have a part of the state each. Throws std::bad_alloc if there is not enough memory.
+  // REQUIRES: the DTensors are as the plan says.
   absl::Status Run(Transport* transport, const std::shared_ptr<Memory>& memory,
                    std::map<std::string, DTensor>& old, std::map<std::string, DTensor>& made) const;
 

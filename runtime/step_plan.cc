@@ -139,8 +139,8 @@ class StepPlanner {
     else AddFeed(a);
   }
 
-  // What lies in the host tensor as it should, block behind block, is viewed, if kernels read it there;
-  // otherwise it is packed.
+  // The host tensor is viewed if kernels can read it and the blocks lie in it one behind the other; otherwise it is
+  // packed.
   void AddFeed(int a) {
     const ValueId id = local_.arguments()[a].value;
     const ValueInfo& info = local_.value(id);
@@ -221,9 +221,9 @@ class StepPlanner {
     return absl::OkStatus();
   }
 
-  // ---- Collectives across domains. They begin as soon as they can, and end at their place in the program, in the same
-  // order in all domains: what is decided here depends on the program alone. Nothing writes an operand in between, for
-  // the program reads it at that place.
+  // ---- Collectives across domains. A collective begins as soon as it can, and ends at its place in the program. The
+  // order is the same in all domains, because it depends only on the program. Nothing writes an operand in between,
+  // because the program reads the operand at that place.
 
   void FindCrossings() {
     if (domain_.is_only()) return;
@@ -252,7 +252,7 @@ class StepPlanner {
     return std::max(in, out);
   }
 
-  // Begins those whose operands are there, and which the program has not come to.
+  // Begins collectives whose operands are there, before the program comes to them.
   absl::Status BeginReady() {
     while (!ready_.empty() && MayBeginEarly(*ready_.begin()) &&
            under_way_bytes_ + BytesUnderWay(*ready_.begin()) <= options_.bytes_under_way)
@@ -263,7 +263,7 @@ class StepPlanner {
   bool IsSumOfDomains(int n) const {
     return options_.sums_domains && IsDomainSum(local_, n, domain_.placement(), values_);
   }
-  // A sum of domains writes its results as soon as it begins.
+  // A sum of domains writes its results as soon as it begins, so it needs memory of its own to begin early.
   bool MayBeginEarly(int n) const { return HasMemoryOfItsOwn(n) || !IsSumOfDomains(n); }
 
   absl::Status Begin(int n) {
@@ -286,7 +286,7 @@ class StepPlanner {
   absl::Status AddCrossing(int n) {
     if (!under_way_.contains(n)) MESHWORK_RETURN_IF_ERROR(Begin(n));
     AddMiddle(n);
-    // The second round of the next one is under way while the results of this one are used.
+    // Starts the second round of the next collective, so that it is under way while the results of this one are used.
     if (const auto next = under_way_.upper_bound(n);
         next != under_way_.end() && next->second.has_two_rounds && HasMemoryOfItsOwn(next->first))
       AddMiddle(next->first);
@@ -301,14 +301,14 @@ class StepPlanner {
     under_way_.at(n).steps.middle.clear();
   }
 
-  // Its results may be written before the program comes to it.
+  // Whether the results of node `n` may be written before the program comes to it.
   bool HasMemoryOfItsOwn(int n) const {
     const auto& results = local_.nodes()[n].results;
     return std::all_of(results.begin(), results.end(),
                        [&](ValueId result) { return storages_[result] == result; });
   }
 
-  // What is waited for where it starts is one step.
+  // Adds the steps; an operation that is waited for right after its start becomes one step.
   void AddRemote(std::vector<Step>& steps) {
     for (Step& step : steps) {
       const auto* const wait = std::get_if<RemoteStep>(&step);
@@ -346,7 +346,7 @@ class StepPlanner {
     fence_ends_ = 0;
   }
 
-  // Behind node `n`, if the fence ends there.
+  // Adds the wait for the fence if it comes behind node `n`.
   void EndFence(int n) {
     if (!fence_ends_.has_value() || fenced_by_ != n) return;
     written_early_ = StoragesWritten(plan_);
@@ -364,7 +364,7 @@ class StepPlanner {
     for (size_t step : {size_t{0}, *fence_ends_}) std::get<RemoteStep>(plan_.steps[step]).guarded = spares;
   }
 
-  // Whether its result is the operand's memory already.
+  // Whether the node is a view whose result lies in the operand's memory.
   bool IsView(const Node& node) const {
     return node.row->is_view && storages_[node.results[0]] == storages_[node.operands[0]];
   }
@@ -386,14 +386,14 @@ class StepPlanner {
     plan_.steps.emplace_back(std::move(step));
   }
 
-  // Devices whose blocks are empty compute nothing, if they are the last ones: what a reduction reads of
-  // their padding is what mask_padding leaves there, or a reshape of that.
+  // The last devices compute nothing if their blocks are empty: from their padding a reduction reads only what
+  // mask_padding, or a reshape of its result, leaves there, and these nodes are always computed.
   int64_t NeededItems(const ComputeStep& step) const {
     const Node& node = local_.nodes()[step.node];
     int64_t count = step.items.count();
     if (step.reduces >= 0 || node.row->is_view || node.row->name == "mask_padding") return count;
-    // Another domain may have a block of what is the same here, where all blocks are empty; what reads it reads
-    // that block here. The first device of the mesh that holds it has the largest.
+    // If all blocks here are empty, another domain may still have a block of the same instance that is not; readers of
+    // the instance read that block here. The first device of the mesh that holds the instance has the largest.
     const InstanceMap everywhere(Domain(local_.mesh()), step.items.varying());
     const auto is_empty = [&](int64_t item) {
       const int64_t device = everywhere.Representative(everywhere.Of(step.items.Representative(item)));
@@ -404,8 +404,8 @@ class StepPlanner {
     return count;
   }
 
-  // Computes the sums that the next node would make of the results, if the next node is an all_reduce, and
-  // the memory of the sums is not that of an operand.
+  // The step in which node `n` also makes the sums of the next node (MakeReducingStep); nullopt if it cannot, or if the
+  // sums lie in an operand's memory.
   std::optional<ComputeStep> MakeReducing(int n) const {
     if (!options_.coalesces() || options_.cross_device.has_value() ||
         n + 1 >= static_cast<int>(local_.nodes().size()))
@@ -443,7 +443,7 @@ class StepPlanner {
     }
     for (ValueId id : node.operands) nested.in.push_back(values_[id]);
     for (ValueId id : node.results) nested.out.push_back(values_[id]);
-    // Every argument lies in memory that is there, as variables do.
+    // Every argument lies in memory that exists already, as variables do.
     std::vector<ValueBuffers> arguments = nested.out;
     arguments.insert(arguments.end(), nested.in.begin() + lowered.first_read, nested.in.end());
     for (const ValueBuffers& argument : arguments) nested.arguments.push_back(argument.first);
@@ -512,8 +512,8 @@ class StepPlanner {
     plan_.steps.emplace_back(std::move(unpack));
   }
 
-  // An output that is a DTensor. What lies in memory of its own, as the DTensor does, is computed there;
-  // otherwise it is copied.
+  // An output that is a DTensor. If the value has a temporary storage of its own with the form of the DTensor, it is
+  // computed in the DTensor; otherwise it is copied.
   void AddDistributed(int o, const std::string& subject) {
     const ValueId id = local_.outputs()[o].value;
     ValueBuffers target{InstanceMap(domain_, local_.value(id).layout->ShardedAxes())};
@@ -550,7 +550,7 @@ class StepPlanner {
     return fmt::format("variable \"{}\"", local_.argument_name(update.argument));
   }
 
-  // Updates that were not written in place. What one of them overwrites and another still needs (two
+  // Adds the updates that were not written in place. A value that one update overwrites and another still needs (two
   // variables that swap) is set aside first.
   void AddAssignments() {
     for (const VariableUpdate& update : local_.updates()) AddComparison(SubjectOf(update), update.value);
@@ -574,15 +574,15 @@ class StepPlanner {
     }
   }
 
-  // Whether it is the old value of a variable that stays.
+  // Whether `value` is the old value of an updated variable that is kept.
   bool IsKeptValue(ValueId value) const {
     return std::any_of(local_.updates().begin(), local_.updates().end(), [&](const VariableUpdate& update) {
       return local_.arguments()[update.argument].value == value && IsKept(update.argument);
     });
   }
 
-  // The new value of a variable that is kept. What lies in memory of its own, as the spare does, is computed there, if that
-  // is not too early; otherwise it is copied.
+  // The new value of a variable that is kept. If it has a temporary storage of its own with the form of the spare, and
+  // nothing writes that storage before the fence has ended, it is computed in the spare; otherwise it is copied.
   void AddSpare(const VariableUpdate& update, const ValueBuffers& from) {
     ValueBuffers target = values_[local_.arguments()[update.argument].value];
     const int lies = plan_.buffers[from.first].storage;
@@ -610,19 +610,19 @@ class StepPlanner {
   std::vector<ValueId> storages_;     // per value the first that lies in its memory
   // A collective across domains that has begun and not ended.
   struct UnderWay {
-    CrossingSteps steps;  // without those that were added
+    CrossingSteps steps;  // without the steps that were added to the plan
     bool has_two_rounds = false;
   };
   std::optional<CrossingPlanner> crossings_;        // unless there is one domain
   std::vector<int> waits_;                          // per node across domains: operands that are not made yet
-  std::vector<std::vector<int>> crossing_readers_;  // per value: such nodes
-  std::set<int> ready_;                             // nodes with all operands that have not begun
+  std::vector<std::vector<int>> crossing_readers_;  // per value: nodes across domains that read it
+  std::set<int> ready_;                             // nodes that have all operands and have not begun
   std::map<int, UnderWay> under_way_;               // by node
   int64_t under_way_bytes_ = 0;
   std::optional<size_t> fence_ends_;  // the step that waits for the fence; none without a fence
-  std::optional<int> fenced_by_;      // the node behind which it does; none: where it starts
-  std::set<int> written_early_;       // storages: before it ends
-  int reduced_ = -1;                  // the last all_reduce that a compute step before it did
+  std::optional<int> fenced_by_;      // the node behind which it stands; none: it is the start
+  std::set<int> written_early_;       // storages that are written before the fence ends
+  int reduced_ = -1;                  // the last collective that the compute step before it made
   StepPlan plan_;
 };
 

@@ -18,12 +18,13 @@
 // The steps, in order: feeds that cannot be viewed are packed; the nodes run; replicas are compared, if asked
 // for; outputs are unpacked; variables that could not be written in place are written.
 //
-// With StepPlanOptions::atomic a variable's new value goes to its spare (Storage::Kind::kSpare) instead, and the old one
-// stays. Until then the spare holds the value before the last step, to which the other domains may still want to go back.
-// So nothing writes to a spare before all domains have begun this step, each of which has then ended the last one. They
-// tell each other so by an operation of their own, the *fence*: it starts first, and is waited for behind the first
-// collective across domains, where each domain waits for others anyway. What is computed before that is copied to the
-// spare at the end. Plain data.
+// With StepPlanOptions::atomic a variable's new value goes to its spare (Storage::Kind::kSpare) instead, and the old
+// value stays. Until it is overwritten, the spare holds the value before the last step, and other domains may still
+// have to go back to that. So nothing writes to a spare before all domains have begun this step: a domain that has
+// begun it has ended the last one. Domains tell each other that they have begun by an operation for this purpose, the
+// *fence*. The fence starts first. It is waited for behind the first collective across domains, where each domain waits
+// for others anyway. New values that are computed before that are copied to the spares at the end of the step. Plain
+// data.
 #pragma once
 
 #include <cstdint>
@@ -53,20 +54,21 @@ struct ComputeStep {
   InstanceMap items;  // item i is for the devices that hold instance i of the results
   bool one_by_one = false;
   int64_t instances = 1;  // of the node; as many as items, unless the step reduces them
-  // How many items are computed, from the first on; the others are blocks of padding alone.
+  // The number of items that are computed, from the first on; the blocks of the others are only padding.
   int64_t needed = 0;
   int reduces = -1;  // the all_reduce of the node's result that the step makes unnecessary; -1: none
   // The node depends on no argument: it is computed before the first step, and kept.
   bool once = false;
-  // For KernelArgs: of the operands, then of the results. One list for all items, or one for each.
+  // For KernelArgs: the blocks of the operands, then those of the results. One list for all items, or one for each
+  // item.
   std::vector<std::vector<Block>> blocks = {};
   std::vector<ValueBuffers> in = {}, out = {};
 };
 
 // One call of a cross-device op (runtime/cross_device.h): a pack and its devices.
 struct CrossDeviceCall {
-  int first = 0;    // transfers [first, first + results) have its terms as sources
-  int results = 1;  // as many as devices, for the k-th each; or 1, for the first of them alone
+  int first = 0;                      // transfers [first, first + results) have its terms as sources
+  int results = 1;                    // one per device, in their order; or 1, for the first device only
   std::vector<int64_t> devices = {};  // of the terms
 };
 
@@ -108,7 +110,7 @@ struct CopyStep {
 // it receives.
 struct RemoteStep {
   static constexpr int64_t kAllDomains = -1;
-  // Of what all domains have at a place (runtime/domain_sums.h).
+  // A reduction over all domains (runtime/domain_sums.h).
   struct Sum {
     DType dtype = F32;
     ReduceOp op = ReduceOp::kSum;
@@ -120,10 +122,11 @@ struct RemoteStep {
     BufferId buffer = -1;  // is sent or received as a whole
   };
   Kind kind = Kind::kRun;
-  int node = -1;                                // -1: the fence
-  int operation = -1;                           // of StepPlan::num_operations; kStart and kWait have the same
+  int node = -1;       // -1: the fence
+  int operation = -1;  // below StepPlan::num_operations; kStart and kWait have the same
   std::vector<Part> sends = {}, receives = {};  // each ascending by domain
-  // Sums instead of messages: sums[i] of what sends[i] is in each domain goes to receives[i] in all.
+  // Reductions instead of messages: the data of sends[i] in all domains, reduced as sums[i] says, goes to receives[i]
+  // in each.
   std::vector<Sum> sums = {};
   std::vector<int> guarded = {};  // of the fence: storages that are not touched until it has ended
 
@@ -173,24 +176,27 @@ struct StepPlanOptions {
   std::set<std::string> distributed = {};
   // Whether kernels read host tensors in place (Memory::is_host).
   bool host_is_read = true;
-  // Of the transport (Transport::latency_bytes).
+  // Transport::latency_bytes of the transport.
   int64_t latency_bytes = 0;
-  // Collectives across domains start when their operands are there, as long as those that have started and not ended
-  // have no more bytes than this, of operands or results of one device. 0: each ends where it starts.
+  // The most bytes of collectives across domains that may be under way at a time: of each, the operands or the results
+  // on one device, whichever are more. Within this limit a collective starts as soon as its operands are there. 0: each
+  // ends where it starts.
   int64_t bytes_under_way = 0;
-  // Outputs that are new values of variables, and that are not written anywhere else.
+  // Outputs that are new values of variables; they are written to the variables only.
   std::set<std::string> kept = {};
   bool share = true;     // see ExecutorOptions
   bool coalesce = true;  // the same
   // Compare the new values of outputs and variables wherever a layout says that devices hold the same block
   // and the block is stored more than once.
   bool check_replicas = false;
-  // The old values of variables stay, and the new ones go to spares; not of inputs that outputs replace, which are fed.
+  // The old values of variables stay, and the new ones go to spares. This does not hold for inputs that outputs
+  // replace, because these are fed.
   bool atomic = false;
   // For the body of a loop: the memory of inputs is given in the same way as that of variables (`variables`
   // of BuildStepPlan has their instances).
   bool arguments_are_bound = false;
-  // A cross-device op makes the all_reduces within the domain; nothing: transfers do, or the kernels of their terms.
+  // A cross-device op makes the all_reduces within the domain. nullopt: transfers make them, or the kernels that
+  // compute their terms.
   std::optional<CrossDevicePlan> cross_device = {};
   // The backend makes sums of all domains itself, where it can (RemoteStep::sums), in an order of its own.
   bool sums_domains = false;

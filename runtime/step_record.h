@@ -6,8 +6,8 @@
 //   record->done();                                           // steps
 //   MESHWORK_RETURN_IF_ERROR(record->Undo());                 // the variables are what they were before the last one
 //
-// Domains need that if one of them fails: some may have ended a step that others have not. Then they are one step apart at
-// most, for a domain ends no step before all have begun it (runtime/fence.h), and those that are ahead undo it.
+// Domains need this if one of them fails: some may have ended a step that others have not. They are at most one step
+// apart, because no domain ends a step before all have begun it (runtime/fence.h). Those that are ahead undo the step.
 //
 // Thread safety: one thread at a time, and none while a step runs.
 #pragma once
@@ -24,14 +24,14 @@ namespace meshwork {
 
 class StepRecord {
  public:
-  // Steps that took effect, counted on from what set_done said, without those that were undone.
+  // The number of steps that took effect, without those that were undone, counted on from set_done.
   int64_t done() const { return done_; }
   void set_done(int64_t steps) { done_ = steps; }
 
   // Whether the values before the last step are still there: no other step has begun to write since.
   bool can_undo() const { return last_ != nullptr; }
-  // The variables are again what they were before the last step. What was written to them by other ways than a step is
-  // undone with it. Error: FailedPrecondition, !can_undo().
+  // The variables are again what they were before the last step. Writes to them after that step, by other means than a
+  // step, are undone, too. Error: FailedPrecondition, !can_undo().
   absl::Status Undo();
 
   // The values before the last step are not there any more: another step has begun to write to spares.

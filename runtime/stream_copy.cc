@@ -42,7 +42,7 @@ void StreamLine(std::byte* to, const std::byte* from) {
   _mm_stream_si128(out + 3, d);
 }
 
-// What lies before the first line of `to`. Returns its size.
+// Copies the bytes before the first line of `to`; returns their number.
 int64_t CopyIntoLine(std::byte* to, const std::byte* from, int64_t bytes) {
   const auto into_line = static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) % kLine);
   const int64_t first = std::min(bytes, (kLine - into_line) % kLine);
@@ -50,7 +50,7 @@ int64_t CopyIntoLine(std::byte* to, const std::byte* from, int64_t bytes) {
   return first;
 }
 
-// From `next` on, where a line of `to` begins.
+// Copies from byte `next` on, where a line of `to` begins.
 void StreamRest(std::byte* to, const std::byte* from, int64_t bytes, int64_t next) {
   for (; next + kLine <= bytes; next += kLine) StreamLine(to + next, from + next);
   _mm_sfence();

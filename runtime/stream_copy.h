@@ -18,8 +18,8 @@ int64_t StreamingThreshold();
 // memcpy(to, from, bytes), past the caches if the CPU can. Other threads see these stores in order with other
 // stores.
 void StreamCopy(std::byte* to, const std::byte* from, int64_t bytes);
-// The same, line by line, where StreamCopy takes some pages in turn. Faster where one thread copies a part of a few hundred
-// KiB: 0.8 times as long (25.7 MB, one thread, an EPYC of family 25).
+// The same, one line after the other; StreamCopy takes lines of several pages in turn. Faster if one thread copies a
+// part of a few hundred KiB: 0.8 times as long (25.7 MB, one thread, an EPYC of family 25).
 void StreamLines(std::byte* to, const std::byte* from, int64_t bytes);
 
 }  // namespace meshwork

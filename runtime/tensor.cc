@@ -18,7 +18,8 @@ std::shared_ptr<void> AllocateAligned(int64_t bytes) {
   if (posix_memalign(&p, static_cast<size_t>(alignment), static_cast<size_t>(rounded)) != 0)
     throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
-  // Whole ones only: the rest of one more would be memory that nobody asked for. A hint, which may fail.
+  // Only for whole huge pages: the rest of one more would be memory that nobody asked for. This is a hint,
+  // which may fail.
   if (huge) madvise(p, static_cast<size_t>(bytes / kHugePage * kHugePage), MADV_HUGEPAGE);
 #endif
   return std::shared_ptr<void>(p, std::free);

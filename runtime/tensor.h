@@ -7,12 +7,12 @@
 //   std::string text = x.ToString();                       // as NumPy prints it; runtime/tensor_text.h
 //
 // Copies of a Tensor share the elements (as in NumPy), so passing tensors around is cheap. Concurrent reads are
-// safe; a writer needs the tensor to itself. A Tensor is always dense: who has one has its elements in one piece, in
-// order. What is not dense (a column of a matrix, an image with padded rows) is copied: FromStrided.
+// safe; a writer needs the tensor to itself. A Tensor is always dense: its elements lie in one piece, in order. Data
+// that is not dense (a column of a matrix, an image with padded rows) is copied by FromStrided.
 //
-// A mistake (From with too few values, Rows beyond the end) gives an invalid tensor, whose status() says what
-// is wrong; what is made of it is invalid for the same reason, and functions that get such a tensor (of a session, a
-// file) report the mistake.
+// A mistake (From with too few values, Rows beyond the end) gives an invalid tensor, whose status() says what is wrong.
+// Tensors made from it are invalid for the same reason, and functions that get such a tensor (of a session, a file)
+// report the mistake.
 //
 // Comparing tensors: runtime/tensor_compare.h. Files: storage/npy.h, storage/safetensors.h. Other libraries'
 // tensors: runtime/dlpack.h.
@@ -44,8 +44,9 @@ concept TensorElement = std::same_as<T, float> || std::same_as<T, double> || std
     std::same_as<T, Float16> || std::same_as<T, int32_t> || std::same_as<T, int64_t> ||
     std::same_as<T, int8_t> || std::same_as<T, uint8_t> || std::same_as<T, bool>;
 
-// What is taken of a dim, as in NumPy's x[begin:end:step]: every step-th element from `begin` on, before `end`.
-// Negative positions count from the end of the dim, those beyond it are moved to it; nullopt is all the way.
+// The part of a dim that a slice takes, as in NumPy's x[begin:end:step]: every step-th element from `begin` on, before
+// `end`. Negative positions count from the end of the dim; positions beyond the dim are moved to its border; nullopt
+// means as far as the dim goes.
 struct TensorSlice {
   std::optional<int64_t> begin = {}, end = {};
   int64_t step = 1;  // if it is negative, backwards; not 0
@@ -74,7 +75,7 @@ class Tensor {
   static Tensor From(const Shape& shape, const std::vector<T>& values);
   template <typename T>
   static Tensor From(const Shape& shape, std::initializer_list<T> values);
-  // Of a span, an array or whatever else lies in one piece: Tensor::From<float>({2, 3}, span).
+  // The same from a span, an array or other values that lie in one piece: Tensor::From<float>({2, 3}, span).
   template <typename T, typename Values>
   requires std::is_convertible_v<const Values&, std::span<const T>>
   static Tensor From(const Shape& shape, const Values& values);
@@ -84,8 +85,9 @@ class Tensor {
   // elements and may be 0 or negative. Invalid: not a stride per dim; no memory.
   template <TensorElement T>
   static Tensor FromStrided(const T* data, const Shape& shape, const Shape& strides);
-  // The parts, in order, along a dim that they have (Concat) or a new one (Stack). Negative dims count from the end.
-  // Invalid: no parts; other dtypes or shapes, dim `dim` of Concat apart; no such dim; a part that is invalid.
+  // Joins the parts, in order, along a dim that they have (Concat) or along a new one (Stack). Negative dims count from
+  // the end. Invalid: no parts; dtypes or shapes that differ (for Concat, in other dims than `dim`); no such dim; an
+  // invalid part.
   static Tensor Concat(std::span<const Tensor> parts, int64_t dim);
   static Tensor Concat(std::initializer_list<Tensor> parts, int64_t dim);
   static Tensor Stack(std::span<const Tensor> parts, int64_t dim = 0);
@@ -128,8 +130,8 @@ class Tensor {
   Tensor operator[](int64_t i) const;
   // The same elements in another shape, sharing them. Invalid: the shape has another number of elements.
   Tensor Reshaped(const Shape& shape) const;
-  // Of each dim what its slice says, of dims without a slice everything; a copy. Invalid: more slices than dims; a step
-  // of 0.
+  // A copy of the elements that the slices select: slices[d] of dim d, and all of a dim without a slice. Invalid: more
+  // slices than dims; a step of 0.
   Tensor Sliced(const std::vector<TensorSlice>& slices) const;
   // Dim d of the result is dim dims[d] of this tensor; without `dims`, in reverse order; a copy. Negative dims count from
   // the end. Invalid: not each dim once.
@@ -139,7 +141,7 @@ class Tensor {
   // clamped, NaN is 0; to bool x != 0. A tensor that has the dtype is returned as it is, sharing the elements.
   Tensor Cast(DType dtype) const;
 
-  // As NumPy prints arrays; the message of an invalid tensor.
+  // The elements as NumPy prints arrays; for an invalid tensor, the message of its status.
   std::string ToString() const;
   std::string ToString(const TensorTextOptions& options) const;
 

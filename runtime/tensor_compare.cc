@@ -37,7 +37,7 @@ Differences Compare(std::span<const T> actual, std::span<const T> expected, cons
     if (a == b || (closeness.equal_nan && a != a && b != b)) continue;
     const double distance = Distance(a, b);
     const double size = std::abs(static_cast<double>(b));
-    // An infinity is as far away as its own tolerance.
+    // The tolerance around an infinity is infinite, too, so an infinite distance needs a check of its own.
     if (distance <= closeness.atol + closeness.rtol * size && std::isfinite(distance)) continue;
     ++found.count;
     if (distance > found.distance) {

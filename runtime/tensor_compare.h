@@ -1,4 +1,4 @@
-// Whether two tensors hold the same numbers, or nearly; and where they differ most, if not.
+// Checks whether two tensors hold the same numbers, exactly or nearly, and says where they differ most if they do not.
 //
 //   AllClose(loss, expected)                     // OK, or
 //   // AllClose: elements further than 1e-08 + 1e-05 * |expected| apart: 2 of 6; most at [1,2], 0.5 apart: 6.5, expected
@@ -22,8 +22,8 @@ struct Closeness {
 
 // OK if |actual - expected| <= atol + rtol * |expected| for all elements (numpy.allclose). Infinities are close to
 // themselves only. dtypes may differ: whole numbers and bools are compared exactly, all others as doubles.
-// Errors: InvalidArgument, a tensor is invalid; the shapes differ; some elements do, and then the message says how many, and
-// which differs most.
+// Errors: InvalidArgument, a tensor is invalid; the shapes differ; elements differ (the message says how many, and
+// which differs most).
 absl::Status AllClose(const Tensor& actual, const Tensor& expected, const Closeness& closeness = {});
 
 // OK if all elements are equal (numpy.array_equal): AllClose with tolerances of 0. So NaN is not equal to itself unless

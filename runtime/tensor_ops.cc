@@ -15,7 +15,8 @@
 namespace meshwork {
 namespace {
 
-// A position that may count from the end, from the beginning; nullopt if it is not in [0, size).
+// Converts a position that may count from the end to one from the beginning; nullopt if that is not in [0,
+// size).
 std::optional<int64_t> IndexFromFront(int64_t at, int64_t size) {
   if (at < -size || at >= size) return std::nullopt;
   return at < 0 ? at + size : at;
@@ -41,7 +42,7 @@ struct SliceSteps {
 // The elements of a dim of `size` that a slice selects.
 SliceSteps StepsOf(const TensorSlice& slice, int64_t size) {
   const bool forwards = slice.step > 0;
-  // Where a slice may begin and end: one before the first element, backwards.
+  // The positions at which a slice may begin and end; backwards it may end one before the first element.
   const int64_t low = forwards ? 0 : -1, high = forwards ? size : size - 1;
   const auto place = [&](std::optional<int64_t> at, int64_t otherwise) {
     if (!at.has_value()) return otherwise;
@@ -50,7 +51,7 @@ SliceSteps StepsOf(const TensorSlice& slice, int64_t size) {
   const int64_t begin = place(slice.begin, forwards ? low : high);
   const int64_t end = place(slice.end, forwards ? high : low);
   const int64_t length = forwards ? end - begin : begin - end;
-  // No step is longer than the dim; so none overflows.
+  // Steps are cut to the length of the dim, so that none overflows.
   const int64_t step = std::clamp(slice.step, -size - 1, size + 1);
   return {.count = length <= 0 ? 0 : (length - 1) / std::abs(step) + 1, .begin = begin, .step = step};
 }

@@ -55,7 +55,7 @@ Decimal Shortest(T x) {
       const std::string_view text = InCharacters(value, out, std::chars_format::scientific, precision);
       float back = 0;
       std::from_chars(text.data(), text.data() + text.size(), back);
-      // Of nine digits a float comes back.
+      // Nine digits tell a float from every other float.
       if (T(back).bits == x.bits || precision == 8) return ReadDecimal(text);
     }
   }
@@ -130,11 +130,11 @@ std::string_view NotFinite(double x) { return std::isnan(x) ? "nan" : x < 0 ? "-
 
 // ---- Elements, each as a word; all of one tensor are as wide. After FloatingFormat in NumPy's arrayprint.py.
 
-// From this number on all digits in front of the point need not be those of the number.
+// From this number on not all digits in front of the point need be exact.
 template <typename Real>
 constexpr double kManyDigits = std::is_same_v<Real, double> ? 1e16 : 1e6;
 
-// Whether these are written with exponents; compared in their own type, as NumPy does.
+// Whether these values are written with exponents; they are compared in their own type, as in NumPy.
 template <typename Real>
 bool TakesExponents(const std::vector<Real>& values) {
   Real smallest = 0, largest = 0;
@@ -258,7 +258,7 @@ class ArrayPrinter {
     }
   }
 
-  // What is shown of dims d and up at the next words, `width` columns being left for it in a line of its own.
+  // The text of dims d and up, from the next words on. `width`: the columns that it has in a line of its own.
   std::string Nested(size_t d, int64_t width) {
     if (d + 1 == strides_.size()) return Row(d, width);
     const std::string indent(d + 1, ' ');

@@ -1,4 +1,4 @@
-// How Tensors are printed: as NumPy prints arrays.
+// Prints Tensors as NumPy prints arrays.
 //
 //   Tensor x = Tensor::From<float>({2, 3}, {1, 2.5, -3, 0.125, 5, 6});
 //   fmt::print("{}\n", x);          // [[ 1.     2.5   -3.   ]

@@ -22,7 +22,7 @@ std::string Microseconds(int64_t ns) {
   return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", size / 1000, size % 1000);
 }
 
-// What an event of this label says, but for its place in time: `"name":…,"cat":…,"args":{…}`.
+// The JSON of an event of this label, without its time and track: `"name":…,"cat":…,"args":{…}`.
 std::string LabelJson(const TraceLabel& label) {
   std::vector<std::string> args;
   for (const auto& [name, text] : label.texts) args.push_back(fmt::format("{}:{}", Quote(name), Quote(text)));
@@ -38,7 +38,8 @@ struct Group {
   std::string name;
 };
 
-// Of one process alone: the devices and the workers. Of several: each process.
+// If only one process has recorded, its devices and its workers are the groups; otherwise each process is
+// one.
 std::vector<Group> GroupsOf(const Trace& trace) {
   if (trace.processes.empty()) return {{1, "devices: " + trace.name}, {2, "workers: " + trace.name}};
   std::vector<Group> groups;

@@ -21,15 +21,16 @@
 //   - a collective, always, and packing, unpacking, comparing and assigning if the worker had a part: for the
 //     time that they took the worker, on each of its devices alike;
 //   - waiting at barriers, on each of the worker's devices alike.
-// With several domains, the track "between domains" shows what crosses, from its start, or from the end of what crossed
-// before it, until the domain has waited for it, and which part of that time was hidden behind compute.
+// With several domains, the track "between domains" shows each operation across domains: from its start, or from the
+// end of the operation before if that is later, until the domain has waited for it; and which part of that time was
+// hidden behind compute.
 //
 // Where a track is empty between events, the worker was busy with its other devices.
 //
 // Times are by the steady clock, in nanoseconds since the first traced step began: since `origin_ns` of that clock.
 //
-// Where several processes run a program together, each has a trace of its devices and workers. MergeTraces makes one
-// trace of them, on one time line; Processes::GatherTrace (train/cluster/processes.h) collects them.
+// If several processes run a program together, each has a trace of its devices and workers. MergeTraces makes one trace
+// of them, on one time line; Processes::GatherTrace (train/cluster/processes.h) collects them.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +54,7 @@ struct TraceTrack {
   bool operator==(const TraceTrack&) const = default;
 };
 
-// What an event shows; many share one.
+// The name and the details of an event; many events share one label.
 struct TraceLabel {
   std::string name;      // "matmul", "pack", "waiting", "step 118"
   std::string category;  // "kernel", "collective", "pack", "unpack", "assign", "compare", "waiting", "step"
@@ -98,9 +99,9 @@ struct Trace {
   bool operator==(const Trace&) const = default;
 };
 
-// One trace with the tracks of all, and with the name of the first. Its origin is the earliest one of those traces that
-// have events. Law: origin_ns + start_ns of every event stays the same. REQUIRES: every origin_ns is by the same clock;
-// each trace has processes.
+// One trace with the tracks of all, and with the name of the first. Its origin is the earliest origin of the traces
+// that have events. Law: origin_ns + start_ns of every event stays the same. REQUIRES: every origin_ns is by the same
+// clock; each trace has processes.
 Trace MergeTraces(std::span<const Trace> traces);
 
 }  // namespace meshwork

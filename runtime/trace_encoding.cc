@@ -62,7 +62,7 @@ class Reader {
     const uint64_t word = Word();
     return static_cast<int64_t>(word >> 1 ^ (~(word & 1) + 1));
   }
-  // Below `end`.
+  // An index below `end`.
   int Index(size_t end) {
     const uint64_t index = Word();
     Expect(index < end && index <= static_cast<uint64_t>(std::numeric_limits<int>::max()));
@@ -79,7 +79,7 @@ class Reader {
     at_ += size;
     return std::string(text);
   }
-  // Of a text or a list, each item of which has a byte at least.
+  // The size of a text or a list; each item of a list takes at least a byte.
   size_t Size() {
     const uint64_t size = Word();
     Expect(size <= bytes_.size() - at_);
@@ -89,7 +89,7 @@ class Reader {
   void List(std::vector<T>& items, const Read& read) {
     for (size_t left = Size(); left > 0 && !is_bad_; --left) items.push_back(read());
   }
-  // Of the last word.
+  // Notes a mistake in the last word unless `is_right`.
   void Expect(bool is_right) {
     if (is_right || is_bad_) return;
     is_bad_ = true;
@@ -147,7 +147,7 @@ absl::StatusOr<Trace> Trace::Decode(std::string_view bytes) {
   trace.name = in.Text();
   trace.origin_ns = in.Number();
   in.List(trace.processes, [&] { return in.Text(); });
-  // Without names, it is that of one process.
+  // A trace without names of processes is that of one process.
   const size_t processes = std::max<size_t>(trace.processes.size(), 1);
   in.List(trace.tracks, [&] {
     TraceTrack track;

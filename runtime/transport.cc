@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostTextBytes = size_t{1} << 20;
 
-// What a domain says: the code of a status, a space, and the value or the message.
+// The text that a domain sends: the code of a status, a space, and the value or the message.
 std::string Encode(const absl::StatusOr<std::string>& said) {
   return fmt::format("{} {}", static_cast<int>(said.status().code()),
                      said.ok() ? std::string_view(*said) : MessageOf(said.status()));

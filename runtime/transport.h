@@ -63,9 +63,9 @@ class RemoteOp {
   // Waits for what was started.
   virtual ~RemoteOp() = default;
   // Begins to send and to receive, once. sends[i] and receives[i]: the addresses for spec.sends[i] and
-  // spec.receives[i]; none overlap. Until Wait has returned, the memory that is sent is not written, and the memory
-  // that receives is not touched. The first Start of an operation may wait for other domains to start it, too. Errors:
-  // those of Wait. After an error nothing is under way. REQUIRES: every Start before was waited for.
+  // spec.receives[i]; none overlap. Until Wait has returned, the memory that is sent must not be written, and the
+  // memory that receives must not be touched. The first Start of an operation may wait for other domains to start it,
+  // too. Errors: those of Wait. After an error nothing is under way. REQUIRES: every Start before was waited for.
   virtual absl::Status Start(std::span<const std::byte* const> sends,
                              std::span<std::byte* const> receives) = 0;
   // On return everything has been received, and neither the sent nor the received memory is used any more. OK if
@@ -73,7 +73,7 @@ class RemoteOp {
   // sends another number of bytes; the reason of an abort.
   virtual absl::Status Wait() = 0;
 
-  // Both.
+  // Start, then Wait.
   virtual absl::Status Run(std::span<const std::byte* const> sends, std::span<std::byte* const> receives);
 };
 
@@ -84,32 +84,35 @@ class Transport {
 
   virtual int64_t domain() const = 0;
   virtual int64_t num_domains() const = 0;
-  // What carries the data, in messages: "gloo".
+  // The name of the transport, in messages: "gloo".
   virtual std::string_view name() const { return "another transport"; }
 
-  // How fast messages of two domains reach each other, the same in all domains: an assumption of the implementation,
-  // until it is measured (runtime/transport/measure.h). By default nothing takes time.
+  // The speed of messages between two domains, the same in all domains. It is an assumption of the implementation until
+  // it is measured (runtime/transport/measure.h). By default messages take no time.
   const Link& speed() const { return speed_; }
   void set_speed(const Link& speed) { speed_ = speed; }
-  // As many bytes as cross while a message of one byte does: more messages of fewer bytes pay above that.
+  // The bytes that the link can carry in the time of its latency. Cutting data into more messages pays if it has more
+  // bytes than this.
   int64_t latency_bytes() const {
     constexpr double kMost = int64_t{1} << 40;
     return static_cast<int64_t>(std::min(speed_.latency * speed_.bandwidth, kMost));
   }
 
-  // How long a domain waits for the others in one operation, for those that reach them by another way.
+  // How long a domain waits for the others in one operation; for callers that reach them by other means than the
+  // transport.
   std::chrono::milliseconds deadline() const { return deadline_; }
   void set_deadline(std::chrono::milliseconds deadline) { deadline_ = deadline; }
 
-  // How long this domain has waited for others, in seconds, since it has this end: what it did not compute meanwhile. 0
-  // where nobody counts (runtime/transport/timed.h).
+  // The seconds that this domain has spent waiting for others, and not computing, since it has this end. 0 if they are
+  // not counted (runtime/transport/timed.h).
   virtual double seconds_waited() const { return 0; }
 
   // Exchanges a short text about `what`, one line: returns the texts of all domains, by domain. All domains must call
   // it with the same `what`; it need not be fast. Errors: a domain does not come within the deadline, which aborts the
   // transport; the reason of an abort; domains call it about different things, which leaves the transport as it was.
   absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text);
-  // For AllGather and for transports that hold another one: exchanges texts and compares nothing. `what` is for messages.
+  // For AllGather, and for transports that wrap another one: exchanges texts and compares nothing. `what` is for
+  // messages.
   virtual absl::StatusOr<std::vector<std::string>> ExchangeTexts(std::string_view what,
                                                                  std::string_view text) = 0;
 
@@ -120,8 +123,8 @@ class Transport {
   // Every call that waits, here or in another domain, and every later call fails with `reason`. The first
   // reason stays. REQUIRES: !reason.ok().
   virtual void Abort(absl::Status reason) = 0;
-  // That reason, as soon as this domain has heard of it; OK before. For those that wait for others by another way than
-  // the transport's. Any thread may call it.
+  // The reason of an abort, as soon as this domain has heard of it; OK before. For callers that wait for others by
+  // other means than the transport. Any thread may call it.
   virtual absl::Status aborted() { return absl::OkStatus(); }
 
  private:
@@ -153,7 +156,7 @@ absl::Status DecodeReason(std::string_view text);
 absl::Status LateError(std::string_view where, const std::vector<int64_t>& missing,
                        std::chrono::milliseconds deadline, int64_t waits,
                        const std::function<std::string(int64_t domain)>& name = nullptr);
-// Another domain sends other than the bytes that `to` expects from it.
+// The error that another domain sends another number of bytes than `to` expects from it.
 absl::Status SizeError(std::string_view where, const RemotePart& sent, int64_t to, int64_t expected);
 
 }  // namespace meshwork

@@ -25,19 +25,19 @@ Graph LocalOf(const InsertedRelayouts& inserted, const std::vector<OpenedLoop>& 
                        : Localize(CloseLoops(inserted.graph, loops), options);
 }
 
-// With less code, and collectives that run together as one.
+// The local program without superfluous nodes, and with collectives joined that run together.
 Graph MadeOf(const Graph& local) {
   return WithRegions(DropDeadCode(ShareSubexpressions(local)),
                      [](const Graph& body) { return BucketReductions(body); });
 }
 
-// Bounds on programs that are searched once more. Where a value could lie in more ways, the plans between each two of these
-// take longer to find than all the rest.
+// Limits of programs that are searched once more. If a value could have more layouts, finding the plans between each
+// two of them would take longer than all the rest.
 constexpr size_t kFewOps = 32;
 constexpr size_t kFewAxes = 2;          // of the mesh, also those that cut nothing: plans may go by them
 constexpr size_t kFewWays = 16;         // in which axes cut one dim each, or none, of a value
 constexpr size_t kFewEntries = 10'000;  // of tables
-// Arithmetic that is not less by this factor is no reason to lay values out otherwise.
+// Arithmetic that is not less by this factor is no reason to change layouts.
 constexpr double kWorthIt = 0.9;
 constexpr int kMostPrices = 6;  // of a collective, between none and what it takes by the assumed topology
 
@@ -55,7 +55,7 @@ bool HasFewLayouts(const Graph& pinned) {
   return ways <= kFewWays;
 }
 
-// Keeps what sends least of what searches find.
+// Keeps the best of the programs that searches find (SendsLess).
 class Chooser {
  public:
   Chooser(const Graph& pinned, const Graph& propagated, const InsertedRelayouts& now,
@@ -71,7 +71,7 @@ class Chooser {
     if (is_short) fold_ = Unfolded(pinned);
   }
 
-  // Among the layouts that flow from pins.
+  // Searches the layouts that flow from pins.
   void TryFlowing() {
     std::optional<SolvedLayouts> solved = Solve({.fold = fold_.has_value() ? &*fold_ : nullptr});
     if (!solved.has_value() || !solved->is_better) return;
@@ -79,8 +79,9 @@ class Chooser {
     Keep(*std::move(solved), std::move(inserted));
   }
 
-  // Of the fewest bytes, of the fewest collectives, and what lies between: at the price of a collective at which two
-  // programs cost the same, a third one may cost less. Then again as if all gathers ran as one, and as if all reductions did.
+  // Searches all layouts for the program of the fewest bytes, for that of the fewest collectives, and for those
+  // between: at the price of a collective at which two programs cost the same, a third one may cost less. Then searches
+  // again as if all gathers ran as one, and as if all reductions did.
   void TryAllLayouts() {
     const std::optional<Tried> least = TryAt(/*price=*/0);
     if (!least.has_value() || !topology_.is_assumed()) return;
@@ -94,7 +95,7 @@ class Chooser {
   std::optional<ChosenLayouts> best() && { return std::move(best_); }
 
  private:
-  // What a program takes, its collectives apart.
+  // The time of a program without the price of its collectives, and their number.
   struct Tried {
     double seconds;
     int64_t collectives;
@@ -128,7 +129,7 @@ class Chooser {
     return tried;
   }
 
-  // False if the program that sends the fewest bytes has no more collectives than any.
+  // Returns false if the program of the fewest bytes also has the fewest collectives, or if the search is too large.
   bool TryUpTo(const Tried& least) {
     const std::optional<Tried> fewest = TryAt(Topology::kAssumedLink.latency);
     if (!fewest.has_value() || CountOf(least) <= CountOf(*fewest)) return false;
@@ -158,7 +159,7 @@ class Chooser {
             count("all_gather"), count("all_reduce")};
   }
 
-  // Those that have a price.
+  // The number of collectives that have a price.
   int64_t CountOf(const Tried& tried) const {
     if (!free_.has_value()) return tried.collectives;
     return tried.collectives - (free_ == RelayoutKind::kAllGather ? tried.gathers : tried.reductions);
@@ -182,7 +183,7 @@ class Chooser {
 
 bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std::vector<OpenedLoop>& loops,
                const Topology& topology, int64_t memory_budget) {
-  // What is refused in any case is told of the program that there is.
+  // If gathers are refused in any case, the error is about `b`, the present program.
   if (!a.refused.empty()) return false;
   if (!b.refused.empty()) return true;
   const Graph local_a = LocalOf(a, loops, topology), local_b = LocalOf(b, loops, topology);
@@ -205,12 +206,12 @@ std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& pro
                                            const InsertedRelayouts& now, const std::vector<OpenedLoop>& loops,
                                            const Topology& topology, const Replication& replication,
                                            int64_t memory_budget, bool is_short) {
-  // Of a weight that must not be gathered the user is asked, rather than given a dearer program.
+  // If a weight that must not be gathered is, the user gets an error rather than a dearer program.
   if (std::any_of(now.refused.begin(), now.refused.end(),
                   [&](const RefusedGather& gather) { return replication.IsBoundWeight(gather.value); }))
     return std::nullopt;
   if (!MaySolveLayouts(pinned, loops)) return std::nullopt;
-  // What moves nothing costs least.
+  // A program that moves nothing cannot become cheaper.
   if (now.moved.empty() && now.refused.empty()) return std::nullopt;
   Chooser chooser(pinned, propagated, now, loops, topology, replication, memory_budget, is_short);
   chooser.TryFlowing();

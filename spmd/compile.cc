@@ -97,9 +97,9 @@ bool Refuses(WrongPass wrong_pass) {
 #endif
 }
 
-// The passes without which the program verifies, as few as can be: with any one of them it does not. All optional ones are
-// tried, as one that changed nothing may change what another leaves. The pass that the memory budget needs stays if it
-// may. Empty if the program does not verify without any of them.
+// A smallest set of passes without which the program verifies: with any one of them it does not. All optional passes
+// are tried, because a pass that changed nothing may do so once another pass is left out. The pass that the memory
+// budget needs stays if possible. Empty if the program does not verify even without all optional passes.
 std::vector<std::string> ToLeaveOut(const Graph& global, const CompileOptions& options,
                                     const PassControl& control, const Attempt& wrong) {
   CompileOptions quiet = options;

@@ -15,9 +15,9 @@
 namespace meshwork {
 namespace {
 
-// A cut lets axes flow on to the next reshape, which may want another; few programs go further than this.
+// A cut lets axes flow on to the next reshape, which may want another cut. Few programs need more rounds than this.
 constexpr int kMaxCutRounds = 4;
-// Each cut is tried for itself.
+// The most cuts: each is tried by itself.
 constexpr size_t kMaxCuts = 8;
 
 // The name of the first `size` devices of an axis: "x:(1)2" of "x", "x:(2)2" of "x:(2)4".
@@ -79,7 +79,7 @@ Graph CutTo(Graph graph, const Mesh& finer) {
   return graph;
 }
 
-// All that reshapes want, those that want something only once others have it included.
+// All cuts that reshapes want, including those that they want only once other cuts are made.
 std::vector<std::string> AllWishes(const Graph& pinned, const Graph& propagated) {
   std::vector<std::string> all = Wishes(propagated).names();
   Mesh mesh = pinned.mesh();
@@ -107,7 +107,7 @@ std::optional<Graph> CutMesh(const Graph& pinned, const Graph& propagated, const
     return PlanCost(cut, Propagate(cut).graph, topology, replication_budget);
   };
   PlannedCost least = cost_on(mesh);
-  // From the last: what an earlier cut has led to is of no use without it.
+  // Begins with the last cut: a cut that an earlier one has led to is of no use without the earlier one.
   for (size_t i = cuts.size(); i-- > 0 && cuts.size() > 1;) {
     std::vector<std::string> fewer = cuts;
     fewer.erase(fewer.begin() + static_cast<int64_t>(i));

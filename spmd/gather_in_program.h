@@ -1,5 +1,5 @@
-// A gather that the compiler refuses, in its program: what the error says of it (refused_gathers.h) and what is tried to avoid
-// it (way_around.h) ask this.
+// A gather that the compiler refuses, in its program, as the error (refused_gathers.h) and the search for a way around
+// it (way_around.h) need it.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ class GatherInProgram {
   std::string NameOf(ValueId id) const;
   std::string LineOf(ValueId id) const { return global_.value(id).location.ToString(); }
 
-  // The value whose pin decides how this one lies: itself, or what its axes come from; none if they come from
-  // several, or from none.
+  // The value whose pin decides the layout of this one: itself, or the value that its axes come from; nothing if
+  // they come from several values, or from none.
   std::optional<ValueId> Root(ValueId id) const;
 
  private:

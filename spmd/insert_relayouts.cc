@@ -23,7 +23,7 @@ bool Owes(const Layout& need, const PartialSet& owed) {
   });
 }
 
-// What a value is brought into another layout for: an op, or a variable that is to hold it.
+// The purpose of a relayout: an op that reads the value, or a variable that is to hold it.
 struct Reader {
   int node = -1;
   ValueId variable = kNoValue;
@@ -35,8 +35,8 @@ struct Read {
 };
 
 constexpr int kLeaves = -1;  // for a reader: an update or an output
-// What is read within so many nodes may be made first, where that saves this part: a form that is made for others is held
-// until they have read it.
+// A form that is read within the next kMostAhead nodes may be made first, if that saves at least this part of the time.
+// It is held until those nodes have read it.
 constexpr int kMostAhead = 16;
 constexpr double kWorthReading = 0.01;
 
@@ -123,7 +123,7 @@ class Inserter {
     }
   }
 
-  // How node n reads its operand i, and leaves its result i.
+  // The layouts in which node n reads its operand i, and leaves its result i.
   Layout Need(int n, size_t i) const {
     const Layout& layout = choices_[n]->operands[i];
     return flow_.has_value() ? layout.WithPartials(flow_->seen(graph_.nodes()[n].operands[i])) : layout;
@@ -133,8 +133,8 @@ class Inserter {
     return flow_.has_value() ? layout.WithPartials(flow_->owed(graph_.nodes()[n].results[i])) : layout;
   }
 
-  // Where the value is wanted: its layout, with what it still may owe. One that is wanted along an axis over
-  // which it owes a sum stays as it is: no reader takes it so.
+  // The layout in which the value is wanted, with what it may still owe. Nothing if it is wanted along an axis over
+  // which it owes a sum: no reader takes it so, and it stays as it is.
   std::optional<Layout> Wanted(ValueId id) const {
     const Layout& wish = *graph_.value(id).layout;
     if (!flow_.has_value()) return wish;
@@ -145,8 +145,8 @@ class Inserter {
     return wish.WithPartials(owed);
   }
 
-  // Whether all readers of a value get what they need from what its op yields for less than from the layout
-  // in which it is wanted, that made first.
+  // Whether it takes less time to make all that the readers of a value need from what its op yields, than to first
+  // make the layout in which it is wanted, and all else from that.
   bool IsReadOtherwise(ValueId id, const Layout& natural, const Layout& want) const {
     if (readers_[id].empty()) return false;
     const Type& type = graph_.value(id).type;
@@ -169,7 +169,7 @@ class Inserter {
     return direct < by_want;
   }
 
-  // A kept value, moved for this once: no other relayout of it is the same.
+  // Writes a use: moves a kept value for one op. The result is not shared with other uses of the value.
   void WriteKept(const Node& node) {
     const ValueId id = node.results[0];
     const Layout& want = *graph_.value(id).layout;
@@ -182,8 +182,8 @@ class Inserter {
     rewriter_.Set(id, moved);
   }
 
-  // `from`, kept in blocks, brought to `want` for the use `id`; or what it is computed of, and that once
-  // more. Nothing that is made on the way is a form of a value that others read: a use is moved for itself.
+  // Brings `from`, which is kept in blocks, to `want` for the use `id`. Or moves what it is computed from, and
+  // computes it once more. Values made on the way are no forms that others may read: each use is moved by itself.
   ValueId MoveKept(ValueId id, ValueId from, const Layout& want, const std::string& cause) {
     const ValueId kept = rewriter_.Map(from);
     const ValueInfo& info = graph_.value(from);
@@ -205,8 +205,9 @@ class Inserter {
     source_[node.results[0]] = source_[node.operands[0]];
   }
 
-  // `id` in the layout `need`: as it is wanted, or from the form it exists in that costs least. So a gather
-  // that only a slice reads is never read, and dropped as dead. No reader: the user asks for it.
+  // `id` in the layout `need`: the form in which it is wanted, if it has that layout; else made from the existing
+  // form from which that costs least. So a gather that only a slice reads is never read, and dropped as dead code.
+  // No reader: the user asks for the layout.
   template <typename Cause>
   ValueId As(ValueId id, const Layout& need, std::optional<Reader> reader, Cause&& cause) {
     const Graph& to = rewriter_.to();
@@ -220,7 +221,7 @@ class Inserter {
       if (!Owes(need, info.layout->partials())) continue;
       const double seconds = LeastSeconds(*info.layout, need, info.type, topology_);
       if (best != kNoValue && seconds >= best_seconds)
-        continue;  // of equals the earlier, which is there anyhow
+        continue;  // of equal forms the earlier, which exists anyhow
       best = form;
       best_seconds = seconds;
     }
@@ -243,8 +244,9 @@ class Inserter {
     return Relay(id, best, need, reader, cause());
   }
 
-  // Another layout in which the value is read soon after node `at`, if it takes less to make that one first, and `need` of it,
-  // than to make each by itself. Of several, the one that saves most. alone: what it takes to make `need` of `now`.
+  // Another layout in which the value is read soon after node `at`, if making that layout first, and `need` from it,
+  // takes less time than making each by itself. Of several, the one that saves most. alone: the time to make `need`
+  // from `now`.
   std::optional<Read> ReadFirst(ValueId id, int at, const Layout& now, const Layout& need, double alone) {
     if (readers_[id].size() < 2) return std::nullopt;
     const Type& type = graph_.value(id).type;
@@ -273,8 +275,8 @@ class Inserter {
     return best;
   }
 
-  // Of a use, which one op reads in two ways: what is kept, brought to `need` by computing it once more, if
-  // that takes less than `seconds`. kNoValue: it is no use, or that takes more.
+  // For a use that one op reads in two layouts: the kept value, brought to `need` by computing it once more, if
+  // that takes less than `seconds`. kNoValue: `id` is no use, or that does not take less.
   template <typename Cause>
   ValueId UseOnceMore(ValueId id, const Layout& need, double seconds, Cause&& cause) {
     const int n = graph_.value(id).node;
@@ -294,8 +296,8 @@ class Inserter {
     });
   }
 
-  // The op that computes `id` once more, so that its result lies as `need`; `bring(operand, layout)` says of
-  // what. Whether that may be is asked of `id`, not of what is brought.
+  // Runs the op of `id` once more, so that its result has layout `need`, on the operands that
+  // `bring(operand, layout)` returns. Whether this is a refused gather is asked for `id`, not for the operands.
   template <typename Bring>
   ValueId RunElsewhere(ValueId id, const Layout& need, std::optional<Reader> reader, Bring&& bring) {
     Node copy = graph_.nodes()[graph_.value(id).node];
@@ -310,7 +312,7 @@ class Inserter {
     return form;
   }
 
-  // Whether `form`, `id` taken from one layout to another for the reader, is a gather that is refused.
+  // Notes `form`, which is `id` taken from one layout to another for the reader, if it is a refused gather.
   void NoteRefused(ValueId id, const Layout& from, const Layout& to, std::optional<Reader> reader,
                    ValueId form) {
     if (reader.has_value() && replication_.Refuses(id, ResultsOf(*reader), from, to) &&
@@ -359,7 +361,7 @@ class Inserter {
 
   std::string Where(const Node& node) const { return graph_.Describe(node.row->name, node.location); }
 
-  // Why a value does not lie where its op leaves it.
+  // Why a value needs a relayout after its op.
   std::string Reason(const Node& node, const Choice& choice, ValueId id, const Layout& want) {
     std::string out = fmt::format("{} leaves {} {}", Where(node), graph_.value(id).type.ToString(),
                                   rewriter_.to().value(forms_[id][0]).layout->ToString());

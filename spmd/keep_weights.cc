@@ -14,10 +14,10 @@
 namespace meshwork {
 namespace {
 
-// What follows one result may meet the next weight; few programs go further than this.
+// Values after a pinned result may meet the next weight. Few programs need more rounds than this.
 constexpr int kMaxRounds = 4;
 
-// Where a weight is cut along a letter of an op's result: how the result lies then.
+// A cut of an op's result along a letter along which a weight is cut, by the same axes.
 struct Wish {
   ValueId weight = kNoValue;
   ValueId result = kNoValue;
@@ -34,7 +34,7 @@ AxisSet LockedAxes(const ValueInfo& info) {
   return info.layout.has_value() ? info.layout->ShardedAxes() : AxisSet();
 }
 
-// What the ops would have to give for weights of more than `budget` bytes to stay as they lie.
+// The cuts of results with which weights of more than `budget` bytes can stay as they lie.
 std::vector<Wish> WishesOf(const Graph& pinned, const Graph& propagated, int64_t budget) {
   const Replication replication(pinned, budget);
   std::vector<Wish> wishes;
@@ -70,7 +70,7 @@ std::vector<Wish> WishesOf(const Graph& pinned, const Graph& propagated, int64_t
   return wishes;
 }
 
-// Whether the result could be pinned so; else it has a pin for another weight.
+// Pins the result. Returns false if it has a pin for another weight already.
 bool Pin(Graph& graph, const Wish& wish) {
   ValueInfo& info = graph.mutable_value(wish.result);
   const auto rank = static_cast<size_t>(info.type.rank());

@@ -37,9 +37,9 @@ bool PartialFlow::Enters(size_t n) const {
   return carry != carry_of_.end() && static_cast<size_t>(carry->second->enter) == n;
 }
 
-// Each carry may owe what its next value would if it did. To begin with it is one that owes whatever the
-// values that it is added to do. One whose sums are owed in another dtype is paid in each iteration: its type
-// is that of what it begins with.
+// Guesses that each carry owes what its next value would owe. As long as nothing is known of a carry, it counts
+// as owing whatever the values owe that it is added to. If a sum would be owed in another dtype, the carry owes
+// nothing, and the sum is made in each iteration: a carry has the type of its initial value.
 void PartialFlow::GuessCarries() {
   for (bool changed = !carries_.empty(); changed;) {
     changed = false;
@@ -135,8 +135,8 @@ bool PartialFlow::TakeBack() {
   return changed;
 }
 
-// A sum is paid before an op that makes it larger, unless it then meets one that is owed in any case:
-// in xW + (xA)B the sum of xA waits for that of xW.
+// A sum is made before an op that makes its value larger, unless the result is added to a value that owes the
+// same sum in any case: in xW + (xA)B the sum of xA waits for that of xW.
 bool PartialFlow::TakeBackGrowth() {
   const std::vector<bool> absorbed = Absorbed(RestOnGrowth());
   bool changed = false;
@@ -154,7 +154,7 @@ bool PartialFlow::Grows(const Node& node, ValueId operand) const {
   return graph_.value(node.results[0]).type.bytes() > graph_.value(operand).type.bytes();
 }
 
-// Per value: whether it owes only what was owed before it grew.
+// Per value: whether it owes only sums that were owed before values grew.
 std::vector<bool> PartialFlow::RestOnGrowth() const {
   std::vector<bool> rests(graph_.values().size(), false);
   for (size_t n = 0; n < graph_.nodes().size(); ++n) {
@@ -181,7 +181,7 @@ std::vector<bool> PartialFlow::Absorbed(const std::vector<bool>& rests) const {
   return absorbed;
 }
 
-// What the op's results owe for its operands as they are seen; nothing if it cannot run on them.
+// What the op's results owe if each operand owes seen(operand); nothing if the op cannot run on such operands.
 std::optional<PartialSet> PartialFlow::PassedOn(size_t n) const {
   const Node& node = graph_.nodes()[n];
   if (const PartialSet carried = CarriedAt(n); !carried.empty()) {

@@ -1,4 +1,4 @@
-// One program on its way through the passes (passes.h), and what they say of it for each other. Not thread-safe; one for
+// One program on its way through the passes (passes.h), and what passes leave for later ones. Not thread-safe; one for
 // each compile.
 #pragma once
 
@@ -25,13 +25,13 @@ class PassState;
 
 struct Pass {
   std::string_view name;
-  // What it makes of the program, which it may move from then; nothing if it leaves it as it is, or keeps it until
-  // repeat_layers.
+  // The program that the pass makes of `graph`, from which it may then move. Nothing if it leaves the program as it is,
+  // or keeps its result until repeat_layers.
   std::optional<Graph> (*make)(PassState& state, Graph& graph);
   bool (*applies)(const PassState& state) = nullptr;  // null: to every program
   bool is_optional = false;
   bool is_local = false;  // makes the program local, or works on a local one
-  bool lays_out = false;  // of a program in which layers repeat, few of them
+  bool lays_out = false;  // decides layouts; if layers repeat, by a program of few of them
 };
 
 class PassState {
@@ -62,20 +62,20 @@ class PassState {
   bool is_short() const { return short_.has_value(); }
   const LocalOptions& local_options() const { return local_; }
 
-  // What passes make of the program; nothing if they leave it as it is.
+  // The programs that passes make; nothing if a pass leaves the program as it is.
   Graph CutAtDomains(Graph graph) const;
   Graph Opened(const Graph& graph);
   Graph Closed(const Graph& graph);
   Graph WithShardedUpdate(const Graph& graph);
   std::optional<Graph> WithCutMesh(const Graph& graph);
   std::optional<Graph> WithSummaries(const Graph& graph);
-  // Of a short program, keeps the whole one until its layers are laid out.
+  // If there is a short program, keeps the whole one until all its layers are laid out.
   std::optional<Graph> Propagated(Graph& graph);
   std::optional<Graph> Placed(const Graph& graph);
-  // Where a gather is refused, or choose_layouts does not look for what costs less.
+  // Keeps weights only if a gather is refused, or if choose_layouts does not look for cheaper layouts.
   std::optional<Graph> WithKeptWeights();
   std::optional<Graph> WithChosenLayouts();
-  // The whole program, as the short one is laid out; by itself, if that does not fit together.
+  // The whole program, laid out as the short one is; laid out by itself, if that does not fit together.
   Graph WithAllLayers();
   Graph Localized(const Graph& graph) const;
   Graph Fitted(const Graph& graph);
@@ -84,45 +84,47 @@ class PassState {
   bool Runs(std::string_view name) const;
   bool Runs(const Pass& pass) const;
 
-  // What Propagate makes of the program as it is now, or of the short one that stands for it.
+  // Propagate's result for the program as it is now, or for the short one that stands for it.
   const PropagateResult& Propagation(const Graph& graph);
 
   // The program that layouts are found for.
   const Graph& LookedAt(const Graph& graph) const { return short_.has_value() ? short_->graph : graph; }
 
-  // A program of few of the layers, where most of them repeat. Memory counts in the whole, and loops hold their layers
-  // in their bodies.
+  // A program of few of the layers, if most of them repeat. Nothing with a memory budget, which holds for the whole
+  // program, or with loops, which have their layers in their bodies.
   std::optional<ShortProgram> ShortOf(const Graph& graph) const;
 
-  // Whether the whole program sends less, too, where the short one says so. What moves in all layers tells most often;
-  // collectives that come to be one do not count there, so it does not say no.
+  // Whether the whole program sends less, too, if the short one does. Most often the relayouts of all layers, added up,
+  // show it. That sum does not know which collectives become one. So if it is not less, the whole programs are
+  // compared.
   bool PaysInTheWhole(const ChosenLayouts& chosen) const;
 
-  // Whether the short program says that the whole one sends more than it may.
+  // Whether, by the short program, the whole one sends more than PassControl::most_wire_bytes.
   bool SendsTooMuch() const;
 
-  // Run as the short program is, and laid out like it.
+  // The whole program with relayouts, run as the short program is and laid out like it.
   InsertedRelayouts InsertedInWhole(const Graph& laid_out, const std::vector<std::optional<Choice>>& choices,
                                     bool is_chosen) const;
 
-  // All layers looked at, as if there had been no short program.
+  // Lays out the whole program, looking at all layers, as if there had been no short program.
   Graph LaidOutByItself();
 
   // Whether choose_layouts runs, and knows all of the program.
   bool ChoosesLayouts() const;
 
-  // Relayouts into what is propagated.
+  // Inserts relayouts into the propagated program.
   void Insert();
 
-  // What a pass has laid out, as the program goes on; of a short one, only to be looked at.
+  // The program that a pass returns after it has laid it out. If it is a short program, the whole one, and that only to
+  // be dumped.
   std::optional<Graph> Shown(const Graph& laid_out) const;
   std::optional<Graph> ShownPlaced() const;
 
-  // Before the first local pass: writes down how the program was laid out, and why. What is refused is refused here. Keeps
-  // what has to be made local again if it does not fit.
+  // Called before local passes. Writes the decisions about layouts into the program; sets the error for refused
+  // gathers; keeps the program that has to be made local again if it does not fit. Returns false if there is an error.
   bool Begins();
 
-  // The pass has changed the program: what it did can be left out, if it is optional.
+  // Notes that the pass has changed the program, if it is optional and so can be left out.
   void NoteChange(const Pass& pass);
 
   void RunPass(const Pass& pass);
@@ -138,14 +140,14 @@ class PassState {
   std::optional<ShortProgram> short_;           // stands for the program, until all layers are laid out
   std::optional<Graph> whole_;                  // the program, as soon as the short one is laid out
   bool is_chosen_ = false;                      // the layouts are those of choose_layouts
-  bool has_decided_ = false;                    // a pass, of the short program
+  bool has_decided_ = false;                    // the pass has changed layouts, even if it returns no program
   bool looks_at_all_ = false;                   // the short one did not fit together
-  size_t num_stated_ = 0;                       // before the short one was laid out
-  std::vector<std::string> stated_;             // decisions that are not of Propagate
-  Graph pinned_;                                // what was propagated
+  size_t num_stated_ = 0;                       // the size of stated_ before the short one was laid out
+  std::vector<std::string> stated_;             // decisions of passes other than propagate
+  Graph pinned_;                                // the program that was propagated
   PropagateResult propagated_;
   InsertedRelayouts inserted_;
-  std::optional<Graph> placed_;  // what was made local, where there is a memory budget
+  std::optional<Graph> placed_;  // the program before local passes, if there is a memory budget
   LocalOptions local_;
 };
 

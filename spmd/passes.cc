@@ -65,7 +65,7 @@ const std::vector<Pass>& AllPasses() {
        .lays_out = true},
       {.name = "choose_layouts",
        .make = [](C& c, Graph&) -> Made { return c.WithChosenLayouts(); },
-       // What it finds depends on how the mesh is cut at domains.
+       // The layouts that it finds depend on how the mesh is cut at domains.
        .applies = [](const C& c) { return !c.options().deterministic; },
        .is_optional = true,
        .lays_out = true},

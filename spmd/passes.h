@@ -26,8 +26,8 @@ struct PassControl {
   // Called with the result of each pass; the compile goes on with the graph that it returns. With it, a test
   // can replace a right pass by a wrong one.
   std::function<Graph(std::string_view pass, Graph made)> tamper = nullptr;
-  // What a device may send in a step. If a short program (short_program.h) says that it sends more, the compile ends with
-  // Cancelled.
+  // The most bytes that a device may send in a step. If by a short program (short_program.h) it sends more, the compile
+  // ends with Cancelled.
   std::optional<int64_t> most_wire_bytes = std::nullopt;
 };
 

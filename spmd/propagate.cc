@@ -23,7 +23,7 @@ Cut Plain(AxisList axes) { return {{1, std::move(axes)}}; }
 bool IsPlain(const Cut& cut) { return cut.size() == 1; }
 bool IsWhole(const Cut& cut) { return cut == Whole(); }
 
-// What is known of one value: per dim how it is cut, or nothing yet.
+// The cuts of one value that are known, per dim; nothing if a dim's cut is not known yet.
 using Knowledge = std::vector<std::optional<Cut>>;
 
 class Propagator {
@@ -72,11 +72,11 @@ class Propagator {
     int dim;
   };
 
-  // Which ops layouts spread along. What makes a large tensor of a small one comes late: the large one lies
-  // as others want it, for the small one is moved cheaply.
+  // The ops that layouts spread along. Ops that make a large tensor from a small one come late: the large tensor
+  // gets the layout that other ops want, because the small one is cheap to move.
   enum class Ops { kOfOneSize, kElementwise, kAll };
 
-  // Ops that are alike, as those of layers which repeat, share one rule.
+  // Ops that are alike, such as those of repeated layers, share one rule.
   int RuleNumberOf(const Node& node) {
     uint64_t hash = MixedHash(reinterpret_cast<uintptr_t>(node.row), HashOf(node.attrs));
     for (ValueId id : node.operands)
@@ -108,8 +108,8 @@ class Propagator {
     }
   }
 
-  // What is open of a use when all else is settled lies as the value is kept, but for the axes that cut
-  // another tensor of the op.
+  // Dims of a use that are still open when all else is settled are cut as the kept value is, except by axes that
+  // cut another tensor of the op.
   void KeepUses() {
     for (size_t n = 0; n < graph_.nodes().size(); ++n) {
       const Node& reader = graph_.nodes()[n];
@@ -141,7 +141,8 @@ class Propagator {
     }
   }
 
-  // What the op asks for comes first; a pin of its result says what it leaves open, with axes that are free.
+  // The layout that the op asks for comes first. A pin of its result fixes dims that the op leaves open, if their
+  // axes are free.
   void LockRelayout(const Node& node) {
     const LayoutPin& asked = node.attrs.Get<LayoutPin>("layout");
     const ValueId result = node.results[0];
@@ -169,7 +170,7 @@ class Propagator {
     return Layout::Strided(graph_.mesh(), dims);
   }
 
-  // A dim that a relayout keeps lies as the operand's does, as far as the other dims leave it the axes.
+  // A MATCH dim of a relayout is cut as the operand's dim is, by the axes that the other dims leave free.
   void MatchOperands() {
     for (const Node& node : graph_.nodes()) {
       if (node.row->name != "relayout") continue;
@@ -217,7 +218,7 @@ class Propagator {
     }
   }
 
-  // Whether a reshape finds every element where it is wanted.
+  // Whether a reshape moves no element.
   bool MovesNothing(const Node& node) const {
     if (node.row->name != "reshape") return false;
     const ValueId from = node.operands[0], to = node.results[0];
@@ -246,7 +247,7 @@ class Propagator {
     return taken;
   }
 
-  // New values of variables lie where the variables do.
+  // Lays new values of variables out like the variables.
   void FollowUpdates() {
     for (const VariableUpdate& update : graph_.updates()) {
       const ValueId variable = graph_.arguments()[update.argument].value;
@@ -297,7 +298,7 @@ class Propagator {
            std::any_of(node.results.begin(), node.results.end(), is_new);
   }
 
-  // Dims that a reshape merges or splits lie so that nothing moves, if they are all open.
+  // Cuts dims that a reshape merges or splits so that no element moves, if they are all open.
   bool VisitReshape(int index) {
     const Node& node = graph_.nodes()[index];
     const ValueId operand = node.operands[0], result = node.results[0];
@@ -337,7 +338,8 @@ class Propagator {
     return changed;
   }
 
-  // The letters of a node that some tensor shards, and some may, too: where the axes come from, and who carries the letter.
+  // A letter of a node that some tensor shards, and that another tensor still may: where its axes come from, and the
+  // dims that have the letter.
   struct Source {
     size_t letter;
     int64_t bytes;  // of the tensor
@@ -403,7 +405,7 @@ class Propagator {
     return Plain(std::move(usable));
   }
 
-  // As much of a cut as leaves the axes that are taken: the first ones of a plain cut, all or nothing of a
+  // The part of a cut without axes that are taken: the leading free axes of a plain cut, all or nothing of a
   // strided one.
   static Cut Free(const Cut& cut, AxisSet taken) {
     if (!IsPlain(cut)) return AxesOf(cut).Intersects(taken) ? Whole() : cut;

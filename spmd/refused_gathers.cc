@@ -18,7 +18,7 @@
 namespace meshwork {
 namespace {
 
-// Per value, whether it comes of a gather in `refused`.
+// Per value, whether it is gathered in `refused`, or computed from such a value.
 std::vector<bool> ComeOf(const std::vector<RefusedGather>& refused, const Graph& graph) {
   std::vector<bool> comes(graph.values().size(), false);
   for (const RefusedGather& gather : refused) comes[gather.value] = true;
@@ -146,7 +146,7 @@ class Explainer {
     const bool is_variable =
         std::any_of(at_.global().arguments().begin(), at_.global().arguments().end(),
                     [&](const Argument& a) { return a.is_variable && a.value == at_.gather().value; });
-    // As a text may say it behind the value's name or op.
+    // As the text form of a program may have it after the value's name or op.
     const ValueInfo& info = at_.global().value(at_.gather().value);
     std::string annotation = info.type.ToString();
     if (info.layout.has_value()) annotation += " " + LayoutPin{*info.layout, info.modes}.ToString();

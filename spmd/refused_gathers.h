@@ -19,10 +19,11 @@ struct RefusedGather {
   ValueId variable = kNoValue;  // of an update: the variable that is to hold the value
 };
 
-// Takes those gathers out of `refused` that leave a value as others of its kind lie anyway: the value is an activation, and
-// another activation of its shape, which does not come of a refused gather, lies whole on every device. So does all of a
-// model on a mesh that has no axis for its batch. Values of a variable's shape, as gradients are, are no such others, and
-// no update is. Returns a line for each. `pinned`: before Propagate; `laid_out`: with the layouts of all values.
+// Takes those gathers out of `refused` that give a value the layout of others of its kind: the value is an activation,
+// and another activation of its shape, which is not computed from a refused gather, lies whole on every device. On a
+// mesh without an axis for the batch, all activations of a model lie so. Values of a variable's shape, such as
+// gradients, and updates stay in `refused`. Returns a line for each gather taken out. `pinned`: before Propagate;
+// `laid_out`: with the layouts of all values.
 std::vector<std::string> TakeOutUsualGathers(const Graph& pinned, const Graph& laid_out,
                                              std::vector<RefusedGather>& refused);
 

@@ -18,7 +18,7 @@
 namespace meshwork {
 namespace {
 
-// Larger sums stay as they are: what they become could not be proven (terms.h).
+// Larger sums stay as they are: their regrouped form could not be proven (terms.h).
 constexpr size_t kMostTerms = 64;
 
 struct Summand {
@@ -28,7 +28,7 @@ struct Summand {
 
 bool IsSum(const Node& node) { return node.row->name == "add" || node.row->name == "sub"; }
 
-// A sum, down to what is no sum.
+// A tree of sums. Its leaves are the values that are no sums.
 struct Tree {
   Type type;
   std::vector<Summand> leaves;  // in order
@@ -112,8 +112,8 @@ class Regrouper {
     return IsSum(node) || node.row->name == "neg";
   }
 
-  // The op that leaves a term owing a sum, if its axes are such: a reduction that only scaling follows; -1
-  // for any other.
+  // The op that, depending on its axes, leaves a term owing a sum: a reduction after which the term is only scaled.
+  // -1 if there is none.
   int Reduction(ValueId id, const Type& type) const {
     const ValueInfo& info = graph_.value(id);
     if (info.node < 0 || readers_[id] != 1 || info.layout.has_value() || info.type != type) return -1;
@@ -129,8 +129,8 @@ class Regrouper {
     return reduces && rule.reduce == ReduceOp::kSum ? info.node : -1;
   }
 
-  // Whether reductions meet only after other terms. Where layouts are not looked at yet, all are taken to owe
-  // alike: so most programs cost no more than this.
+  // Whether reductions meet only after other terms, if all of them owe the same. This looks at no layouts; most
+  // programs cost no more than this check.
   bool MayBeScattered(const Tree& tree) const {
     if (tree.leaves.size() < 3) return false;
     std::vector<bool> reduces;
@@ -159,7 +159,7 @@ class Regrouper {
     return owed;
   }
 
-  // Whether terms that owe the same meet only after others: more than one largest subtree has none but those.
+  // Whether terms that owe the same meet only after other terms, so that no part of the tree is just their sum.
   bool IsScattered(const Tree& tree) const {
     const std::vector<PartialSet> owed = OwedBy(tree);
     for (size_t first = 0; first < owed.size(); ++first) {
@@ -172,7 +172,8 @@ class Regrouper {
     return false;
   }
 
-  // Terms that owe alike, each group where its first stands, then the others; the sum of each group before.
+  // Writes the sum of each group of terms that owe the same, then adds these sums, in the order of their first
+  // terms, and then the other terms.
   void Write(const Node& root, const Tree& tree, Rewriter& rewriter) const {
     const std::vector<PartialSet> owed = OwedBy(tree);
     std::vector<Summand> groups, others;
@@ -199,7 +200,8 @@ class Regrouper {
     rewriter.Set(root.results[0], sum.value);
   }
 
-  // In order, but that it begins with one that is not negative; without such, the sum's sign is changed.
+  // Adds the terms in order, but begins with the first one that is not negative. If all are negative, adds their
+  // negated values, and marks the sum as negative.
   Summand Sum(std::vector<Summand> terms, const Node& root, Rewriter& rewriter) const {
     const auto first =
         std::find_if(terms.begin(), terms.end(), [](const Summand& t) { return !t.is_negative; });
@@ -219,11 +221,11 @@ class Regrouper {
 
   const Graph& graph_;
   std::vector<int> readers_;                // per value; 2 if it leaves the program
-  std::vector<std::optional<Tree>> trees_;  // per node: of its root
+  std::vector<std::optional<Tree>> trees_;  // per node: the tree of which it is the root
   std::vector<std::optional<Choice>> choices_;
 };
 
-// Whether `other` sends less, and takes no more of anything.
+// Whether `other` sends fewer bytes, with no more refused gathers, collectives or time.
 bool IsCheaper(const PlannedStep& other, const PlannedStep& step, const Topology& topology) {
   const StepCost a = CostOf(BucketReductions(other.local), topology);
   const StepCost b = CostOf(BucketReductions(step.local), topology);

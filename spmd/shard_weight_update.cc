@@ -34,7 +34,7 @@ Placed Place(const Graph& graph, const ShardWeightUpdateOptions& options) {
   return placed;
 }
 
-// The axes over which gradients of the group are summed: of the sums that stand before its update.
+// The axes over which the gradients of the group are summed: those of the sums before its updates.
 AxisSet SummedOver(const Graph& placed, const WeightState& group) {
   auto is_of_group = [&](int argument) {
     return argument == group.weight ||
@@ -73,8 +73,9 @@ class Cutter {
  public:
   Cutter(Layout layout, Shape shape) : layout_(std::move(layout)), shape_(std::move(shape)) {}
 
-  // The layout, if all axes cut one dim or, where they may cut `apart`, some of them do; it is on a mesh that
-  // is cut further where parts of axes do.
+  // The layout in which all axes cut one dim. If that cannot be and axes may cut `apart`, the layout in which as many
+  // axes or parts of axes as possible cut some dim; its mesh is then cut where these parts end. Nothing if no axis
+  // can cut.
   std::optional<Layout> Cut(const AxisList& axes, bool apart) && {
     const Layout before = layout_;
     if (!CutBy(axes) && apart)
@@ -102,7 +103,7 @@ class Cutter {
     return true;
   }
 
-  // By the axis, or its largest major part that can be and what then can be of the rest.
+  // Cuts by the axis, or else by its largest major part that can cut a dim, and then by as much of the rest as can.
   void CutBy(const std::string& axis) {
     const int64_t size = layout_.mesh().GroupSize(layout_.mesh().FindAxes(axis).value());
     const size_t colon = axis.find(":(");
@@ -153,7 +154,7 @@ class Sharder {
   }
 
  private:
-  // Where an argument lies without sharding.
+  // The layout of an argument without sharding.
   const Layout& LayoutOf(int argument) const {
     return *base_.graph.value(base_.graph.arguments()[argument].value).layout;
   }
@@ -216,8 +217,8 @@ class Sharder {
     return true;
   }
 
-  // Whether the weight takes longer to be sent than a message to arrive. Collectives along parts of the axes
-  // are joined with no others, so that one which is smaller would cost more time than it has bytes.
+  // Whether sending the weight takes longer than the latency of a message. Collectives along parts of the axes are
+  // joined with no others, so for a smaller weight they would cost mostly latency.
   bool IsLarge(ValueId weight, const Layout& lies, const AxisList& axes) const {
     const std::vector<Link> links = options_.topology.LinksOf(lies.mesh());
     Link slowest = links[axes[0]];

@@ -123,8 +123,8 @@ class WayAround {
     return changes;
   }
 
-  // The value laid out along its own axes and those of what would be gathered. Not as it lies, nor whole
-  // where it is not.
+  // Adds pins of the value along its own axes and those of the value that would be gathered; not its present layout,
+  // and not the whole value.
   void AddPins(ValueId id, std::vector<Change>& changes) const {
     const Layout& has = at_.LayoutOf(id);
     const AxisSet axes = has.ShardedAxes().Union(at_.gather().from.ShardedAxes());
@@ -133,8 +133,8 @@ class WayAround {
         changes.push_back({.is_pin = true, .layouts = {{id, std::move(layout)}}});
   }
 
-  // The op run along each letter in turn by the axes of what would be gathered, unless that takes a gather
-  // that is as bad.
+  // Adds relayouts with which the op runs along each letter in turn by the axes of the value that would be gathered,
+  // unless that takes another gather beyond the budget.
   void AddRelayouts(std::vector<Change>& changes) const {
     const Rule rule = RuleOf(at_.global(), at_.Reader());
     const AxisList axes = at_.gather().from.ShardedAxes().ToList();
@@ -169,7 +169,7 @@ class WayAround {
       for (int letter : rule.operands[i]) dims.push_back(letter == kNoLetter ? AxisList() : cut[letter]);
       Layout layout(at_.global().mesh(), std::move(dims));
       if (layout == at_.LayoutOf(id)) continue;
-      // A carry is no operand of which the user could move a copy.
+      // The user cannot put a relayout before a carry.
       if (LeavesCarry(at_.Reader()) && i == 1) return;
       const bool gathers = layout.ShardedAxes().empty() && !at_.LayoutOf(id).ShardedAxes().empty();
       if (gathers && at_.BytesOf(id) > budget_) return;

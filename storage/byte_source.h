@@ -14,9 +14,10 @@ namespace meshwork {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // How many bytes are still to be read. What an archive says of it may be wrong, and Read finds out.
+  // How many bytes are still to be read. For a member of an archive this is the archive's claim; if it is wrong, Read
+  // fails.
   virtual int64_t left() const = 0;
-  // Fills `bytes` with the next ones. Errors: there are not so many; they are damaged; the disk fails.
+  // Fills `bytes` with the next bytes. Errors: there are not enough; they are damaged; the disk fails.
   virtual absl::Status Read(std::span<std::byte> bytes) = 0;
 };
 

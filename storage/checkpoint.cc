@@ -31,7 +31,7 @@ std::vector<std::string> NamesOf(const CheckpointIndex& index) {
   return names;
 }
 
-// Of a folder, whatever it is called; nothing where there is none.
+// Identifies a folder, also after it is renamed. Nothing: there is no such folder.
 using FolderId = std::pair<dev_t, ino_t>;
 std::optional<FolderId> IdOf(const std::string& path) {
   struct stat info;
@@ -48,8 +48,8 @@ int64_t FirstWithBlock(const DTensor& to, int64_t i) {
 }  // namespace
 
 absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& path) {
-  // The index must not be of one checkpoint and the shards of another that has taken its name. FindCheckpoint says where
-  // there is none any more.
+  // If another checkpoint takes the name meanwhile, the index may be of the old one and the shards of the new one:
+  // try again. If the checkpoint is removed, FindCheckpoint fails and ends the loop.
   while (true) {
     MESHWORK_ASSIGN_OR_RETURN(std::string found, FindCheckpoint(path));
     const std::optional<FolderId> before = IdOf(found);

@@ -1,4 +1,4 @@
-// Checkpoint: what a CheckpointWriter wrote, read onto any mesh, layout and number of domains.
+// Checkpoint reads what a CheckpointWriter wrote, onto any mesh, layouts and number of domains.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(Checkpoint saved, Checkpoint::Open("runs/a"));        // the newest there, or one of them
 //   MESHWORK_RETURN_IF_ERROR(saved.Verify());                                       // every byte is what was written
@@ -29,9 +29,10 @@ struct RestoreOptions {
   // Names that the checkpoint has for variables, where they differ.
   std::map<std::string, std::string> names = {};
   // Variables that the checkpoint does not have stay as they are, and variables that only the checkpoint has are left
-  // out. Without, both are errors. That there is none in common always is.
+  // out. If false, both are errors. It is always an error if no variable is in both.
   bool partial = false;
-  // Session::Restore first checks that each shard is what was written, by its hash; each domain checks some of them.
+  // Session::Restore first checks, by its hash, that each shard is what was written. Each domain checks some of the
+  // shards.
   bool verify = true;
 };
 
@@ -45,18 +46,18 @@ class Checkpoint {
   const std::string& path() const { return path_; }
   const CheckpointIndex& index() const { return index_; }
 
-  // Whether each shard, or each of those with number part, part + of, part + 2 of, …, is what was written, by its hash.
-  // Calls `progress`, if there is one, with how many bytes were looked at since it was called before. Error: which one
-  // is not. REQUIRES: 0 <= part < of.
+  // Checks by their hashes that the shards with the numbers part, part + of, part + 2 of, … are what was written; by
+  // default all shards. Calls `progress`, if it is given, with the bytes that were read since its last call. Error: a
+  // shard is not what was written; says which. REQUIRES: 0 <= part < of.
   absl::Status Verify(int64_t part = 0, int64_t of = 1,
                       const std::function<void(int64_t bytes)>& progress = {}) const;
 
-  // Whether the checkpoint has these variables. Error: names that are missing, unexpected or of another type or shape, all
-  // of them.
+  // Checks that the checkpoint has these variables. Error: some are missing, unexpected or of another type or shape;
+  // names all of them.
   absl::Status CheckFits(const std::map<std::string, DTensor>& variables,
                          const RestoreOptions& options = {}) const;
 
-  // A variable, whole. Errors: there is no such one (with the nearest name); those of SafetensorsFile::ReadBox.
+  // A variable, whole. Errors: there is no such variable (with the nearest name); those of SafetensorsFile::ReadBox.
   absl::StatusOr<Tensor> Read(std::string_view name) const;
   // A box of a variable, as a tensor of the box's shape; only the bytes of the box are read. Errors, besides: the box does
   // not lie in the variable.
@@ -68,7 +69,7 @@ class Checkpoint {
   absl::Status RestoreInto(const std::map<std::string, DTensor>& variables,
                            const RestoreOptions& options = {}) const;
 
-  // How many bytes of elements were read so far, by all threads.
+  // The bytes of elements that all threads have read so far.
   int64_t bytes_read() const;
 
  private:

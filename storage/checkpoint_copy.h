@@ -1,4 +1,4 @@
-// Writes a checkpoint whose elements come from somewhere else than a program: another checkpoint, a file.
+// Writes a checkpoint whose elements do not come from a program, but from another checkpoint or a file.
 //
 //   CheckpointIndex index = saved.index();                  // with its variables in other pieces, in 2 shards
 //   WriteCheckpoint("runs/b", index, /*num_shards=*/2,      // runs/b/step-000000000100
@@ -26,15 +26,15 @@ namespace meshwork {
 using ReadPiece = std::function<absl::StatusOr<Tensor>(const CheckpointVariable& variable, const Block& box)>;
 
 struct WriteCheckpointOptions {
-  bool replace = false;  // a checkpoint of the same step; without, it is an error
+  bool replace = false;  // a checkpoint of the same step, which otherwise is an error
   // Looks at the checkpoint before it gets its name. Its error ends the write.
   std::function<absl::Status(const Checkpoint& written)> check = {};
 };
 
-// The path of the new checkpoint in the folder `dir`, which is made where it is missing. Of `index`, the shards, the
-// version and the time are set anew. Nobody else may write into the folder meanwhile. Errors, after which the folder has
-// the checkpoints that it had: there is one of this step; those of CheckpointLock::Take, StreamSafetensors and ToJson;
-// those of `read` and of the check; what was written reads back as something else.
+// Returns the path of the new checkpoint in the folder `dir`, which is made where it is missing. The shards, the
+// version and the time in `index` are set anew. Nobody else may write into the folder meanwhile. Errors, after which
+// the folder has the checkpoints that it had: there is a checkpoint of this step; those of CheckpointLock::Take,
+// StreamSafetensors and ToJson; those of `read` and of the check; the written checkpoint reads back differently.
 // REQUIRES: num_shards >= 1; the pieces of each variable cover it once, in shards below num_shards; the variables are
 // sorted by name.
 absl::StatusOr<std::string> WriteCheckpoint(const std::string& dir, CheckpointIndex index, int64_t num_shards,

@@ -164,7 +164,7 @@ absl::Status PublishCheckpoint(const std::string& partial, const std::string& di
     return status;
   }
   const std::string replaced = fmt::format("{}/{}{}", dir, kReplacedPrefix, name);
-  RemoveCheckpoint(replaced).IgnoreError();  // of an earlier time
+  RemoveCheckpoint(replaced).IgnoreError();  // left by an earlier replacement
   MESHWORK_RETURN_IF_ERROR(RenameFolder(path, replaced));
   status = RenameFolder(partial, path);
   (status.ok() ? RemoveCheckpoint(replaced) : RenameFolder(replaced, path)).IgnoreError();
@@ -172,7 +172,7 @@ absl::Status PublishCheckpoint(const std::string& partial, const std::string& di
 }
 
 absl::Status RemoveCheckpoint(const std::string& path) {
-  // A name of its own: what could not be removed before may still have another one.
+  // The name is new: folders that could not be removed before still have theirs.
   static std::atomic<int64_t> count = 0;
   const std::filesystem::path whole(path);
   const std::string removed =
@@ -192,7 +192,7 @@ void RemoveLeftovers(const std::string& dir, const std::string& job, int64_t fir
   for (const std::string& name : *names) {
     const std::string path = fmt::format("{}/{}", dir, name);
     if (IsReplaced(name) && StepOf(name) >= 0) {
-      // Fails where the step is there.
+      // Fails if there is a checkpoint of the step.
       const absl::Status back =
           RenameFolder(path, fmt::format("{}/{}", dir, name.substr(kReplacedPrefix.size())));
       if (back.code() == absl::StatusCode::kAlreadyExists) RemoveCheckpoint(path).IgnoreError();
@@ -240,7 +240,7 @@ absl::StatusOr<CheckpointLock> CheckpointLock::Take(const std::string& dir) {
   }
   if (error != 0) return cannot(error);
   if (!lock.IsHeld()) return cannot(ENOENT);  // it was removed meanwhile
-  // For people: a full disk takes no lock away.
+  // Only informs people: the lock is held even if this fails, as on a full disk.
   const std::string self = HostAndProcess();
   [[maybe_unused]] const bool is_said =
       ftruncate(fd, 0) == 0 && pwrite(fd, self.data(), self.size(), 0) == std::ssize(self);

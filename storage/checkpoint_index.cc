@@ -22,7 +22,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr int64_t kMostShards = 1 << 20;
-// A text is hashed as far as this key, which comes last. Of format 1, whose texts have none.
+// The last key of a text. The hash is of the text before it; texts of format 1 have no hash.
 constexpr std::string_view kHash = ",\"sha256\":\"", kBehindHash = "\"}\n";
 constexpr int64_t kFormatWithoutHash = 1;
 
@@ -92,15 +92,15 @@ absl::StatusOr<Block> ReadBox(const JsonReader& json, const Shape& shape) {
   return box;
 }
 
-// Sums of products of numbers that are drawn anew for each sum, modulo a prime. Two different sums of at most 2^60 products
-// of 8 numbers are equal with a probability below 2^-57.
+// Random values for the coordinates of each dim, modulo a prime, and products of them. Two different polynomials of
+// at most 2^60 products of 8 such values are equal with a probability below 2^-57.
 class DrawnNumbers {
  public:
   static constexpr uint64_t kPrime = (uint64_t{1} << 61) - 1;
 
   DrawnNumbers() : seed_((uint64_t{std::random_device()()} << 32) ^ std::random_device()()) {}
 
-  // The product over the dims of a box of (the number of its end - the number of its begin).
+  // The product over the dims of a box of (value of its end - value of its begin).
   uint64_t Product(const Block& box) const {
     uint64_t product = 1;
     for (size_t d = 0; d < box.size(); ++d) {
@@ -114,7 +114,7 @@ class DrawnNumbers {
   static uint64_t Times(uint64_t a, uint64_t b) {
     return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b % kPrime);
   }
-  // The number of a coordinate of a dim, by SplitMix64.
+  // The value of coordinate `at` of a dim, by SplitMix64.
   uint64_t Draw(size_t dim, int64_t at) const {
     uint64_t x = seed_ + (static_cast<uint64_t>(at) * kMaxRank + dim + 1) * 0x9e3779b97f4a7c15;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
@@ -125,10 +125,11 @@ class DrawnNumbers {
   const uint64_t seed_;
 };
 
-// Whether the pieces, which lie in the tensor, cover it once. Takes as long as there are pieces, whatever they are: let each
-// coordinate c of a dim stand for a variable x_c, and a box for the product over the dims of (x_end - x_begin). That is the
-// sum of the products of its elements, and the products of different elements are linearly independent. So the pieces'
-// products add up to the tensor's if, and only if, each element is in one piece. The variables get drawn numbers.
+// Whether the pieces, which lie in the tensor, cover each element once. Takes time linear in the number of pieces, by
+// testing the identity of two polynomials at a random point: each coordinate c of a dim has a variable x_c, and the
+// polynomial of a box is the product over its dims of (x_end - x_begin). It is the sum of the polynomials of the
+// box's elements, and those of different elements are linearly independent. So the polynomials of the pieces add up
+// to that of the whole tensor if and only if each element is in exactly one piece.
 bool CoverOnce(const Shape& shape, const std::vector<CheckpointPiece>& pieces) {
   const DrawnNumbers numbers;
   uint64_t sum = 0;
@@ -192,7 +193,7 @@ std::string HashOf(std::string_view text) {
   return hash.Hex();
 }
 
-// That the hash at the end is that of the text before it.
+// Checks that the hash at the end is that of the text before it.
 absl::Status CheckHash(std::string_view text, const std::string& path) {
   constexpr size_t kDigits = 64, kTail = kHash.size() + kDigits + kBehindHash.size();
   const std::string_view tail = text.substr(text.size() - std::min(text.size(), kTail));
@@ -207,7 +208,7 @@ absl::Status CheckHash(std::string_view text, const std::string& path) {
                   path, sha256, Quoted(said)));
 }
 
-// What a newer library has written may have any form; so its format is looked at first.
+// The format is read first, as a text of a newer library may have any form.
 absl::StatusOr<int64_t> ReadFormat(const JsonReader& json, const std::string& path) {
   MESHWORK_ASSIGN_OR_RETURN(const JsonReader format, json.Get("format"));
   MESHWORK_ASSIGN_OR_RETURN(const int64_t number, format.Integer());

@@ -8,8 +8,8 @@
 //    "variables":[{"name":"w","type":"f32[10,7]","layout":"{batch,_}","pieces":[{"shard":0,"box":[[0,5],[0,7]]},…]},…],
 //    "sha256":"9f2c…"}
 //
-// It ends with the SHA-256 of all its bytes before `,"sha256"`, so that a file with another digit anywhere is no index. Files
-// of format 1, which are older, are the same without this hash, and are read as they are.
+// It ends with the SHA-256 of all its bytes before `,"sha256"`, so that any changed digit is found. Files of format
+// 1, which is older, lack this hash; they are read without the check.
 //
 // A piece is a box of its variable: the begin and the end of each dim, the end excluded. In its shard it is a tensor of
 // the box's shape, called PieceName. The pieces of a variable cover it, each element once.
@@ -50,11 +50,11 @@ struct CheckpointVariable {
   bool operator==(const CheckpointVariable&) const = default;
 };
 
-// What a training notes besides its variables, such as its position in the data, by name.
+// What a training saves besides its variables, such as its position in the data, by name.
 using CheckpointFacts = std::map<std::string, std::string>;
 using CheckpointMetrics = std::map<std::string, double>;
 
-// What a checkpoint says besides its variables.
+// The content of a checkpoint besides its variables.
 struct CheckpointNote {
   int64_t step = 0;  // >= 0; orders the checkpoints of a folder
   CheckpointFacts facts = {};
@@ -63,10 +63,10 @@ struct CheckpointNote {
 };
 
 struct CheckpointIndex {
-  static constexpr int64_t kFormat = 2;  // which is written, and the newest one that is read
+  static constexpr int64_t kFormat = 2;  // the format that is written; the newest that is read
 
   int64_t step = 0;
-  std::string version, mesh, written;  // for people: of meshwork; Mesh::ToString; the time, in UTC
+  std::string version, mesh, written;  // for people: meshwork's version; Mesh::ToString; the time, in UTC
   CheckpointFacts facts;
   CheckpointMetrics metrics;
   std::vector<CheckpointShard> shards;
@@ -77,7 +77,7 @@ struct CheckpointIndex {
   bool operator==(const CheckpointIndex&) const = default;
 };
 
-// Notes this library's version, and the time.
+// Sets `version` to this library's, and `written` to the present time.
 void Stamp(CheckpointIndex& index);
 
 // The name of a piece's tensor in its shard: "w", or "w [0:5,0:7]" if it is a part of w.

@@ -52,7 +52,7 @@ std::map<std::string, std::vector<WrittenPart>> PlanParts(
   std::vector<SharedBlock> blocks;
   for (const auto& [name, place] : variables)
     for (SharedBlock& block : BlocksOf(placement, name, place)) blocks.push_back(std::move(block));
-  // The largest first: small ones then even out who has written how much.
+  // The largest first: the small ones then even out how much each domain writes.
   std::stable_sort(blocks.begin(), blocks.end(),
                    [](const SharedBlock& a, const SharedBlock& b) { return a.bytes() > b.bytes(); });
   std::map<std::string, std::vector<WrittenPart>> parts;

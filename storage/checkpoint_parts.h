@@ -1,8 +1,8 @@
 // Which domain writes which part of each variable into a checkpoint.
 //
-// Every element is written once. Where several domains hold the same block, one of them writes it, or, if it is large,
-// each writes some rows, so that all write about equally much. The plan depends on types and layouts only: each domain
-// makes it by itself, and all make the same.
+// Every element is written once. If several domains hold the same block, one of them writes it or, if it is large,
+// each writes some of its rows, so that all domains write about equally much. The plan depends only on types and
+// layouts, so each domain makes the same plan by itself.
 //
 // Pure functions; thread-safe.
 #pragma once

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks(5);
 
-// What a domain says of its shard to domain 0, in a file of the partial checkpoint.
+// The file of the partial checkpoint in which a domain reports its shard, or its error, to domain 0.
 std::string NotePath(const std::string& folder, int64_t domain) {
   return fmt::format("{}/shard-{:05}.json", folder, domain);
 }
@@ -192,7 +192,7 @@ absl::Status CheckpointWriter::Write() {
     return shard.ok() ? noted : shard.status();
   }
   absl::Status status = KeepLock();
-  // What failed before is cleared away when the disk knows which folder has which name.
+  // The names of folders must be on the disk before the rest of failed writes is removed.
   if (status.ok()) status = FlushFolder(options_.dir);
   if (status.ok()) {
     RemoveLeftovers(options_.dir, options_.job, begun_);
@@ -261,8 +261,8 @@ absl::StatusOr<std::vector<CheckpointShard>> CheckpointWriter::AwaitShards(Check
 
 namespace {
 
-// Whether this is a checkpoint that is of no use to anybody. What cannot be read now, or only by a newer library, may be;
-// what has no index was not written here.
+// Whether nobody can use this checkpoint. Checkpoints that cannot be read at the moment, or only by a newer library,
+// may be of use; a folder without an index was not written here.
 bool IsDamaged(const FoundCheckpoint& checkpoint) {
   const absl::StatusCode code = checkpoint.index.status().code();
   std::error_code ignored;
@@ -273,7 +273,7 @@ bool IsDamaged(const FoundCheckpoint& checkpoint) {
 
 }  // namespace
 
-// What cannot be removed is tried again after the next checkpoint.
+// If a checkpoint cannot be removed, this is tried again after the next one.
 void CheckpointWriter::RemoveOld() const {
   const absl::StatusOr<std::vector<FoundCheckpoint>> found = ListCheckpoints(options_.dir);
   if (!found.ok()) return;
@@ -282,7 +282,7 @@ void CheckpointWriter::RemoveOld() const {
   double best_value = 0;
   int64_t kept = 0;
   for (const FoundCheckpoint& checkpoint : *found) {
-    // Those of a training that went on from an earlier step are newer than their steps say.
+    // Checkpoints of later steps are left from before the training was set back to an earlier step.
     if (checkpoint.step > index_.step) continue;
     if (kept == options_.keep && (checkpoint.index.ok() || IsDamaged(checkpoint))) old.push_back(&checkpoint);
     if (!checkpoint.index.ok()) continue;

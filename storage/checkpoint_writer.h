@@ -1,4 +1,4 @@
-// CheckpointWriter writes checkpoints of what the domains of a program hold, while the program goes on.
+// CheckpointWriter writes checkpoints of the variables that the domains of a program hold, while the program runs on.
 //
 //   CheckpointWriterOptions options{.dir = "runs/a", .domain = 0, .num_domains = 2, .job = "5f3a"};
 //   MESHWORK_ASSIGN_OR_RETURN(auto writer, CheckpointWriter::Open(options));       // in each domain
@@ -6,14 +6,14 @@
 //   …
 //   MESHWORK_RETURN_IF_ERROR(writer->Wait());                                      // how the write ended
 //
-// Each domain writes its parts of the variables (storage/checkpoint_parts.h) into one file, and says so in a small one
-// beside it. Domain 0 waits until all have, writes the index, and gives the checkpoint its name. So domains meet in the
-// folder alone, which all of them must see, and a transport is free for the program. Nothing that a killed writer leaves
-// behind is ever taken for a checkpoint.
+// Each domain writes its parts of the variables (storage/checkpoint_parts.h) into one file, and reports this in a
+// small file beside it. Domain 0 waits for all reports, writes the index, and gives the checkpoint its name. So
+// domains communicate only through the folder, which all of them must see, and do not use the program's transport.
+// Files that a killed writer leaves behind are never taken for a checkpoint.
 //
 // If a write fails, older checkpoints stay as they are, and the next write is tried as if nothing had happened.
 //
-// In the child of a fork the parent's writer writes nothing, and Begin and Wait fail. The lock stays the parent's.
+// In the child of a fork, the parent's writer writes nothing, and Begin and Wait fail. The parent keeps the lock.
 //
 // Thread safety: one thread at a time.
 #pragma once
@@ -42,13 +42,13 @@ namespace meshwork {
 struct CheckpointWriterOptions {
   std::string dir = {};
   int64_t domain = 0, num_domains = 1;
-  // The same in all domains, and another one each time that the domains open a writer: letters, digits, '-'.
+  // A name that all domains share, and that is new each time the domains open a writer: letters, digits, '-'.
   std::string job = {};
-  int64_t keep = 5;  // the newest so many stay, >= 1
+  int64_t keep = 5;  // this many of the newest checkpoints stay, >= 1
   // The checkpoint with the best value of this metric stays, too; "": none does.
   std::string best_metric = {};
   bool lowest_is_best = true;
-  // How long domain 0 waits for the other domains.
+  // The longest that domain 0 waits for the other domains.
   std::chrono::milliseconds deadline = std::chrono::minutes(10);
 };
 
@@ -62,17 +62,17 @@ class CheckpointWriter {
   // Waits.
   ~CheckpointWriter();
 
-  // Copies this domain's parts, and begins to write them by a thread of its own. All domains call it alike. Waits for
-  // the write before, whose status it returns if that failed: then nothing is begun. Where nothing is begun in one domain,
-  // the others' write fails soon. A checkpoint of the same step is replaced. Errors, besides: those of the memory of the
-  // variables; there is no memory, or no thread.
+  // Copies this domain's parts, and begins to write them in a thread of its own. All domains call it alike. First
+  // waits for the write before; if that failed, returns its status and begins nothing. If one domain begins nothing,
+  // the write of the others fails soon. A checkpoint of the same step is replaced. Further errors: those of the
+  // memory of the variables; there is no memory, or no thread.
   // REQUIRES: the variables are valid, and all on the mesh of one placement of num_domains domains.
   absl::Status Begin(const CheckpointNote& note, const std::map<std::string, DTensor>& variables);
-  // How the write under way, or the last one that Begin did not report, ended; OK if there is none. In domain 0: of the
-  // whole checkpoint; in others: of this domain's shard.
+  // Waits for the write under way, and returns its status, or that of the last write if Begin has not returned it; OK
+  // if there is none. In domain 0 the status is that of the whole checkpoint, in others that of this domain's shard.
   absl::Status Wait();
   bool is_writing() const { return is_writing_; }
-  // Domain 0 waits no longer than kGrace for other domains: some may be gone. The write under way then fails.
+  // Some domains may be gone: domain 0 waits no longer than kGrace for the others, and the write under way then fails.
   void Abandon() { is_abandoned_ = true; }
   static constexpr std::chrono::milliseconds kGrace = std::chrono::seconds(2);
 
@@ -81,7 +81,7 @@ class CheckpointWriter {
 
   explicit CheckpointWriter(const CheckpointWriterOptions& options) : options_(options) {}
 
-  // Plans who writes what, unless the plan of the last checkpoint still holds.
+  // Plans which domain writes which parts, unless the plan of the last checkpoint still holds.
   void Plan(const std::map<std::string, DTensor>& variables);
   absl::Status Copy(const std::map<std::string, DTensor>& variables);
   absl::Status BeginOwn(const CheckpointNote& note, const std::map<std::string, DTensor>& variables);
@@ -91,9 +91,9 @@ class CheckpointWriter {
   absl::Status Write();
   absl::StatusOr<CheckpointShard> WriteShard();
   absl::StatusOr<std::vector<CheckpointShard>> AwaitShards(CheckpointShard own);
-  // Takes the folder's lock again where somebody has removed it.
+  // Takes the folder's lock again if somebody has removed it.
   absl::Status KeepLock();
-  // All but the checkpoint's name.
+  // Writes everything, but does not give the checkpoint its name.
   absl::Status Complete();
   void RemoveOld() const;
 
@@ -106,7 +106,7 @@ class CheckpointWriter {
   std::map<std::string, VariablePlace> places_;
   std::map<std::string, std::vector<WrittenPart>> plan_;
 
-  // Of the write under way.
+  // The write under way.
   std::string partial_;  // its folder
   CheckpointIndex index_;
   Tensors tensors_;

@@ -25,7 +25,7 @@ void SwapBytes(std::span<std::byte> elements, int64_t size) {
   for (auto at = elements.begin(); at != elements.end(); at += size) std::reverse(at, at + size);
 }
 
-// Whether elements [begin, begin + count) at `bytes` are ones that the type they are read as has.
+// Checks that the elements at `bytes`, numbered from `begin` on, have values that their dtype can hold.
 absl::Status CheckElements(std::string_view place, const NpyHeader& header, std::span<const std::byte> bytes,
                            int64_t begin) {
   if (header.stored == StoredType::kBool) {
@@ -73,7 +73,7 @@ absl::StatusOr<Tensor> ReadArray(std::string_view place, ByteSource& source) {
   return header.is_fortran ? tensor.Transposed() : tensor;
 }
 
-// What is written of a tensor.
+// A tensor as it is written.
 struct NewArray {
   Tensor tensor;
   std::string header;

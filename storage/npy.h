@@ -8,7 +8,7 @@
 // The format is that of numpy.lib.format, versions 1.0, 2.0 and 3.0; a .npz is a zip archive of such files, stored or
 // deflated (numpy.savez_compressed). Both byte orders are read, and arrays in Fortran order, which become row-major.
 //
-// What is read, and as what, exactly:
+// The types that are read, and the dtype that each becomes, without rounding:
 //
 //   in the file             read as
 //   f8, f4, f2              f64, f32, f16
@@ -17,8 +17,8 @@
 //   u4                      i64
 //   u8                      i64, if all elements are below 2^63
 //
-// Python objects (object arrays) are never read, nor structures, texts, complex numbers and dates. Written are the
-// elements of a Tensor as they are; bf16, which NumPy lacks, as f4. Equal tensors make equal files, byte for byte.
+// Python objects (object arrays), structures, texts, complex numbers and dates are never read. Elements of a Tensor are
+// written as they are, but bf16, which NumPy lacks, as f4. Equal tensors make equal files, byte for byte.
 //
 // Everything in a file is checked before it is used; memory grows with the content of the file, not with what its headers
 // claim. Thread safety: that of files (base/io/file.h).
@@ -38,8 +38,8 @@ namespace meshwork {
 // Errors: the file cannot be read; any violation of the format; elements that are not in the table; more or fewer of them
 // than the header says.
 absl::StatusOr<Tensor> ReadNpy(const std::string& path);
-// The arrays in the order of the archive, without the ".npy" of their names. Errors, besides: a member that is no array, is
-// encrypted, or whose CRC is wrong; two of one name; the deflated arrays unpack to more than `options` allows.
+// The arrays in the order of the archive, without the ".npy" of their names. Further errors: a member is no array, is
+// encrypted or has a wrong CRC; two members have one name; the deflated arrays unpack to more than `options` allows.
 absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> ReadNpz(const std::string& path,
                                                                     const UnpackOptions& options = {});
 

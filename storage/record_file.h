@@ -42,10 +42,11 @@ class RecordWriter {
   // Keeps the record in memory until Write.
   void Append(std::string_view record) { AppendRecord(pending_, record); }
   int64_t pending_bytes() const { return static_cast<int64_t>(pending_.size()); }
-  // Hands all kept records to the operating system: other processes can read them, and they outlive this process, not a
-  // power failure. On an error they are kept, and the next call writes them at the same place, so the file has no gap.
-  // Errors: RESOURCE_EXHAUSTED and others, the disk is full or fails; NOT_FOUND, the file was removed: it can never be
-  // read, so what was kept is discarded.
+  // Hands all kept records to the operating system: other processes can read them, and they outlive this process, but
+  // not a power failure. On an error they are kept, and the next call writes them at the same place, so the file has
+  // no gap.
+  // Errors: RESOURCE_EXHAUSTED and others, the disk is full or fails; NOT_FOUND, the file was removed. Nobody could
+  // read it then, so the kept records are discarded.
   absl::Status Write();
   // Writes what is kept and closes the file; a second call does nothing. Errors: Write's; the system's when it closes.
   absl::Status Close();
@@ -65,9 +66,9 @@ class RecordReader {
   static absl::StatusOr<RecordReader> Open(const std::string& path);
 
   const std::string& path() const { return file_.path(); }
-  // The next record, valid until the next call; nothing at the end of the file, as it was when it was opened. Errors:
+  // The next record, valid until the next call; nothing at the end that the file had when it was opened. Errors:
   // OUT_OF_RANGE, the file ends within a record, as when its writer was killed; DATA_LOSS, a checksum is wrong. After an
-  // error each call gives it again.
+  // error, each call returns the same error.
   absl::StatusOr<std::optional<std::string_view>> Next();
 
  private:

@@ -110,7 +110,7 @@ absl::StatusOr<std::string> EncodeHeader(const std::string& path, const std::vec
   return encoded + text;
 }
 
-// What precedes the elements, and in which order these follow.
+// The bytes before the elements, and the order in which the tensors' elements follow.
 struct Beginning {
   std::string header;
   std::vector<size_t> order;

@@ -11,7 +11,8 @@
 // of element size, widest first, so that each lies at a multiple of its size. Equal tensors and texts make
 // equal files, byte for byte.
 //
-// What is written: every dtype, under the name of the format. What is read, and as what, exactly unless said otherwise:
+// Every dtype is written, under the format's name for it. The types that are read, and the dtypes that they become,
+// without rounding unless the table says otherwise:
 //
 //   in the file        read as   with ReadSafetensorsOptions::as also as
 //   F64, I64, BOOL     the same
@@ -54,13 +55,13 @@ struct WrittenFile {
   int64_t bytes = 0;   // the size of the file
   std::string sha256;  // of its bytes, as Sha256OfFile gives
 };
-// As WriteSafetensors, and hashes what it writes, in the same pass over memory.
+// As WriteSafetensors, but also hashes the file's bytes, in the same pass over memory.
 absl::StatusOr<WrittenFile> WriteSafetensorsHashed(const std::string& path,
                                                    const std::vector<std::pair<std::string, Tensor>>& tensors,
                                                    const SafetensorsMetadata& metadata = {});
 
-// The same for tensors that need not lie in memory together: `read` gives the i-th of `tensors`, of its type. It is called
-// once for each tensor that has elements, in the order of the file. Errors, besides: those of `read`.
+// The same for tensors that need not fit into memory together: `read` returns the i-th of `tensors`, of its type. It
+// is called once for each tensor that has elements, in the order of the file. Further errors: those of `read`.
 absl::StatusOr<WrittenFile> StreamSafetensors(const std::string& path,
                                               const std::vector<std::pair<std::string, Type>>& tensors,
                                               const std::function<absl::StatusOr<Tensor>(size_t i)>& read,
@@ -68,8 +69,8 @@ absl::StatusOr<WrittenFile> StreamSafetensors(const std::string& path,
 
 struct ReadSafetensorsOptions {
   std::map<std::string, DType> as = {};  // by the name of a tensor; others are read as the table above says
-  // All tensors of real numbers that `as` does not name, whatever they are in the file. F32: weights that were published in
-  // f16 or bf16, for the variables of a model in f32.
+  // The dtype of all tensors of real numbers that `as` does not name, whatever type they have in the file. Take F32
+  // to read weights that were published in f16 or bf16 for a model in f32.
   std::optional<DType> reals = {};
 };
 // The tensors in the order of the header. Law: what WriteSafetensors wrote comes back equal, in order.

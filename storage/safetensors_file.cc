@@ -11,14 +11,14 @@
 namespace meshwork {
 namespace {
 
-// Elements that are not read to where they belong pass through a buffer of this size.
+// Elements that cannot be read directly into place pass through a buffer of this size.
 constexpr int64_t kReadBuffer = int64_t{1} << 20;
 
 // Whether `box` lies in the block of `shape` that begins at `start`.
 bool LiesIn(const Block& box, const Shape& start, const Shape& shape) {
   if (box.size() != shape.size() || start.size() != shape.size()) return false;
   for (size_t d = 0; d < box.size(); ++d) {
-    // No sum of the sizes, which may overflow. A buffer may begin before the tensor does.
+    // Adds no sizes, as that may overflow. A buffer may begin before the tensor does.
     int64_t offset = 0;
     if (__builtin_sub_overflow(box[d].start, start[d], &offset) || offset < 0 || shape[d] < 0 ||
         box[d].size < 0 || offset > shape[d] || box[d].size > shape[d] - offset)
@@ -133,7 +133,7 @@ absl::Status SafetensorsFile::ReadRun(const SafetensorsEntry& entry, int64_t beg
   MESHWORK_RETURN_IF_ERROR(file_.ReadAt(offset, bytes));
   *bytes_read_ += static_cast<int64_t>(bytes.size());
   if (entry.stored != StoredType::kBool) return absl::OkStatus();
-  // A bool of C++ must not hold anything but 0 and 1.
+  // A C++ bool may hold only 0 and 1.
   const auto wrong = std::find_if(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; });
   if (wrong == bytes.end()) return absl::OkStatus();
   return InvalidArgument("{}: element {} is {}; a BOOL is 0 or 1.", PlaceOfTensor(path(), entry.name),

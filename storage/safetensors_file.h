@@ -50,7 +50,7 @@ class SafetensorsFile {
   const SafetensorsMetadata& metadata() const { return metadata_; }
   // Null: the file has no such tensor. The entry lives as long as the file, also if that is moved.
   const SafetensorsEntry* Find(std::string_view name) const;
-  // The same tensor, to be read as `dtype`. Error: the table in storage/safetensors.h does not have that.
+  // The same tensor, to be read as `dtype`. Error: the table in storage/safetensors.h does not have this conversion.
   absl::StatusOr<SafetensorsEntry> As(const SafetensorsEntry& entry, DType dtype) const;
 
   // A tensor of entry.type. REQUIRES, here and below: `entry` is one of this file, or As gave it; its
@@ -58,13 +58,13 @@ class SafetensorsFile {
   // Errors: the file ends early (it was changed); the disk fails; a BOOL is neither 0 nor 1.
   absl::StatusOr<Tensor> Read(const SafetensorsEntry& entry) const;
   // Reads the elements of `box`, a block of the tensor, to their places in a buffer that holds another block.
-  // `data`: the elements of `to`, of entry.type.dtype; those outside of `box` are left as they are. Of the
-  // file only the bytes of `box` are read, those that lie side by side in one piece.
+  // `data`: the elements of `to`, of entry.type.dtype; those outside of `box` are left as they are. Only the
+  // bytes of `box` are read from the file; bytes that lie side by side are read together.
   // Errors: those of Read; `box` does not lie in the tensor, or not in `to`.
   absl::Status ReadBox(const SafetensorsEntry& entry, const Block& box, const BoxBuffer& to,
                        std::byte* data) const;
 
-  // How many bytes of elements were read from the file so far, by all threads.
+  // The bytes of elements that all threads have read from the file so far.
   int64_t bytes_read() const { return *bytes_read_; }
 
  private:

@@ -27,8 +27,8 @@ struct ParsedHeader {
   std::vector<std::string> names;  // its keys, in the file's order
 };
 
-// Parses the header and looks at no more than: that keys are not repeated, which the library would let pass,
-// and that brackets do not nest so deep that printing them fails.
+// Parses the header. Checks only that keys are not repeated, which the library would accept, and that brackets do
+// not nest so deep that printing them fails.
 absl::StatusOr<ParsedHeader> ParseHeader(const std::string& path, const std::string& text) {
   ParsedHeader header;
   JsonOddities odd;

@@ -55,7 +55,7 @@ void ConvertElements(const std::byte* from, std::byte* to, int64_t count) {
   }
 }
 
-// Whether From is read as To, besides as itself.
+// Whether elements of type From can be read as another type, To.
 template <typename From, typename To>
 constexpr bool Widens() {
   if constexpr (std::is_same_v<From, Float16>) return kIsReal<To>;

@@ -23,8 +23,8 @@ std::optional<StoredType> StoredTypeFromName(std::string_view name);
 std::string StoredTypeNames();            // all of them, for messages: "F64, F32, … and BOOL"
 int64_t StoredTypeSize(StoredType type);  // bytes of an element
 
-StoredType WrittenType(DType dtype);  // which elements of `dtype` are written as, unchanged
-DType ReadType(StoredType type);      // which elements are read as unless asked otherwise
+StoredType WrittenType(DType dtype);  // the type that elements of `dtype` are written as, unchanged
+DType ReadType(StoredType type);      // the dtype that elements become unless asked otherwise
 bool CanReadAs(StoredType type, DType dtype);
 
 // Reads `count` elements at `from` as `dtype`, to `to`. Neither needs to be aligned; they do not overlap.

@@ -1,9 +1,9 @@
-// How far compressed files may unpack where their content is read into memory whole. A file of 4 MB may stand for 4 GB, and a
-// reader that trusts it takes them.
+// Limits the size to which compressed files may unpack when their content is read into memory whole. A file of 4 MB may
+// unpack to 4 GB, which a reader that trusts the file would allocate.
 //
 //   ReadNpz("weights.npz", {.max_bytes = int64_t{8} << 30})
 //
-// What is not compressed has no limit: it takes no more than the file.
+// Content that is not compressed has no limit: it takes no more memory than the file has bytes.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,12 @@
 namespace meshwork {
 
 struct UnpackOptions {
-  // What a file may unpack to. 0: 32 times its size, and at least 1 GiB.
+  // The most bytes that a file may unpack to. 0: 32 times its size, and at least 1 GiB.
   int64_t max_bytes = 0;
 };
 
-// Error: the file, of `size` bytes, says that it unpacks to more `bytes` than it may. REQUIRES: a Reader checks what it says.
+// Error: the file, of `size` bytes, claims to unpack to `bytes`, which are more than it may. REQUIRES: the reader of
+// the file checks this claim.
 absl::Status CheckUnpacks(std::string_view path, int64_t size, int64_t bytes, const UnpackOptions& options);
 
 }  // namespace meshwork

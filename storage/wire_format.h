@@ -1,5 +1,5 @@
-// The wire format of protocol buffers, as far as small messages need it that are written and read field by field:
-// https://protobuf.dev/programming-guides/encoding. So the library needs neither protobuf nor generated code.
+// The wire format of protocol buffers (https://protobuf.dev/programming-guides/encoding), for small messages that are
+// written and read field by field. With it, the library needs neither protobuf nor generated code.
 //
 //   WireWriter value;
 //   value.Text(1, "loss").Float(2, 0.25f);       // message Value { string tag = 1; float simple_value = 2; }
@@ -9,7 +9,7 @@
 //   WireReader reader(summary.bytes());
 //   MESHWORK_ASSIGN_OR_RETURN(std::optional<WireField> field, reader.Next());   // number 1, bytes() of the value
 //
-// Fields are written in the order of the calls, also those that have their default. One thread at a time per object.
+// Fields are written in the order of the calls, also with default values. One thread at a time per object.
 #pragma once
 
 #include <bit>
@@ -45,7 +45,7 @@ class WireWriter {
   std::string bytes_;
 };
 
-// A field as it was written. Which of the readings is right says the message's definition.
+// A field as it was written. The message's definition says which of the as_… functions is right for it.
 struct WireField {
   enum class Kind : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
@@ -57,7 +57,7 @@ struct WireField {
   int number = 0;
   Kind kind = Kind::kVarint;
   uint64_t number_bits = 0;  // of all kinds but kBytes
-  std::string_view bytes;    // of kBytes; a part of what the reader reads
+  std::string_view bytes;    // of kBytes; a part of the reader's message
 };
 
 class WireReader {
@@ -67,8 +67,8 @@ class WireReader {
 
   // The next field; nothing at the end. Errors: the bytes end within a field; there is no such field or kind.
   absl::StatusOr<std::optional<WireField>> Next();
-  // Of a packed list: the next number, whose bytes are as of its kind (kVarint, kFixed64, kFixed32). Nothing if the bytes
-  // end before the number does, or if it has more than 64 bits.
+  // The next number of a packed list of numbers of this kind (kVarint, kFixed64 or kFixed32). Nothing if the bytes
+  // end within the number, or if it has more than 64 bits.
   std::optional<uint64_t> NextPacked(WireField::Kind kind);
   bool AtEnd() const { return rest_.empty(); }
 

@@ -20,15 +20,16 @@ constexpr uint32_t kLocalHeader = 0x04034b50, kDirectoryEntry = 0x02014b50, kEnd
 constexpr int64_t kLocalHeaderSize = 30, kEntrySize = 46, kEndSize = 22, kEnd64Size = 56,
                   kEnd64PlaceSize = 20;
 constexpr int64_t kMaxComment = 0xffff;
-constexpr uint32_t kIn64 = 0xffffffff;   // of a field of 4 bytes: see the ZIP64 field
-constexpr uint16_t kCountIn64 = 0xffff;  // of one of 2 bytes
-constexpr uint16_t kExtra64 = 1;         // which extra field has them
+constexpr uint32_t kIn64 = 0xffffffff;   // in a field of 4 bytes: the value is in the ZIP64 field
+constexpr uint16_t kCountIn64 = 0xffff;  // the same in a field of 2 bytes
+constexpr uint16_t kExtra64 = 1;         // the id of the ZIP64 extra field
 constexpr uint16_t kStored = 0, kDeflated = 8;
 constexpr uint16_t kEncrypted = 1, kUtf8 = 1 << 11;  // flags
 constexpr int64_t kMostExpansion = 1032;             // of deflate: 258 bytes in two bits
 constexpr size_t kPortion = size_t{1} << 16;
 
-// Little-endian numbers of a record, one after the other. Of one that ends too early: zeros, and ok() is false.
+// Reads little-endian numbers of a record, one after the other. After the end of the record they are 0, and ok() is
+// false.
 class Fields {
  public:
   explicit Fields(std::string_view record) : rest_(record) {}
@@ -81,12 +82,12 @@ absl::Status DamagedDirectory(const std::string& path, std::string_view why) {
                          path, why);
 }
 
-// What the record at the end of the file, or the one of ZIP64 in front of it, says.
+// Finds the directory, by the record at the end of the file or the ZIP64 record before it.
 absl::StatusOr<Directory> FindDirectory(const InputFile& file) {
   const int64_t tail_size = std::min(file.size(), kEndSize + kMaxComment);
   MESHWORK_ASSIGN_OR_RETURN(const std::string tail, ReadBytes(file, file.size() - tail_size, tail_size));
   size_t at = tail.rfind("PK\5\6");
-  // A comment may hold such letters, too: the record's own says how long the comment is.
+  // A comment may contain these letters, too. The record is where the length that it gives for the comment fits.
   const auto ends_there = [&] {
     const std::string_view record = std::string_view(tail).substr(at);
     const auto comment = static_cast<int64_t>(record.size()) - kEndSize;
@@ -130,7 +131,7 @@ absl::StatusOr<Directory> FindDirectory(const InputFile& file) {
   return directory;
 }
 
-// The numbers of the ZIP64 field that stand for those of 4 bytes that are kIn64. False: they are not there.
+// Replaces the numbers that are kIn64 by those of the ZIP64 field. False: the field lacks them.
 bool Widen(std::string_view extra, std::initializer_list<uint64_t*> numbers) {
   Fields fields(extra);
   while (fields.ok() && !fields.rest().empty()) {
@@ -269,7 +270,7 @@ class MemberSource : public ByteSource {
   const InputFile& file_;
   const std::string place_;
   const ZipMember member_;
-  int64_t at_, end_;  // of its packed bytes: what is to be read next
+  int64_t at_, end_;  // the packed bytes that are still to be read
   int64_t left_;
   uLong crc_ = 0;
   z_stream stream_ = {};
@@ -294,7 +295,7 @@ absl::StatusOr<ZipFile> ZipFile::Open(const std::string& path, const UnpackOptio
   int64_t packed = 0, unpacked = 0;
   for (uint64_t i = 0; i < directory.members; ++i) {
     MESHWORK_ASSIGN_OR_RETURN(ZipMember member, ReadMember(*zip.file_, entries));
-    // Members that lie over each other unpack to any length.
+    // Members that overlap could unpack to any length.
     packed += member.packed_size + kLocalHeaderSize;
     if (packed > zip.file_->size())
       return DamagedDirectory(path, "its members are together longer than the file");

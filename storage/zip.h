@@ -1,13 +1,13 @@
-// Zip archives, as .npz files are: members that are stored or deflated.
+// Zip archives, such as .npz files, with members that are stored or deflated.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(const ZipFile zip, ZipFile::Open("weights.npz"));
 //   for (const ZipMember& member : zip.members()) {
 //     MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> bytes, zip.Read(member));
 //     …
 //
-// The format is PKWARE's APPNOTE.TXT 6.3.10, of which are read: archives in one piece, methods 0 (stored) and 8 (deflate),
-// ZIP64. Not read: what is encrypted, split, or compressed otherwise. Written are stored members, without a date, so that
-// equal members make equal files.
+// The format is PKWARE's APPNOTE.TXT 6.3.10. Read are archives in one piece, methods 0 (stored) and 8 (deflate), and
+// ZIP64; encryption, split archives and other compression are errors. Members are written stored and without a date,
+// so that equal members make equal files.
 //
 // Only this room uses it. Const functions may be called concurrently.
 #pragma once
@@ -37,14 +37,14 @@ struct ZipMember {
 
 class ZipFile {
  public:
-  // Reads the list of members, and checks that they can be: inside of the file, together no longer than it, and none
-  // unpacking to more than deflate allows. Errors: the file cannot be read; it is no such archive; those of CheckUnpacks, of all
-  // deflated members together.
+  // Reads the list of members, and checks that it is possible: they lie in the file, are together no longer than the
+  // file, and none unpacks to more than deflate allows. Errors: the file cannot be read; it is no such archive; those
+  // of CheckUnpacks for all deflated members together.
   static absl::StatusOr<ZipFile> Open(const std::string& path, const UnpackOptions& options = {});
 
   const std::vector<ZipMember>& members() const { return members_; }
-  // The bytes of a member. Together with its last byte it is checked that there are no more and that the CRC is right.
-  // Keeps a pointer to this ZipFile. Errors: it is damaged.
+  // The bytes of a member. Reading the last byte also checks that no more follow, and the CRC. The source keeps a
+  // pointer to this ZipFile. Errors: the member is damaged.
   absl::StatusOr<std::unique_ptr<ByteSource>> Read(const ZipMember& member) const;
 
  private:

@@ -13,9 +13,9 @@
 namespace meshwork {
 namespace {
 
-// Whether a device finds, for each of its blocks by `finer`, all elements in its block by `coarser`, and the
-// group that differs on the axes that dim d of `finer` has more holds nothing else: those axes come last, and
-// the blocks nest.
+// Whether, along dim d, each block by `coarser` consists of the blocks by `finer` of a group of devices that
+// differ on the axes `by` alone: `finer` has these axes last, in addition to those of `coarser`, and the
+// blocks nest.
 bool Refines(const Layout& finer, const Layout& coarser, int d, const AxisList& by, const Shape& shape) {
   if (finer.IsStrided(d) || coarser.IsStrided(d)) return false;
   const AxisList& fine = finer.dim(d);
@@ -25,7 +25,7 @@ bool Refines(const Layout& finer, const Layout& coarser, int d, const AxisList& 
          Nests(finer.mesh(), fine, coarse.size(), shape[d]);
 }
 
-// All dims but these lie alike, in plain layouts.
+// Whether both layouts are plain, and all dims but `dims` lie alike.
 bool AgreeBut(const Layout& a, const Layout& b, std::initializer_list<int> dims) {
   if (a.is_strided() || b.is_strided() || a.rank() != b.rank()) return false;
   for (int d = 0; d < a.rank(); ++d)
@@ -33,7 +33,7 @@ bool AgreeBut(const Layout& a, const Layout& b, std::initializer_list<int> dims)
   return true;
 }
 
-// What is owed without what is owed over `axes` by `op`; nothing if that is not owed.
+// `owed` without the reductions by `op` over `axes`; nothing if one of these is not owed.
 std::optional<PartialSet> Paid(const PartialSet& owed, const AxisList& axes, ReduceOp op) {
   PartialSet rest;
   size_t paid = 0;
@@ -49,7 +49,8 @@ std::optional<PartialSet> Paid(const PartialSet& owed, const AxisList& axes, Red
   return rest;
 }
 
-// How many leading axes cut `size` elements evenly, and leave what the others cut further; 0 if none do.
+// The least number of leading axes that cut `size` elements evenly into blocks which the other axes cut
+// further; 0 if there is none.
 size_t EvenCut(const Mesh& mesh, const AxisList& axes, int64_t size) {
   int64_t blocks = 1;
   for (size_t n = 1; n <= axes.size(); ++n) {
@@ -60,7 +61,8 @@ size_t EvenCut(const Mesh& mesh, const AxisList& axes, int64_t size) {
 }
 
 // The order in which a device holds the elements of a tensor: digits of the index, major to minor. A digit is
-// cut by an axis, or counts what the device holds; where blocks are short, a whole factor is one digit.
+// cut by axes, or counts the elements that a device holds. Where blocks are uneven, the rest of a factor is
+// one digit.
 struct Digit {
   int64_t size;
   AxisList axes;
@@ -95,13 +97,13 @@ std::vector<Digit> DigitsOf(const Layout& layout, const Shape& shape) {
   return digits;
 }
 
-// The devices that share a coordinate on every axis that does not cut a hold, between them, each element
-// once, and of what is owed the same term: b's axes that a owes over cut nothing.
+// If so, the devices with equal coordinates on all axes that do not cut `a` hold each element once between
+// them, and the same term of owed reductions: axes over which both layouts owe cut nothing in `b`.
 bool ArePlainAndOweAlike(const Layout& a, const Layout& b) {
   return !a.is_strided() && !b.is_strided() && a.partials() == b.partials();
 }
 
-// Every block of b is a block of a, whole: dims lie alike, or are cut evenly into as many.
+// Whether every block of b is a whole block of a: dims lie alike, or are cut evenly into equally many blocks.
 bool Permutes(const Layout& a, const Layout& b, const Shape& shape) {
   if (!ArePlainAndOweAlike(a, b)) return false;
   for (int d = 0; d < a.rank(); ++d) {

@@ -1,4 +1,4 @@
-// What Verify has claimed so far of the values of a local program.
+// The claims that Verify has made so far about the values of a local program.
 //
 //   Claims claims(global, local);
 //   claims.Set(id, claims.terms().Of(argument), Lemma::kArgument);   // the value is a block of %x
@@ -49,26 +49,27 @@ class Claims {
 
   GlobalTerms& terms() { return terms_; }
   const GlobalTerms& terms() const { return terms_; }
-  // Of a value that is set: its term, also in words, and what is known of its padding.
+  // For a value that is set: its term, its term in words, and what is known about its padding.
   TermId TermOf(ValueId id) const { return term_of_[id]; }
   std::string Describe(ValueId id) const { return terms_.Describe(term_of_[id]); }
   const Padding& padding(ValueId id) const { return padding_[id]; }
   Padding& padding(ValueId id) { return padding_[id]; }
-  // What it takes of the tensor that is its term, if it is windows of that.
+  // If the value holds windows of its term: the exchange that takes these windows from the tensor of the term.
   const std::optional<Exchange>& windows(ValueId id) const { return windows_[id]; }
   std::optional<Exchange>& windows(ValueId id) { return windows_[id]; }
 
-  // The dtype of the term that the value is part of, and whether it is carried in another.
+  // The dtype of the term that the value is part of; and whether the value is carried in another dtype.
   DType TermDType(ValueId id) const {
     return global_.value(terms_.GlobalSummands(term_of_[id])[0].value).type.dtype;
   }
   bool IsWide(ValueId id) const { return local_.value(id).type.dtype != TermDType(id); }
-  // The type of a local value, whole, that stands for one of `type`.
+  // The global type of a local value that stands for a value of `type`.
   static Type Carried(const Type& type, bool is_wide);
-  // Whether the value is a term that was rounded and will be added to others, or multiplied. Exact if the term is picked.
+  // Whether the value is a term that was rounded although it will still be added to others, or multiplied. (A term that
+  // is picked is exact nevertheless.)
   bool IsRoundedTerm(ValueId id) const;
 
-  // What has been set. Nothing is left here.
+  // The proof: all claims that were set. Leaves this object empty.
   Proof Finish() && { return std::move(proof_); }
 
  private:

@@ -18,7 +18,7 @@ namespace {
 
 // ---- How letters are cut.
 
-// Whether a device may hold any elements along the letter, which are computed alike wherever they lie.
+// Whether a device may hold arbitrary elements along the letter, because all are computed alike wherever they lie.
 bool TakesAnyElements(const OpRow& row, const Letter& letter) {
   return !row.reads_block && !letter.must_divide && !letter.windowed;
 }
@@ -71,7 +71,7 @@ absl::Status IsMasked(const Claims& claims, const Rule& rule, size_t operand, si
   return absl::OkStatus();
 }
 
-// What the result owes is what its operands did, passed on, and what reduced letters leave.
+// The result owes the operands' reductions that the op passes on, and the reductions of reduced letters that are cut.
 absl::Status FitsReductions(const Claims& claims, const Rule& rule,
                             const std::vector<std::optional<FactorList>>& cut, AxisSet sharded,
                             const Node& node) {
@@ -129,7 +129,8 @@ absl::Status FitsRule(const Claims& claims, const Rule& rule, const Node& node) 
 
 // ---- Sums and ops.
 
-// Whether the op runs on parts of bf16 that are carried in f32: all of them are, and the results owe.
+// Whether the op runs on partial bf16 values that are carried in f32. Errors: only some operands are; a result owes
+// nothing.
 absl::StatusOr<bool> RunsWide(const Claims& claims, const Node& node) {
   ValueId wide = kNoValue, narrow = kNoValue;
   for (ValueId id : node.operands) {
@@ -147,8 +148,8 @@ absl::StatusOr<bool> RunsWide(const Claims& claims, const Node& node) {
   return true;
 }
 
-// Devices round no terms before these are added up: the whole is rounded once. A term that is picked is exact, as one device
-// has it; so is what moves such terms.
+// Devices must not round terms before these are added up: only the whole is rounded. A picked term is exact, because
+// one device has it whole; so are the results of ops that only move such terms.
 absl::Status FitsTerms(const Claims& claims, bool only_moves, const Node& node) {
   for (ValueId id : node.results)
     if (!only_moves && claims.IsRoundedTerm(id))
@@ -163,7 +164,7 @@ std::optional<TermId> SumOf(Claims& claims, const Node& node, const TermList& op
   return claims.terms().Sum(*summands, claims.GlobalShape(node.results[0]));
 }
 
-// The blocks of a sum that is no node of the global program are added as those of one that is.
+// A sum that is not a node of the global program: the same rule applies to its blocks as to those of a node.
 absl::Status FitsSum(const Claims& claims, const Node& node) {
   const std::vector<Type> operands = GlobalTypesOf(claims.local(), node.operands);
   const std::vector<Type> results = GlobalTypesOf(claims.local(), node.results);

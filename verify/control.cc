@@ -12,7 +12,7 @@
 namespace meshwork {
 namespace {
 
-// Whether dim d of `inside`, or d + 1 of `outside` if that has a dim more, which is whole, lie alike.
+// Whether both layouts are alike. `has_more`: `outside` has one more dim, the first one, which must be whole.
 bool LiesAlike(const Layout& outside, const Layout& inside, bool has_more) {
   const int more = has_more ? 1 : 0;
   if (outside.rank() != inside.rank() + more || outside.partials() != inside.partials()) return false;
@@ -65,7 +65,7 @@ absl::Status FitsTypes(const Claims& claims, const Node& global, const Node& loc
     const Type &have = claims.local().value(local.results[r]).global,
                &want = claims.global().value(global.results[r]).type;
     const bool may_be_wide = claims.LayoutOf(local.results[r]).is_partial();
-    // Iterations add up even what is picked in each of them.
+    // Iterations add up even terms that are picked in each iteration.
     if (r >= first_sum && claims.IsRoundedTerm(local.results[r]))
       return InvalidArgument(
           "result {}, {} {}, is rounded before it is reduced; sums of bf16 are owed in f32.", r,
@@ -76,7 +76,7 @@ absl::Status FitsTypes(const Claims& claims, const Node& global, const Node& loc
   return absl::OkStatus();
 }
 
-// What a user wrote for each device is there as it was written, and is given the blocks that it wants.
+// The body that the user wrote for each device must be unchanged, and get the blocks that it states.
 absl::Status FitsManual(const Claims& claims, const Node& global, const Node& local) {
   const Graph& body = *local.regions[0];
   MESHWORK_RETURN_IF_ERROR(CheckManualIsGlobal(global));
@@ -103,7 +103,7 @@ absl::Status FitsControl(const Claims& claims, const Node& global, const Node& l
     const Graph& body = *local.regions[r];
     const size_t stacked =
         is_scan ? body.outputs().size() - static_cast<size_t>(local.attrs.Get<int64_t>("sums")) : 0;
-    // Iterations are added up alike on every device: a sum of what is owed owes the same sum.
+    // Every device adds up iterations alike, so a sum over iterations of partial values owes the same sum.
     const auto may_owe = [&](size_t output, const PartialSet& owed) {
       if (output == kAnyCarry) return CarryMayOwe(local, owed);
       return owed.empty() || (is_scan && (output < stacked || owed[0].op == ReduceOp::kSum));

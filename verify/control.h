@@ -17,8 +17,8 @@
 
 namespace meshwork {
 
-// Of the body of a loop: whether output `output` may be owed when the iteration is over, and by what;
-// kAnyCarry: whether a carry may.
+// For the body of a loop: whether output `output` may owe `owed` when the iteration is over. kAnyCarry:
+// whether a carry may.
 using BodyMayOwe = std::function<bool(size_t output, const PartialSet& owed)>;
 inline constexpr size_t kAnyCarry = static_cast<size_t>(-1);
 

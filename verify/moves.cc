@@ -13,7 +13,8 @@
 namespace meshwork {
 namespace {
 
-// Where it is filled in, the result owes a reduction of as many fill values as there are terms.
+// Elements that are filled in have the fill value on all devices, so a reduction that the result owes must
+// reduce equal fill values to the fill value.
 absl::Status FitsFill(const Claims& claims, const Exchange& exchange, const TermList& operands,
                       const Node& node) {
   const ValueInfo& to = claims.local().value(node.results[0]);
@@ -26,7 +27,8 @@ absl::Status FitsFill(const Claims& claims, const Exchange& exchange, const Term
   return absl::OkStatus();
 }
 
-// Each dim of `to` is put together from dims of `from`: its padding is what they have of it.
+// Each dim of `to` is put together from dims of `from`, and takes over their padding if it is the same in
+// all.
 void JoinPadding(Claims& claims, ValueId from, ValueId to) {
   const Layout& b = claims.LayoutOf(to);
   int f = 0;
@@ -59,7 +61,7 @@ absl::Status CheckExchanged(Claims& claims, const Node& node) {
     claims.windows(to) = exchange;
     return absl::OkStatus();
   }
-  // Of what is carried in f32 the terms are bf16.
+  // The terms of values that are carried in f32 are bf16.
   const std::optional<TermId> moved =
       claims.terms().Moved(exchange, operands, GlobalTypesOf(claims.local(), node.operands),
                            {claims.TermDType(node.operands[0]), claims.GlobalShape(to)});

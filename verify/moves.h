@@ -17,8 +17,8 @@ namespace meshwork {
 // A collective, a slice or a mask: the result is the operand, laid out anew.
 absl::Status CheckMove(Claims& claims, const Node& node, ValueId from, ValueId to);
 
-// A block that is put together of what several devices hold: an op that moves elements, or the windows of
-// a tensor that an op reads.
+// A block that is put together from pieces that several devices hold: an op that moves elements, or the
+// windows of a tensor that an op reads.
 absl::Status CheckExchanged(Claims& claims, const Node& node);
 
 // The elements that a device holds, in their order, are those of the result.

@@ -15,7 +15,7 @@
 namespace meshwork {
 namespace {
 
-// Sums that take more to compare are two terms.
+// Sums that take more expansions to compare count as different terms.
 constexpr int kMostExpansions = 512;
 constexpr int64_t kMostTimes = int64_t{1} << 40;
 
@@ -28,7 +28,8 @@ uint64_t Scatter(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// The largest prime below 2^64. Modulo a power of two, what is added to itself often enough would hash to 0.
+// The largest prime below 2^64. Modulo a power of two, a hash that is added to itself often enough would
+// become 0.
 constexpr uint64_t kPrime = ~uint64_t{0} - 58;
 // Modulo kPrime.
 uint64_t AddHashes(uint64_t a, uint64_t b) { return a >= kPrime - b ? a - (kPrime - b) : a + b; }
@@ -48,7 +49,7 @@ struct AttrHash {
   }
 };
 
-// Whether two bodies give the same from the same arguments.
+// Whether two bodies give the same results from the same arguments.
 bool GiveTheSame(const Graph& a, const Graph& b) {
   const size_t arguments = a.arguments().size(), outputs = a.outputs().size();
   if (arguments != b.arguments().size() || outputs != b.outputs().size()) return false;
@@ -75,8 +76,8 @@ bool GiveTheSame(const Graph& a, const Graph& b) {
   return next(a, in_a) == next(b, in_b);
 }
 
-// Whether two nodes of one row with the same attributes have bodies that give the same; so have nodes
-// without. What is written for each device is compared as it is written.
+// Whether the bodies of two nodes of one row with the same attributes give the same results; true for nodes
+// without bodies. Bodies of manual regions are compared as they are written.
 bool BodiesGiveTheSame(const Node& a, const Node& b) {
   if (SameRegions(a, b)) return true;
   return !IsManual(a) && std::equal(a.regions.begin(), a.regions.end(), b.regions.begin(),
@@ -181,7 +182,7 @@ Node GlobalTerms::SizeOf(const Node& node) const {
                        .value()};
 }
 
-// Its results are new, unless another node computes them.
+// Gives the node's results new terms, unless another node computes them.
 void GlobalTerms::AddOp(const Node& node) {
   const TermList operands = Of(node.operands);
   const Node* known = nullptr;
@@ -190,7 +191,7 @@ void GlobalTerms::AddOp(const Node& node) {
   });
   if (known != nullptr) {
     for (size_t r = 0; r < node.results.size(); ++r) term_of_[node.results[r]] = Of(known->results[r]);
-    // What a local body computes on its way stands in one of them alone.
+    // A local body may follow either of the two bodies, so both are kept.
     if (!SameRegions(*known, node)) nodes_.emplace(HashOf(*node.row, operands, node.attrs), &node);
     return;
   }
@@ -212,8 +213,8 @@ void GlobalTerms::AddOp(const Node& node) {
   nodes_.emplace(HashOf(*node.row, operands, node.attrs), &node);
 }
 
-// A node that computes the same of what it sees through windows. Both are kept: on blocks along some of these
-// dims their attributes may differ.
+// A node that computes the same from what both nodes see through windows. Both are kept: on blocks along some
+// of these dims their attributes may differ.
 const Node* GlobalTerms::FindTwin(const Node& node) const {
   const Node* twin = nullptr;
   if (node.row->on_windows == nullptr) return twin;
@@ -302,7 +303,7 @@ std::optional<TermId> GlobalTerms::FindSum(const Form& form, const Shape& shape)
 }
 
 // Whether the sum of `summands` and the term `id`, expanded, are the same multiset. A term is made of earlier
-// ones: when the latest that the two sides do not share is expanded, it is there as often as it will ever be.
+// terms. So when the latest term that the two sides do not share is expanded, its count is final.
 bool GlobalTerms::AddUpAlike(const SummandList& summands, TermId id) const {
   std::map<std::pair<TermId, bool>, int64_t, std::greater<>> surplus;  // of the one side over the other
   auto add = [&](const Summand& part, bool is_negated, int64_t times) {

@@ -118,7 +118,8 @@ class GlobalTerms {
     uint64_t plus = 0, minus = 0;  // sums of the hashes of the terms that are added and subtracted
   };
 
-  // The same for an op on whole tensors and on blocks of them: attributes that follow the sizes are left out.
+  // The hash is the same for an op on whole tensors and on blocks of them: attributes that follow the sizes are left
+  // out.
   static uint64_t HashOf(const OpRow& row, std::span<const TermId> operands, const Attrs& attrs);
   void Add(int n);
   Node SizeOf(const Node& node) const;

@@ -32,7 +32,7 @@ std::optional<Graph> CutTo(Graph graph, const Mesh& mesh) {
 
 class Verifier {
  public:
-  // `may_owe`: of the body of a loop. Where the arguments of a body lie is not pinned.
+  // `may_owe`: for the body of a loop, whose arguments have no pins.
   Verifier(const Graph& global, const Graph& local, const VerifyOptions& options,
            BodyMayOwe may_owe = nullptr)
       : claims_(global, local, options),
@@ -80,8 +80,7 @@ class Verifier {
           want.type != have.global)
         return InvalidArgument("Verify: argument {} is %{}: {}, the local program's is %{}: {}.", a,
                                want.name, want.type.ToString(), have.name, have.global.ToString());
-      // A carry that owes the same before and after each iteration is the sum of what the devices hold,
-      // always.
+      // A carry that owes the same reduction before and after each iteration is always the sum of the devices' values.
       if (have.layout->is_partial() &&
           !(local_.arguments()[a].is_variable && MayCarry(have.layout->partials())))
         return InvalidArgument("Verify: %{}: an argument lies whole, not as {}.", have.name,
@@ -195,8 +194,8 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  // Whether no result has elements; they are claimed to be what every empty tensor is. The body of a loop or a branch is proven
-  // anyway, as it may have other faults.
+  // Whether no result has elements; then the results are claimed to be the term of all empty tensors of their types.
+  // False for loops and branches: their bodies must be proven anyway, because they may have other faults.
   bool GivesNoElements(const Node& node) {
     if (node.row->kind == OpKind::kControl || node.row->kind == OpKind::kIdentity ||
         node.row->kind == OpKind::kDevice)

@@ -1,4 +1,4 @@
-// Windows, for Verify: which windows an op needs, and whether two ops see the same windows.
+// Windows, for Verify: the windows that an op needs, and whether two ops see the same windows.
 #pragma once
 
 #include <optional>

@@ -26,7 +26,7 @@ namespace {
 
 // The kernel moves at most 2^31 bytes at once.
 constexpr size_t kMaxTransfer = size_t{1} << 30;
-// Linux takes longer over writes of several MiB. The disk begins with each so many bytes.
+// Linux takes longer over writes of several MiB. The disk is started each time that kBroughtAtOnce bytes are written.
 constexpr size_t kWrittenAtOnce = size_t{1} << 20;
 constexpr int64_t kBroughtAtOnce = int64_t{8} << 20;
 constexpr size_t kMaxStream = size_t{256} << 20;  // of a pipe or a device, which may never end
@@ -82,9 +82,9 @@ int WriteAll(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = write(fd, bytes.data(), std::min(bytes.size(), kWrittenAtOnce));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return n < 0 ? errno : EIO;  // a file that takes nothing would take for ever
+    if (n <= 0) return n < 0 ? errno : EIO;  // a write of 0 bytes would be repeated for ever
     bytes.remove_prefix(static_cast<size_t>(n));
-    // The disk works while the next bytes are copied, so that the flush, which says how that went, finds less to do.
+    // The disk starts while the next bytes are copied, so that less is left for the flush, which reports errors.
     const int64_t end = lseek(fd, 0, SEEK_CUR);
     if (end / kBroughtAtOnce != (end - n) / kBroughtAtOnce) sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
   }
@@ -134,7 +134,7 @@ using Fill = std::function<int(int fd)>;
 
 // Writes the pieces, and updates `hash` with them, if it is not null.
 int WriteHashed(int fd, std::span<const std::string_view> pieces, Sha256* hash, bool flush) {
-  // A hash takes as long as a fast disk. An error stops it.
+  // Hashing is about as slow as a fast disk, so it has a thread of its own. An error stops it.
   std::jthread hasher;
   try {
     if (hash != nullptr) hasher = std::jthread(HashPieces, pieces, std::ref(*hash));
@@ -157,7 +157,7 @@ int WriteNewFile(const std::string& path, const Fill& fill, const struct stat* o
   int fd = -1;
   for (int i = 0; i < kTries && fd < 0 && (i == 0 || errno == EEXIST || errno == EINTR); ++i) {
     written = fmt::format("{}.tmp-{}-{}", path, getpid(), count++);
-    // Never a file that is there, nor one that a link leads to. Nobody else may read it before it has the
+    // Opens neither a file that exists nor one that a link leads to. Nobody else may read the file before it has the
     // permissions of the old one.
     fd = open(written->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
               old == nullptr ? 0666 : 0600);
@@ -204,7 +204,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 
 namespace {
 
-// Where a write to `path` goes.
+// The file that a write to `path` replaces or makes.
 struct Target {
   std::string path;  // no link
   bool exists = false;

@@ -25,8 +25,8 @@ class Sha256;  // base/io/sha256.h
 // pipe or a device and gives more than 256 MiB, ….
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
-// Whether WriteFileAtomically could write `path` now: tries with an empty file in the same directory, which
-// it removes. Call it before long work whose result would be lost otherwise. Errors: those of
+// Checks that WriteFileAtomically could write `path` now, by making an empty file in the same directory and
+// removing it. Call it before long work whose result would be lost otherwise. Errors: those of
 // WriteFileAtomically; `path` is a directory.
 absl::Status CheckWritable(const std::string& path);
 

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4): the hash by which files are known to be what was written.
+// SHA-256 (FIPS 180-4): the hash that tells whether a file is what was written.
 //
 //   Sha256 hash;
 //   hash.Update(std::as_bytes(std::span(text)));

@@ -119,7 +119,8 @@ std::string TimeToString(double seconds) {
 
 namespace {
 
-// Calls f(program, node, times) for every collective, in the bodies of loops too, which run so often.
+// Calls f(program, node, times) for every collective, also in the bodies of loops. `times`: how often it runs
+// in a step.
 template <typename F>
 void ForCollectives(const Graph& local, int64_t times, F&& f) {
   for (const Node& node : local.nodes()) {

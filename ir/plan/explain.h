@@ -1,4 +1,4 @@
-// What a compile decided, for people and for programs: every collective, and why it is there.
+// The decisions of a compile, for people and for programs: every collective, and why it is there.
 //
 //   const Explanation explanation = Explain(program, topology);
 //   fmt::print("{}", ToText(explanation));
@@ -79,8 +79,8 @@ std::string TimeToString(double seconds);
 StepCost CostOf(const Graph& local, const Topology& topology);
 Explanation Explain(const Program& program, const Topology& topology = {});
 
-// The explanation as text for one screen. Of the causes of a bucket and of the collectives of a long program
-// only the first are shown; the rest, those that cost least, are counted.
+// The explanation as text for one screen. Only the first causes of a bucket are shown, and only the most
+// expensive collectives of a long program; the others are counted.
 std::string ToText(const Explanation& all);
 nlohmann::ordered_json ToJson(const Explanation& all);
 

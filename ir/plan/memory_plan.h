@@ -1,4 +1,4 @@
-// Where buffers lie in one arena: a static plan from their sizes and lifetimes.
+// The places of buffers in one arena: a static plan from their sizes and lifetimes.
 //
 //   PlanBuffers({{100, 0, 1}, {100, 1, 2}, {100, 2, 3}})  ->  offsets {0, 128, 0}, peak 228
 //

@@ -12,16 +12,16 @@
 namespace meshwork {
 namespace {
 
-// Per value that has memory of its own its bytes and when that is in use, 0 bytes for the others; then what
-// is copied aside at the end of the step. A tick per node, and one for the end.
+// Per value: its bytes, and when they are in use; 0 bytes if it has no memory of its own. Then the memory of the bodies
+// of nodes, and the values that are copied aside at the end of the step. There is a tick per node, and one for the end.
 struct Lives {
   std::vector<BufferRequest> requests;
   std::vector<ValueId> values;  // per request
 };
 
-// What the body of a loop or a branch needs beside what it is given and what it gives, which are values of
-// the program around it: slices, what the carries become where that is not written over them, and sums of bf16 in f32. 0
-// for other nodes.
+// The memory that the body of a loop or a branch needs besides its arguments and results, which are values of the
+// program around it: slices, new values of carries that are not written over the old ones, other values of the body,
+// and sums of bf16 in f32. 0 for other nodes.
 int64_t BodyBytes(const Graph& local, const Node& node);
 
 Lives LivesOf(const Graph& local, const std::vector<ValueId>& storages) {
@@ -82,7 +82,7 @@ int64_t BodyBytes(const Graph& local, const Node& node) {
   return most;
 }
 
-// The last value but views that lies in each storage when node `n` has run; a variable stays itself.
+// Per storage, the last value that lies in it when node `n` has run, views left out; an argument stays itself.
 std::vector<ValueId> Occupants(const Graph& local, const std::vector<ValueId>& storages, int n) {
   std::vector<ValueId> occupants = storages;
   const std::vector<ValueId> contents = FindContents(local);

@@ -8,8 +8,8 @@
 namespace meshwork {
 namespace {
 
-// How a value is used: what decides whether its memory may be written over. Of views, with what they are
-// views of.
+// How a value is used, which decides whether its memory may be written over. The uses of a view count as uses
+// of the value that it is a view of.
 struct Use {
   int last_node = -1;  // the last node that reads it
   int exports = 0;     // outputs and updates that name it
@@ -66,8 +66,8 @@ class Storages {
     return use.last_node == n && use.exports == 0 ? operand : kNoValue;
   }
 
-  // By the row; a carry of a loop is written over what it is at the start (runtime/loop.h says which that
-  // is).
+  // The operand that result r may be written over according to the row. A carry of a loop is written over its
+  // initial value (runtime/loop.h says which operand that is).
   static int OperandUnder(const Node& node, int r) {
     if (const AttrValue* initial = IsControl(node) ? node.attrs.Find("initial") : nullptr; initial != nullptr)
       return static_cast<int>(std::get<std::vector<int64_t>>(*initial)[r]);
@@ -76,7 +76,8 @@ class Storages {
     return node.row->in_place[r];
   }
 
-  // The operand that result r may be written over by its row, if it is of the same kind.
+  // The operand that result r may be written over: it has the same type and as many copies, and no other
+  // operand of the node has its bytes.
   ValueId InPlaceOperand(int n, int r) const {
     const Node& node = local_.nodes()[n];
     const int o = OperandUnder(node, r);
@@ -120,7 +121,7 @@ std::vector<ValueId> FindContents(const Graph& local, const SameCopies& same_cop
     if (!node.row->is_view) continue;
     const ValueId operand = node.operands[0], result = node.results[0];
     const Type &from = local.value(operand).type, &to = local.value(result).type;
-    // By the time that it is given out, an argument may be another.
+    // An argument may have been written over by the time that the output is read.
     const bool of_argument = local.value(contents[operand]).node < 0;
     if (from.dtype == to.dtype && from.bytes() == to.bytes() && !(of_argument && is_given_out[result]) &&
         (same_copies == nullptr || same_copies(operand, result)))
@@ -135,7 +136,7 @@ std::vector<ValueId> PlanStorages(const Graph& local, const SameCopies& same_cop
 }
 
 std::vector<bool> SetAside(const Graph& local) {
-  std::vector<bool> changes(local.values().size(), false);  // per value: a variable that gets another
+  std::vector<bool> changes(local.values().size(), false);  // per value: a variable that gets another value
   for (const VariableUpdate& update : local.updates()) {
     const ValueId variable = local.arguments()[update.argument].value;
     changes[variable] = update.value != variable;

@@ -28,10 +28,10 @@ using SameCopies = std::function<bool(ValueId a, ValueId b)>;
 // itself. A view of an argument that is an output of the program is copied.
 std::vector<ValueId> FindContents(const Graph& local, const SameCopies& same_copies = nullptr);
 
-// Per value, the first value that lies in its memory: an argument, or itself if it has memory of its own. An
-// empty `same_copies` says yes, as for one device alone. `kept`: per argument, whether it is a variable that nothing is
-// written over; empty: none is. Laws: plan[plan[v]] == plan[v]; after a node writes a value to a storage, only
-// this value and its views are read there.
+// Per value, the first value that lies in its memory: an argument, or itself if it has memory of its own. An empty
+// `same_copies` counts as always true, as for one device alone. `kept`: per argument, whether it is a variable that
+// must not be written over; empty: no variable is kept. Laws: plan[plan[v]] == plan[v]; after a node writes a value to
+// a storage, only this value and its views are read there.
 std::vector<ValueId> PlanStorages(const Graph& local, const SameCopies& same_copies = nullptr,
                                   const std::vector<bool>& kept = {});
 

@@ -16,12 +16,12 @@ namespace meshwork {
 
 class AddedTerms {
  public:
-  // `returned`: all that an iteration returns, the next values of carries among it. Keeps a reference to `body`, whose nodes
-  // from then on are not looked at.
+  // `returned`: everything that an iteration returns, including the next values of carries. Keeps a reference to
+  // `body`; nodes that are added to it later are not seen.
   AddedTerms(const Graph& body, std::span<const ValueId> returned);
 
-  // What is added to `carry` until it is `next`; nothing if anything else sees the carry, or what it is on the way, or if it
-  // stays as it is.
+  // The terms that are added to `carry` to make `next`. Nothing if anything else reads the carry or a sum on the way,
+  // or if nothing is added.
   std::optional<std::vector<ValueId>> Of(ValueId carry, ValueId next) const;
 
  private:
@@ -29,9 +29,9 @@ class AddedTerms {
   std::vector<std::vector<int>> readers_;  // per value; -1: it is returned
 };
 
-// What one iteration adds. REQUIRES: there are terms.
+// The sum of the terms that one iteration adds. REQUIRES: there are terms.
 Value SumOfTerms(Graph& body, const std::vector<ValueId>& terms);
-// The carry after the loop, of its first value and what the iterations have added.
+// The carry after the loop: its first value plus `sum`, which the iterations added.
 Value AddedTo(const Value& first, const Value& sum);
 
 }  // namespace meshwork

@@ -12,7 +12,7 @@
 namespace meshwork {
 namespace {
 
-// Of which of the values something is true.
+// The flags of these values; and whether any of them is true.
 template <typename Ids>
 std::vector<bool> Of(const std::vector<bool>& of_value, const Ids& ids) {
   std::vector<bool> found;
@@ -25,7 +25,7 @@ bool OfAny(const std::vector<bool>& of_value, const Ids& ids) {
   return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return of_value[id]; });
 }
 
-// Per value of the body whether `id` depends on it.
+// Per value of the body: whether `id` depends on it.
 std::vector<bool> ReadFor(const Graph& body, ValueId id) {
   std::vector<bool> reads(body.values().size(), false);
   reads[id] = true;
@@ -115,7 +115,8 @@ void BatchParts::CheckMeans(ValueId loss) {
   const Graph& body = builder_.body();
   const std::vector<bool> differs = DiffersByPart(), reads = ReadFor(body, loss);
   std::vector<bool> is_weight(body.values().size(), false), has_mean = is_weight;
-  // What MeanOver makes of a mean weight before it divides by it stands in the graph around, too.
+  // MeanOver may compute other values from a mean weight before it divides by it; they are in the enclosing
+  // graph, too.
   std::vector<bool> weighs(around_.values().size(), false);
   for (ValueId id : mean_weights_) weighs[id] = true;
   for (const Node& node : around_.nodes())

@@ -1,4 +1,4 @@
-// A scan over the parts of a batch: what its body takes for its rows, instead of the batch's.
+// BatchParts: random numbers and mean weights in the body of a scan over the parts of a batch.
 #pragma once
 
 #include <vector>
@@ -8,22 +8,22 @@
 
 namespace meshwork {
 
-// Of a scan that is being built, each of whose slices is a part of the batch: iteration i has the rows i, i + length, ….
+// For a scan that is being built and whose slices are parts of a batch: iteration i has the rows i, i + length, ….
 class BatchParts {
  public:
   // Keeps references to all of them. The body's arguments are those of `carries`, then the slices of `xs`.
-  // REQUIRES, of the functions: all these are valid; there is one of xs.
+  // REQUIRES, for the functions: all of them are valid; xs is not empty.
   BatchParts(Graph& around, BodyBuilder& builder, const std::vector<Value>& carries,
              const std::vector<Value>& xs, const SourceLocation& location)
       : around_(around), builder_(builder), carries_(carries), xs_(xs), location_(location) {}
 
-  // Where the random numbers of a part lie.
+  // The place of a part's random numbers in the whole batch.
   RandomPlace Place();
-  // The mean over the parts of what one of them has as `weight`: a value of the graph around, made by a loop of its own.
-  // Error, recorded: the weight depends on carries.
+  // The mean over the parts of `weight`, a value of the body: a value of the enclosing graph, computed by a separate
+  // loop. Error, recorded: the weight depends on carries.
   Value MeanWeight(const Value& weight);
-  // Records a mistake if the mean of `loss` over the parts cannot be that over the rows of the batch: it is not linear in a
-  // mean that leaves rows out, or is divided by a number of each part's own.
+  // Records a mistake if the mean of `loss` over the parts may differ from the loss of the whole batch: the loss is not
+  // linear in a mean that leaves rows out, or it is divided by a number that differs between the parts.
   void CheckLoss(ValueId loss);
 
  private:

@@ -22,14 +22,14 @@ class BodyBuilder {
 
   // A new argument, which does not stand for a value around the body.
   Value Argument(std::string name, const Type& type, bool is_variable);
-  // Of a loop's body: its random numbers are those of the iteration.
+  // For the body of a loop: gives each iteration its own random numbers.
   void CountIterations();
   // The number of the iteration, i64[]; the first call adds a carry that counts.
   Value Iteration();
   // Makes the count, if there is one, the last carry of `node`, whose body has `carries` others.
   void TakeCount(size_t carries, Node& node);
   bool counts() const { return iteration_.valid(); }
-  // What the function returned, as the body sees it.
+  // A value that the function returned, as the body sees it.
   ValueId Returned(const Value& value, std::string_view what, size_t index);
 
   template <typename... Args>

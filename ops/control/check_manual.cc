@@ -14,8 +14,8 @@
 namespace meshwork {
 namespace {
 
-// How a pin of a region cuts a tensor of blocks, and the tensor. Errors: it cuts none evenly, or is no plain
-// whole layout.
+// The type of the tensor that a pin of a region cuts into blocks of type `block`. Errors: the pin has OPEN,
+// MATCH or strided dims, is partial, or has another rank; the tensor is too large.
 absl::StatusOr<Type> WholeOf(const LayoutPin& pin, const Type& block) {
   const Layout& layout = pin.layout;
   if (!pin.is_locked() || layout.is_strided() || layout.is_partial())
@@ -63,7 +63,7 @@ bool IsReturned(const Graph& body, const Node& node) {
                      [&](const OutputInfo& output) { return output.value == id; });
 }
 
-// Of a body as users write it; local programs have been checked before they became so.
+// Checks a body as users write it. Bodies of local programs were checked before they were made local.
 absl::Status CheckBody(const Graph& body) {
   Variation variation(body);
   for (const Node& node : body.nodes()) {
@@ -92,7 +92,7 @@ absl::Status CheckBody(const Graph& body) {
   return absl::OkStatus();
 }
 
-// Of a region of a global program every output is a device_block, of one of a local program none is.
+// In a region of a global program every output is a device_block; in a region of a local program none is.
 bool IsBodyOfGlobal(const Graph& body) {
   return std::any_of(body.outputs().begin(), body.outputs().end(), [&](const OutputInfo& output) {
     const int n = body.value(output.value).node;

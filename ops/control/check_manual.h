@@ -1,4 +1,4 @@
-// What a manual region (ops/control/manual.h) must be, and the types of its results.
+// The requirements on a manual region (ops/control/manual.h), and the types of its results.
 //
 //   %y = manual %x (%a: f32[8,4] {batch,_}) { … %2 = device_block %1 {batch,_} : f32[8,4] … } : f32[32,4]
 //
@@ -15,11 +15,11 @@
 
 namespace meshwork {
 
-// The types of the results of a manual node. Errors: everything that it must be and is not.
+// The types of the results of a manual node. Errors: every requirement that the node does not meet.
 absl::StatusOr<std::vector<Type>> InferManual(const Node& node, const std::vector<Type>& operands);
 
-// Whether the body is one of a global program: blocks that say how they lie, nothing of local programs.
-// InferManual takes both kinds. The error says what it lacks.
+// Checks that the body is one of a global program: a result is a device_block, which states its layout.
+// InferManual accepts both kinds. Error: no result is a device_block.
 absl::Status CheckManualIsGlobal(const Node& node);
 
 }  // namespace meshwork

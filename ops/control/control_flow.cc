@@ -177,7 +177,7 @@ class ScanBuilder {
   }
 
  private:
-  // To the body, for its random numbers, and means that leave rows out.
+  // Tells the body its iteration, or its part of the batch, for random numbers and means that leave rows out.
   void TellPlace(bool is_known) {
     if (!options_.is_batch_in_parts || xs_.empty()) return builder_.CountIterations();
     if (!is_known) return;
@@ -207,7 +207,7 @@ class ScanBuilder {
     return true;
   }
 
-  // What the body returned; carries that it only adds to become sums.
+  // Takes the values that the body returned. Carries that it only adds to become sums.
   void Take(const ScanStep& step) {
     if (step.carries.size() != initial_.size())
       return builder_.Fail("it takes {}, and the body returns {}; give the next value of each.",
@@ -336,7 +336,7 @@ std::vector<Value> While(Graph& graph, const std::vector<Value>& carries, const 
 
 namespace {
 
-// The branches say how many results there are. What they add to the graph that they are given goes nowhere.
+// Calls the branches only to learn the number of results; their nodes are discarded.
 std::vector<Value> InvalidResults(const Branch& then, const Branch& otherwise) {
   Graph nowhere = Graph::Nowhere();
   const size_t returned = then(nowhere).size();
@@ -365,7 +365,7 @@ std::vector<Value> If(const Value& predicate, const Branch& then, const Branch& 
   if (!is_valid) return std::vector<Value>(returned);
   Node node{.row = &GetOp("if"), .location = location};
   node.operands.push_back(predicate.id());
-  // Both take what either reads.
+  // Both branches take the values that either of them reads.
   std::vector<ValueId> outer;
   for (BodyBuilder& builder : builders)
     for (const auto& [value, inner] : builder.body().captured())

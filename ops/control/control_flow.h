@@ -37,9 +37,9 @@
 
 namespace meshwork {
 
-// ---- How a user writes loops and branches. Bodies may read any value of the program around them. A value
-// that a body makes can be read only inside the body; to use it outside, return it. Mistakes are recorded,
-// those in a body with their own lines.
+// ---- Builder functions for loops and branches. Bodies may read any value of the program around them. A value that a
+// body makes can be read only inside the body; to use it outside, return it. Mistakes are recorded, those in a body
+// with their own lines.
 
 struct ScanStep {
   std::vector<Value> carries = {};  // for the next iteration
@@ -58,9 +58,10 @@ struct ScanOptions {
   bool reverse = false;  // the last slice first
   // The gradient keeps only the carries and slices of each iteration, and computes all other values again.
   bool recompute = false;
-  // The slices are parts of a batch: iteration i has the rows i, i + length, … of it. Random numbers in the body are then
-  // those that the whole batch has at these rows, and means that leave rows out (MeanOver, ops/losses.h) have their weight in
-  // the batch. Otherwise each iteration has random numbers of its own, and means are its own.
+  // The slices are parts of a batch: iteration i has the rows i, i + length, … of the batch. The body then draws the
+  // random numbers that the whole batch has at these rows, and means that leave rows out (MeanOver, ops/losses.h) are
+  // weighted as in the whole batch. Otherwise each iteration draws its own random numbers, and its means are over its
+  // own rows.
   bool is_batch_in_parts = false;
 };
 

@@ -24,7 +24,7 @@ Graph CopyOf(const Graph& body) {
     map[argument.value] = copy.AddArgument(body.value(argument.value), false);
   for (const Node& node : body.nodes()) CopyNode(body, node, copy, map);
   for (const OutputInfo& output : body.outputs()) copy.AddOutput({output.name, map[output.value]});
-  // What carries become follows the outputs.
+  // The next values of the carries follow the outputs.
   std::vector<ValueId> next;
   for (size_t a = 0; a < body.arguments().size() && body.arguments()[a].is_variable; ++a)
     next.push_back(map[body.arguments()[a].value]);
@@ -84,7 +84,7 @@ class ScanGradient {
     return parts;
   }
 
-  // The output that is the only one with a gradient, a scalar that is added up, if nothing is carried but counts.
+  // The only output with a gradient, if it is a float scalar that is added up and no carry is a float; else -1.
   int OnlySum() const {
     int only = -1;
     for (int c = 0; c < shape_.carries; ++c)
@@ -97,7 +97,7 @@ class ScanGradient {
     return only >= 0 && IsFloat(TypeOf(outputs_[only]).dtype) ? only : -1;
   }
 
-  // A gradient of the sum, whose dtype may be another, times the sum's own gradient: rounded once.
+  // `gradient` by an argument times the sum's own gradient, computed in the wider of the two dtypes and rounded once.
   static Value TimesSum(const Value& gradient, const Value& of_sum) {
     const DType dtype = gradient.dtype(),
                 wide = DTypeSize(of_sum.dtype()) > DTypeSize(dtype) ? of_sum.dtype() : dtype;
@@ -175,7 +175,7 @@ class ScanGradient {
     }
   }
 
-  // Carries that what has a gradient depends on.
+  // Finds the carries on which values with a gradient depend.
   void FindUseful() {
     useful_.assign(shape_.carries, false);
     for (int c = 0; c < shape_.carries; ++c) useful_[c] = result_grads_[c].valid();
@@ -202,7 +202,7 @@ class ScanGradient {
 
   bool HasCotangent(int carry) const { return varied_[carry] && useful_[carry]; }
 
-  // The gradients of one iteration, behind it.
+  // Appends the gradients of one iteration behind it.
   void BuildGradients() {
     std::vector<Value> values, cotangents, wrt;
     std::vector<int> arguments;  // of wrt
@@ -236,7 +236,7 @@ class ScanGradient {
     }
   }
 
-  // Per value of the body whether it differs from iteration to iteration.
+  // Per value of the body: whether it differs from iteration to iteration.
   std::vector<bool> Changing() const {
     std::vector<bool> changing(body_.values().size(), false);
     for (int a = 0; a < shape_.carries + shape_.slices; ++a) changing[arguments_[a]] = true;
@@ -249,14 +249,14 @@ class ScanGradient {
     return changing;
   }
 
-  // A larger value that is made of scalars alone, such as random numbers: these take less room than it.
+  // Whether the node makes a larger value from scalars alone, such as random numbers: the scalars take less memory.
   bool IsOfScalars(const Node& node) const {
     return !IsControl(node) && TypeOf(node.results[0]).rank() > 0 &&
            std::all_of(node.operands.begin(), node.operands.end(),
                        [&](ValueId id) { return TypeOf(id).rank() == 0; });
   }
 
-  // What the backward loop reads of the iterations before it.
+  // Finds the values of the forward iterations that the backward loop reads.
   void FindSaved() {
     const std::vector<bool> changing = Changing();
     std::vector<bool> reads(body_.values().size(), false);
@@ -282,7 +282,7 @@ class ScanGradient {
     }
   }
 
-  // Makes what is saved a result of the forward loop.
+  // Makes the saved values results of the forward loop.
   void Save() {
     const int64_t length = node_.attrs.Get<int64_t>("length");
     RegionParts parts = Parts();
@@ -302,7 +302,7 @@ class ScanGradient {
     }
     parts.outputs.insert(parts.outputs.end(), outputs_.begin() + shape_.stacked,
                          outputs_.begin() + num_outputs());
-    // Also where nothing is saved: a loop inside may save something of its own.
+    // Needed even if nothing is saved: a loop inside the body may save values of its own.
     graph_.mutable_node(n_).regions[0] = std::make_shared<const Graph>(MakeRegion(body_, parts));
     const std::vector<ValueId> added =
         graph_.InsertResults(n_, static_cast<size_t>(shape_.carries + shape_.stacked), std::move(infos));
@@ -311,7 +311,7 @@ class ScanGradient {
       if (stack == kNoValue) stack = added[next++];
   }
 
-  // Per gradient that is carried, what an iteration adds to it, if it does only that.
+  // Per carried gradient: the terms that an iteration adds to it, if it does nothing else with it.
   std::vector<std::optional<std::vector<ValueId>>> FindAdded() const {
     std::vector<ValueId> returned;
     for (const Value& gradient : gradients_) returned.push_back(gradient.id());
@@ -403,7 +403,7 @@ class ScanGradient {
   const std::vector<bool>& needed_;
   Graph body_;
   const bool recompute_;
-  std::vector<ValueId> arguments_, outputs_;  // of the body; what carries become follows the outputs
+  std::vector<ValueId> arguments_, outputs_;  // of the body; next values of carries follow the outputs
   size_t num_forward_ = 0;                    // nodes
   std::vector<bool> varied_;                  // per argument
   std::vector<bool> useful_;                  // per carry
@@ -430,7 +430,7 @@ absl::StatusOr<std::vector<Value>> WhileGradients(Graph&, int, const std::vector
       "before it.");
 }
 
-// Each branch computes what it did again, and the gradients behind it.
+// Each branch of the gradient computes the forward branch again, and then its gradients.
 absl::StatusOr<std::vector<Value>> IfGradients(Graph& graph, int n, const std::vector<Value>& result_grads,
                                                const std::vector<bool>& needed) {
   const Node node = graph.nodes()[n];
@@ -467,7 +467,7 @@ absl::StatusOr<std::vector<Value>> IfGradients(Graph& graph, int n, const std::v
     found = PullBack(body, values, cotangents, by);
     if (!body.errors().empty()) return absl::InvalidArgumentError(body.errors()[0]);
   }
-  // What is reached in one branch has the gradient 0 in the other.
+  // An operand that a gradient reaches in one branch alone has the gradient 0 in the other.
   std::vector<int> reached;
   for (size_t i = 0; i < wrt.size(); ++i) {
     if (std::none_of(branches.begin(), branches.end(), [&](const Branch& b) { return b.found[i].valid(); }))

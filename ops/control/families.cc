@@ -1,4 +1,4 @@
-// All families of rows. Here, because this is the topmost room that has some.
+// All families of rows. They are listed here because this is the topmost room that has rows.
 #include "meshwork/ops/control/families.h"
 
 #include "meshwork/ir/registry.h"

@@ -58,7 +58,7 @@ class Opener {
     return to_.nodes()[to_.AddNode(std::move(node), {std::move(info)})].results[0];
   }
 
-  // A value that agrees with others and is pinned by itself: it is taken there by a relayout.
+  // Adds a value that must lie as others do. If it has a pin of its own, a relayout takes it to that layout.
   template <typename Add>
   ValueId AddUnpinned(ValueInfo info, Add&& add) {
     if (!info.layout.has_value()) return add(std::move(info));
@@ -100,7 +100,7 @@ class Opener {
       map[node.results[r]] = Leave(graph.value(node.results[r]), loop, shape, r, inner, map);
   }
 
-  // A value as a relayout of `id` to `pin` leaves it.
+  // The result of a relayout of `id` to `pin`.
   ValueId AddRelayout(ValueId id, LayoutPin pin, ValueInfo info) {
     Node relayout{
         .row = &GetOp("relayout"), .attrs = {{"layout", std::move(pin)}}, .location = info.location};
@@ -110,7 +110,7 @@ class Opener {
     return to_.nodes()[to_.AddNode(std::move(relayout), {std::move(info)})].results[0];
   }
 
-  // What the region is given is brought where it wants it; its body stays closed.
+  // Relayouts take the operands to the layouts that the region states. Its body stays closed.
   void OpenManual(const Graph& graph, const Node& node, std::vector<ValueId>& map, int loop) {
     const Graph& region = *node.regions[0];
     for (size_t a = 0; a < region.arguments().size(); ++a) {
@@ -178,7 +178,7 @@ class Opener {
 
 // ---- Closing.
 
-constexpr int kNowhere = -1;  // what depends on nothing: it is written wherever it is read
+constexpr int kNowhere = -1;  // of values that depend on no argument: they are written wherever they are read
 
 class Closer {
  public:
@@ -213,7 +213,7 @@ class Closer {
     return first_body_[LoopOf(mark)] + static_cast<int>(MarkNumber(mark, "region"));
   }
 
-  // Which body every node stands in: the one whose values it reads.
+  // Finds the body of every node: the one whose values the node reads.
   void SortNodes() {
     std::vector<int> body(from_.values().size(), kNowhere);
     for (const Argument& argument : from_.arguments()) body[argument.value] = 0;
@@ -236,7 +236,8 @@ class Closer {
     }
   }
 
-  // `id` in the program that is written for a body; what depends on nothing is written there first.
+  // `id` in the program that is written for a body. Values that depend on no argument are written there
+  // first.
   ValueId Read(ValueId id, int body, Graph& to) {
     const std::map<ValueId, ValueId>& map = maps_[body];
     std::vector<ValueId> wanted = {id};  // the last one first: chains may be long
@@ -276,7 +277,8 @@ class Closer {
     }
   }
 
-  // All that a loop needs of the body around it has been written when the first mark of its end is reached.
+  // Called at the first mark of the loop's end: all values of the surrounding body that the loop reads are
+  // written by then.
   void WriteLoop(int loop, int body, Graph& to) {
     Node node = loops_[loop].node;
     const ControlShape shape = ShapeOfControl(node);
@@ -297,7 +299,7 @@ class Closer {
     Add(std::move(node), results, body, to);
   }
 
-  // A body that was kept as it was, while the mesh may have been cut.
+  // A body that stayed closed, on the mesh of `graph`, which may have been cut since.
   static Graph OnMeshOf(const Graph& graph, Graph region) {
     region.CutMesh(graph.mesh());
     return region;

@@ -57,12 +57,12 @@ bool IsExactMark(const Node& node);
 // The number of the loop that the mark belongs to; marks of one loop live and die together. REQUIRES: IsMark.
 int LoopOf(const Node& mark);
 
-// How often each node of an opened program runs in a step, as far as its operands tell: a loop whose length is not known
-// counts once, and so does what depends on constants alone.
+// How often each node of an opened program runs in a step, as far as its operands show: a loop of unknown length counts
+// as one iteration, and a node that depends on constants alone counts once.
 std::vector<int64_t> RunsOf(const Graph& opened);
 
-// Pairs of values that are one, and must have one layout: a carry where it enters and where it leaves its loop, an
-// argument of both branches. The first of each pair says how the second lies.
+// Pairs of values that stand for the same value and must have one layout: a carry where it enters and where it leaves
+// its loop, an argument of both branches. The second value of a pair gets the layout of the first.
 std::vector<std::pair<ValueId, ValueId>> AlikeAtMarks(const Graph& opened);
 // Gives them one layout. REQUIRES: every value has a layout.
 void AgreeAtMarks(Graph& graph);

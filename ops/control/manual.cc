@@ -84,7 +84,7 @@ class RegionBuilder {
     Node node{.row = &GetOp(kManualOp), .location = loc_};
     for (const Value& value : resolved) node.operands.push_back(value.id());
     for (const auto& [outer, inner] : builder_.body().captured()) node.operands.push_back(outer);
-    // What the body reads of the program around it is whole on each device.
+    // Values that the body reads from the program around it are whole on each device.
     for (size_t a = own; a < builder_.parts().arguments.size(); ++a) {
       ValueInfo& info = builder_.body().mutable_value(builder_.parts().arguments[a].value);
       info.layout = Layout::Replicated(builder_.body().mesh(), info.type.rank());
@@ -95,7 +95,7 @@ class RegionBuilder {
   }
 
  private:
-  // The pin of a layout, for which both programs are cut.
+  // The pin of a layout. Cuts the meshes of the program and the body as the layout requires.
   std::optional<Layout> Pin(std::string_view what, size_t i, const LayoutSpec& spec) {
     absl::StatusOr<LayoutPin> pin = LayoutPin::Create(builder_.body().mesh(), spec);
     if (!pin.ok() || !pin->is_locked() || pin->layout.is_strided()) {

@@ -56,12 +56,12 @@ std::vector<Value> Region(Graph& graph, const std::vector<Value>& operands,
                           const std::vector<LayoutSpec>& result_layouts, const Body& body,
                           CallSite loc = CallSite::Current());
 
-// A block that a body returns, and how the result lies of which it is one.
+// A block that a body returns, and the layout of the result that it is a block of.
 struct BlockResult {
   Value block;
   LayoutSpec layout;
 };
-// The same for a body that says itself which results there are.
+// The same for a body that states the layouts of its results itself.
 std::vector<Value> Region(
     Graph& graph, const std::vector<Value>& operands, const std::vector<LayoutSpec>& layouts,
     const std::function<std::vector<BlockResult>(Graph& body, const std::vector<Value>& blocks)>& body,
@@ -97,10 +97,11 @@ Value Shift(const Value& x, int64_t by, const Axes& axes, CallSite loc = CallSit
 // axes only after they have passed here.
 Value Vary(const Value& x, const Axes& axes, CallSite loc = CallSite::Current());
 
-// Each device's share of d (the sum of the losses of all devices of `axes`) / d wrt[i]; added up over these devices, they are
-// that gradient. Invalid where none reaches wrt[i]; nothing after a mistake, which is recorded. `loss`: of the body, a float
-// scalar of each device; one that all of them have counts for each. wrt: values of the body that stand for values of the
-// program around it (Graph::Capture). (Gradients, ir/gradients.h, knows nothing of what devices exchange.)
+// Each device's share of the gradient d L / d wrt[i], where L is the sum of the losses of all devices of `axes`; the
+// shares of these devices add up to the gradient. Invalid where no gradient reaches wrt[i]; nothing after a mistake,
+// which is recorded. `loss`: a value of the body, a float scalar per device; a loss that all devices have in common
+// counts once per device. wrt: values of the body that stand for values of the program around it (Graph::Capture).
+// (Gradients, ir/gradients.h, does not know about the exchanges between devices.)
 std::optional<std::vector<Value>> OwnGradients(const Value& loss, std::span<const Value> wrt,
                                                const Axes& axes, CallSite loc = CallSite::Current());
 

@@ -44,7 +44,7 @@ class BodyWriter {
  private:
   std::string CauseOf(const Node& node) const { return body_.Describe(node.row->name, node.location); }
 
-  // The axes of a collective, without those of one device; what a value owes over the others.
+  // The axes of a collective, without those of size 1; and the reductions by `op` over all other axes.
   AxisList AxesOf(const Node& node) const {
     AxisList axes;
     for (int axis : node.attrs.Get<AxisList>("axes"))
@@ -59,7 +59,7 @@ class BodyWriter {
   }
   static ReduceOp OpOf(const Type& type) { return type.dtype == BOOL ? ReduceOp::kOr : ReduceOp::kSum; }
 
-  // What is said of a value of the device's own.
+  // The info of a value that each device has of its own.
   ValueInfo OwnInfo(const Type& type, const SourceLocation& location) const {
     return {.type = type,
             .global = type,
@@ -68,7 +68,8 @@ class BodyWriter {
             .location = location};
   }
 
-  // `id` as a block, along `dim` over `axes`, of a value that owes `op` over the other axes; dim -1: of none.
+  // The info of a block, cut along `dim` over `axes`, of a value that owes `op` over the other axes; dim -1:
+  // not cut.
   ValueInfo BlockInfo(const Type& type, const AxisList& axes, int dim, ReduceOp op,
                       const SourceLocation& location) const {
     ValueInfo info = OwnInfo(type, location);
@@ -79,13 +80,13 @@ class BodyWriter {
     return info;
   }
 
-  // Of the tensor that blocks of this shape make.
+  // The shape of the tensor that blocks of this shape make up.
   static Shape WholeShape(const Layout& layout, Shape block) {
     for (int d = 0; d < layout.rank(); ++d) block[d] *= layout.NumShards(d);
     return block;
   }
 
-  // The same elements, of which something else is said.
+  // The same elements with other info: a reshape of `id`, or `id` itself if nothing changes.
   ValueId Say(ValueId id, ValueInfo info) {
     const ValueInfo& have = to_.value(id);
     if (have.type == info.type && have.global == info.global && *have.layout == *info.layout) return id;
@@ -164,14 +165,14 @@ class BodyWriter {
     CollectiveSpec collective = CollectiveOf(node);
     collective.axes = axes;
     const Type type = to_.value(x).type;
-    // What is reduced is whole and owed, what is gathered is cut along the dim.
+    // A value to be reduced is whole and owed; a value to be gathered is cut along the dim.
     const int dim = collective.reduces() ? -1 : static_cast<int>(collective.dim);
     const ReduceOp reduce = collective.reduces() ? collective.op : OpOf(type);
     const ValueId block = Say(x, BlockInfo(type, axes, dim, reduce, node.location));
     return AddCollective(CollectiveOp(collective.kind), block, AttrsOf(collective), node);
   }
 
-  // A roll of the tensor that the blocks of the ring are, one behind the other.
+  // Writes a roll of the tensor that consists of the ring's blocks, one behind the other.
   ValueId WriteShift(const Node& node, ValueId x, const AxisList& axes) {
     const Type type = to_.value(x).type;
     const int64_t devices = mesh_.GroupSize(axes), by = node.attrs.Get<int64_t>("by") % devices;

@@ -15,8 +15,9 @@
 namespace meshwork {
 namespace {
 
-// What a term of a gradient becomes before it is added to those of `target`: what devices have in common gets
-// the sum of theirs; what they may differ in is no longer common.
+// Fits a term of a gradient to `target` before it is added to other terms. Over axes on which devices have
+// `target` in common, the term is summed; over axes on which only `target` varies, the term is marked as
+// varying.
 Value AsVaries(const Value& target, const Value& term, Variation& variation) {
   const Mesh& mesh = term.graph()->mesh();
   const AxisSet want = variation.Of(target.id()), have = variation.Of(term.id());

@@ -4,8 +4,8 @@
 //   %y  = manual %x (%a) { … }
 //   %dx = manual %x, %dy (%a, %cotangent1) { …, then the gradient of %a }
 //
-// What was the same on all devices of an axis (ops/control/variation.h) has its gradients added up over the axis.
-// Thread-safe for different graphs.
+// If a value is the same on all devices of an axis (ops/control/variation.h), its gradients are added up over the
+// axis. Thread-safe for different graphs.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ absl::StatusOr<std::vector<Value>> ManualGradients(Graph& graph, int node,
                                                    const std::vector<Value>& result_grads,
                                                    const std::vector<bool>& needed);
 
-// manual::OwnGradients of axes that are known.
+// manual::OwnGradients for axes that have been looked up already.
 std::optional<std::vector<Value>> OwnGradientsOver(const AxisList& axes, const Value& loss,
                                                    std::span<const Value> wrt, CallSite loc);
 

@@ -38,13 +38,13 @@ Rule StackRule(const OpView& view) {
   return MakeRule(slice + "->1" + slice, view.operands, view.results, MovesElements());
 }
 
-// A sum over iterations of what is owed owes the same sum.
+// A sum over iterations of partial values owes the same sum.
 Rule SumRule(const OpView& view) {
   const std::string letters = LettersOf(view.operands[0].rank());
   return MakeRule(letters + "->" + letters, view.operands, view.results, Linear(Which::kAll));
 }
 
-// What a manual region returns lies as it says, whatever its operands do.
+// The results of a manual region lie as the region states, independently of its operands.
 Rule MadeRule(const OpView& view) {
   return MakeRule("->" + LettersOf(view.results[0].rank()), view.operands, view.results);
 }
@@ -117,7 +117,8 @@ OpRow MarkRow(Mark mark, std::string_view op) {
   return row;
 }
 
-// The rows of a mark, one per op that is opened, by whose name messages call it: users know no marks.
+// The rows of a mark, one per op that is opened. They have the name of that op, for messages: users know no
+// marks.
 using MarkRows = std::array<OpRow, 4>;
 const std::vector<MarkRows>& AllRows() {
   static const auto* all = [] {

@@ -21,12 +21,12 @@ enum class Mark { kEnter, kSlice, kLeave, kStack, kSum, kBranch, kManualEnter, k
 inline constexpr Mark kAllMarks[] = {Mark::kEnter, Mark::kSlice,  Mark::kLeave,       Mark::kStack,
                                      Mark::kSum,   Mark::kBranch, Mark::kManualEnter, Mark::kManualLeave};
 
-// The row of a mark of `loop`. It has the name of the op that is opened, by which messages call it: users
-// know no marks. REQUIRES: `loop` is a node with bodies.
+// The row of a mark of `loop`. It has the name of the op that is opened, for use in messages: users know no
+// marks. REQUIRES: `loop` is a node with bodies.
 const OpRow& MarkRowOf(Mark mark, const Node& loop);
 
 bool IsMark(const Node& node, Mark mark);
-// Whether it is what a body is given.
+// Whether the node is the mark of an argument of a body.
 bool EntersBody(const Node& node);
 
 // The attribute `name` of a mark.

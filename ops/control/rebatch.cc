@@ -50,8 +50,8 @@ bool KeepsSize(const Rule& rule, const Window& window, int64_t size, int letter)
          window.spacing == 1;
 }
 
-// Dims under one letter are one dim of the program. Of different sizes (a reshape's) they grow together. A
-// dim that an op cuts, pads or joins to others has a size of its own.
+// Dims under one letter are one dim of the program. If their sizes differ, as in a reshape, they grow by the same
+// factor. A dim that an op cuts, pads or joins to others has a size of its own.
 void JoinLetters(const Graph& graph, const Node& node, const Rule& rule, DimClasses& classes) {
   struct Use {
     ValueId value;
@@ -76,8 +76,8 @@ void JoinLetters(const Graph& graph, const Node& node, const Rule& rule, DimClas
       if (rule.results[i][d] != kNoLetter) visit(node.results[i], d, rule.results[i][d]);
 }
 
-// A dim that is gathered from and one that is scattered to by the same indices, as in the gradient of the gather, are one dim
-// where they are as long.
+// Joins the dim of a gather's operand and the dim of a scatter_add's result, if they have the same indices and the
+// tensors have the same shape. The gradient of a gather is such a scatter_add.
 void JoinIndexed(const Graph& graph, DimClasses& classes) {
   const auto dim_of = [](const Node& node) { return node.attrs.Get<int64_t>("dim"); };
   std::multimap<std::pair<ValueId, int64_t>, ValueId> gathered;  // by indices and dim
@@ -95,7 +95,8 @@ void JoinIndexed(const Graph& graph, DimClasses& classes) {
   }
 }
 
-// Of the gradient of x[i], which puts one element back to its place: what it makes is as long as x.
+// Joins the dims of x and of the gradient of x[i]. The gradient is a pad, which puts one element back to its place, so
+// its result is as long as x.
 void JoinPlaces(const Graph& graph, DimClasses& classes) {
   const auto line_of = [](const Node& node) {
     return std::pair(node.location.file.str(), node.location.line);
@@ -121,7 +122,7 @@ void JoinPlaces(const Graph& graph, DimClasses& classes) {
   }
 }
 
-// Texts may hold what no global program has: collectives, and ops of manual regions outside of one.
+// Refuses ops that no global program has but a text may: collectives, and ops of manual regions outside of one.
 absl::Status CheckRules(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     if (node.row->rule == nullptr && !IsControl(node))
@@ -133,7 +134,7 @@ absl::Status CheckRules(const Graph& graph) {
   return absl::OkStatus();
 }
 
-// A loop's length is no size that follows the batch, so its operands may not fit it any more.
+// The length of a loop does not follow the batch, so its operands may no longer fit.
 absl::Status CheckBodies(const Graph& graph, int64_t to) {
   for (const Node& node : graph.nodes()) {
     if (!IsControl(node)) continue;
@@ -167,7 +168,7 @@ struct BatchCut {
   ValueId batch, parts;  // [b,..] and [b / parts, parts, ..]
 };
 
-// What the node is if it cuts the batch of `from` into microbatches, or is the gradient of that.
+// The cut that the node makes, if it cuts the batch of `from` into microbatches or is the gradient of such a node.
 std::optional<BatchCut> BatchCutOf(const Graph& graph, const Node& node, int64_t from) {
   if (node.row->name != "reshape" || node.location.within == nullptr ||
       std::string_view(node.location.within) != kMicrobatches)
@@ -178,11 +179,11 @@ std::optional<BatchCut> BatchCutOf(const Graph& graph, const Node& node, int64_t
   return graph.value(cut.batch).type.shape[0] == from ? std::optional(cut) : std::nullopt;
 }
 
-// Makes the same program for another batch. First every class of dims gets its growth: those of arguments
-// have one, those of results follow from operands, as far as these are known. What a generator (constant,
-// iota) makes out of nothing has the growth of the dims that it meets. Where it meets none it stays, unless
-// it could be the batch. With `parts`, the batch grows by more parts of the same size: loops over them run as
-// much longer.
+// Makes the same program for another batch. First every class of dims gets its growth: dims of arguments have a known
+// one, and dims of results follow from the operands, as far as these are known. A dim that a generator (constant, iota)
+// makes has the growth of the dims that it meets. If it meets none, its size stays, unless it could be the batch, which
+// is an error. With `parts`, the batch grows by more parts of the same size, and loops over the parts run longer by the
+// same factor.
 class Rebatcher {
  public:
   Rebatcher(const Graph& graph, int64_t from, int64_t to, const std::optional<Parts>& parts)
@@ -228,7 +229,7 @@ class Rebatcher {
     }
   }
 
-  // By how much longer the loop of a mark runs; nothing while this is not known.
+  // The factor by which the loop of a mark runs longer; nothing while it is not known.
   std::optional<Growth> LongerBy(const Node& mark) {
     std::optional<Growth> longer = Growth();
     for (const auto& [loop, sliced] : slices_) {
@@ -239,7 +240,7 @@ class Rebatcher {
     return longer;
   }
 
-  // Errors: a variable that would grow; an input with a dim that has no such size.
+  // Gives the dims of arguments their growth. Error: a variable would grow.
   absl::Status GrowArguments() {
     for (const Argument& argument : graph_.arguments()) {
       const Shape& shape = graph_.value(argument.value).type.shape;
@@ -261,8 +262,8 @@ class Rebatcher {
     return absl::OkStatus();
   }
 
-  // Sizes that a function was given (ops/given_sizes.h) stay. Error: one is the batch, of whose size the function has made
-  // numbers, too.
+  // Sizes that a function was given (ops/given_sizes.h) stay. Error: a given size is tied to the batch; numbers that
+  // the function computed hold for the old size alone.
   absl::Status KeepGivenSizes() {
     for (size_t n = 0; n < graph_.nodes().size(); ++n) {
       const Node& node = graph_.nodes()[n];
@@ -282,10 +283,11 @@ class Rebatcher {
     return absl::OkStatus();
   }
 
-  // Gives every class its growth. Error: one that cannot be told.
+  // Gives every class its growth. Error: a growth that cannot be determined.
   absl::Status Settle() {
     Follow();
-    // What meets nothing: first classes of nothing else, for others may yet follow from these.
+    // What is left are dims that attributes give and that meet no known dim. Classes of such dims alone come first,
+    // because the growth of others may follow from them.
     for (bool alone : {true, false}) {
       for (size_t n = 0; n < graph_.nodes().size(); ++n) {
         bool settled = false;
@@ -334,7 +336,7 @@ class Rebatcher {
     return dims;
   }
 
-  // Whether a class has a dim that is no attribute's, which follows from others.
+  // Whether the class has a dim whose size no attribute gives; its growth follows from other dims.
   bool IsComputed(ValueId value, int d) {
     if (computed_.empty()) {
       computed_.resize(growth_.size(), false);
@@ -349,7 +351,7 @@ class Rebatcher {
     return computed_[classes_.Find(value, d)];
   }
 
-  // Until nothing more follows: the results of nodes whose operands are known.
+  // Gives the results of nodes with known operands their growth, until nothing more follows.
   void Follow() {
     for (bool changed = true; changed;) {
       changed = false;
@@ -388,7 +390,8 @@ class Rebatcher {
     return changed;
   }
 
-  // A dim that an attribute gives and that windows of operands tell stays, if these do.
+  // A result dim that an attribute gives, with windows along its letter, stays if the windowed dims of the operands
+  // stay.
   bool FollowWindows(size_t n) {
     const Node& node = graph_.nodes()[n];
     bool changed = false;
@@ -409,8 +412,8 @@ class Rebatcher {
     return changed;
   }
 
-  // Dims of a reshape stay if those do that they are made of: heads of 64 numbers are no batch of 64. One dim that alone is
-  // not known grows by what the others leave.
+  // Result dims of a reshape stay if the operand dims that they are made of stay: heads of 64 numbers are not a batch
+  // of 64. A single unknown dim grows by the factor that the known dims leave.
   bool FollowSplits(size_t n) {
     const Node& node = graph_.nodes()[n];
     if (node.row->name != "reshape") return false;
@@ -418,7 +421,7 @@ class Rebatcher {
     const Shape &a = graph_.value(from).type.shape, &b = graph_.value(to).type.shape;
     bool changed = false;
     for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-      // The fewest dims of as many elements.
+      // The shortest groups of dims of `from` and `to` with equally many elements.
       int64_t many = a[i], made = b[j];
       bool stays = GrowthOf(from, static_cast<int>(i)) == Growth();
       const size_t first = j, first_of = i;
@@ -443,7 +446,8 @@ class Rebatcher {
     return changed;
   }
 
-  // Of a reshape's dims [i, i_end), which become dims [j, j_end): where all of them but one of the latter are known, that one.
+  // A reshape makes dims [i, i_end) into dims [j, j_end). If only one of the latter is unknown, it gets the growth that
+  // is left.
   bool FollowLast(ValueId from, size_t i, size_t i_end, ValueId to, size_t j, size_t j_end) {
     Growth rest;
     for (; i < i_end; ++i) {
@@ -469,7 +473,7 @@ class Rebatcher {
     return true;
   }
 
-  // Nothing where a dim is not known, or would be no whole number.
+  // Nothing if the growth of a dim is not known, or its new size would not be a whole number.
   std::optional<Type> NewType(ValueId id) {
     Type type = graph_.value(id).type;
     for (int d = 0; d < type.rank(); ++d) {
@@ -499,7 +503,7 @@ class Rebatcher {
     return absl::OkStatus();
   }
 
-  // Of node n for operands of these types.
+  // The attributes of node n for operands of these types.
   absl::StatusOr<Attrs> NewAttrs(size_t n, const std::vector<Type>& operands) {
     const Node& node = graph_.nodes()[n];
     Attrs attrs = node.attrs;
@@ -520,7 +524,7 @@ class Rebatcher {
     return node.row->resize({old, results, attrs}, operands);
   }
 
-  // One element that is padded to a dim which grows stays at its place, as counted from the front.
+  // If one element is padded to a dim that grows, the element keeps its place, counted from the front.
   void KeepPlace(const Node& pad, const Type& operand, Attrs& attrs) {
     const Shape &part = graph_.value(pad.operands[0]).type.shape,
                 &whole = graph_.value(pad.results[0]).type.shape;
@@ -589,7 +593,7 @@ class Rebatcher {
   const int64_t from_, to_;
   const std::optional<Parts> parts_;
   DimClasses classes_;
-  std::vector<std::pair<int, ValueId>> slices_;  // with `parts`: what each loop is given slice by slice
+  std::vector<std::pair<int, ValueId>> slices_;  // with `parts`: loops, and the operands that they slice
   std::vector<Rule> rules_;                      // per node
   std::vector<std::optional<Growth>> growth_;    // per class, at its root
   std::vector<bool> computed_;                   // the same
@@ -606,8 +610,8 @@ absl::StatusOr<Graph> RebatchOpened(const Graph& graph, int64_t from, int64_t to
   return Rebatcher(graph, from, to, parts).Make();
 }
 
-// Into how many parts of one size `to` rows are cut if the program cuts its batch into microbatches whose number does
-// not divide them: the fewest parts that are no larger than asked for.
+// If the program cuts its batch into microbatches, and their number does not divide `to`: the new number of
+// microbatches, which divides `to`. It is the smallest such number that is not below the old one (or `to`).
 std::optional<Parts> OtherParts(const Graph& graph, int64_t from, int64_t to) {
   std::optional<Parts> parts;
   for (const Node& node : graph.nodes()) {
@@ -649,7 +653,7 @@ absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
   if (!HasLoops(graph)) return RebatchOpened(graph, from, to);
   const std::optional<Parts> parts = OtherParts(graph, from, to);
   if (!parts.has_value()) return RebatchLoops(graph, from, to);
-  // First as many parts of the full size, then the parts shrink.
+  // First the number of parts changes, at the same size of a part; then the size of a part changes.
   const int64_t between = from / parts->from * parts->to;
   MESHWORK_ASSIGN_OR_RETURN(const Graph longer, RebatchLoops(graph, from, between, parts));
   return RebatchLoops(longer, between, to);

@@ -1,4 +1,4 @@
-// On which axes the values in a manual region vary: devices that differ on other axes alone hold the same.
+// The axes on which the values in a manual region vary: devices that differ on other axes alone hold the same value.
 //
 //   (%a: f32[8,4] {batch,model}, %b: f32[4,6] {model,_}) {
 //     %0 = matmul %a, %b : f32[8,6]                                varies over batch and model
@@ -18,8 +18,8 @@ namespace meshwork {
 // added.
 class Variation {
  public:
-  // REQUIRES: `body` outlives this, and is a body of a manual region. of_captured: over these axes each device has a copy of
-  // its own of what the body reads of the graph around it.
+  // REQUIRES: `body` outlives this, and is a body of a manual region. `of_captured`: the axes over which each device
+  // has its own copy of the values that the body reads from the graph around it.
   explicit Variation(const Graph& body, AxisSet of_captured = {}) : body_(body), of_captured_(of_captured) {}
   AxisSet Of(ValueId id);
 

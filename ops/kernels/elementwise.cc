@@ -12,7 +12,7 @@
 namespace meshwork {
 namespace {
 
-constexpr int64_t kPiece = 512;  // elements that are made floats at a time: 2 KiB per operand
+constexpr int64_t kPiece = 512;  // elements that are converted to floats at a time: 2 KiB per operand
 
 const std::byte* At(const void* elements, int64_t i, const ElementStorage& storage) {
   return static_cast<const std::byte*>(elements) + i * storage.size;
@@ -45,7 +45,8 @@ void RunWidened(CpuLevel level, UnaryLoop loop, const void* f, const UnaryRow& r
   });
 }
 
-// Makes floats of what `rows` rows of n elements read of the operand, one behind the other as they were.
+// Converts the elements of the operand that `rows` rows of n elements read to floats. They stay in their order, without
+// gaps.
 BinaryBlock::Operand Widened(CpuLevel level, const BinaryBlock::Operand& from, int64_t rows, int64_t n,
                              const ElementStorage& in, float* wide) {
   const int64_t row = from.repeats ? 1 : n;
@@ -99,8 +100,8 @@ Kernel UnaryRows(const KernelSpec& spec, UnaryLoop loop, std::shared_ptr<const v
 
 Kernel BinaryRows(const KernelSpec& spec, BinaryLoop loop, ElementStorage in, ElementStorage out) {
   const BroadcastWalk<2> walk = MakeWalk<2>(spec);
-  // Along the innermost dim an operand is dense or repeats one element: it is dense itself, and of two that both repeat one
-  // the result would have one there.
+  // Along the innermost dim an operand is dense or repeats one element, and at least one operand is dense: if both
+  // repeated, the result would have only one element there.
   const std::array<int64_t, 2>& strides = walk.dims.back().strides;
   MESHWORK_CHECK(strides[0] <= 1 && strides[1] <= 1 && strides[0] + strides[1] > 0, "strides {} and {}",
                  strides[0], strides[1]);

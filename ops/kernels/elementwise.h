@@ -17,7 +17,7 @@
 
 namespace meshwork {
 
-// How N operands are walked for a dense result: per merged dim its size and each operand's stride.
+// The order in which N operands are walked for a dense result: per merged dim, its size and each operand's stride.
 template <int N>
 struct BroadcastWalk {
   struct Dim {
@@ -77,8 +77,8 @@ BroadcastWalk<N> MakeWalk(const KernelSpec& spec) {
   return MergeDims<N>(shape, strides);
 }
 
-// Kernel::parts of operand o with `elements` elements: it falls into parts along the major dims, as far as it
-// is walked densely along them.
+// Kernel::parts of operand o with `elements` elements: it can be cut into parts along the major dims, as far as the
+// walk goes through it densely.
 template <int N>
 int64_t PartsOf(const BroadcastWalk<N>& walk, int o, int64_t elements) {
   int64_t parts = 1;
@@ -154,10 +154,10 @@ auto OnThisCpu(Body body) {
 
 // ---- Functions of elements.
 //
-// Only the loop over a row of elements is compiled for each function and type. Reals of 16 bits have no loop of their own:
-// a piece of them at a time is made floats, in the L1 cache, and the results are rounded.
+// Only the loop over a row of elements is compiled for each function and type. Reals of 16 bits have no loop of their
+// own: a piece of them at a time is converted to floats, in the L1 cache, and the results are rounded.
 
-// How elements of a 16-bit type become floats, and floats such elements; null for every other type.
+// The conversions of a 16-bit type to floats and back; null for every other type.
 struct ElementStorage {
   int64_t size;  // of an element, in bytes
   void (*widen)(CpuLevel level, const void* from, float* to, int64_t n) = nullptr;

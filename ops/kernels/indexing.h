@@ -32,7 +32,7 @@ struct IndexedTerms {
 };
 IndexedTerms TermsOf(const Type& x, const Type& indices, int64_t dim);
 
-// Of an op that adds its first operand's elements to others: one addition each.
+// For an op that adds the elements of its first operand to others: one addition per element.
 double ScatterAddFlops(const OpView& view);
 
 // Calls f with a zero of the C++ type of indices.

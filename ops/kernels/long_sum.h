@@ -1,6 +1,6 @@
-// Sums of many floats. One that is made term by term in float loses a bit each time that the number of terms doubles: of
-// four million numbers that are alike, it is wrong by a thousandth. So a long sum is cut into parts. Each part is made in
-// float, as fast as before, and the parts are added in double.
+// Sums of many floats. A sum that is added up term by term in float loses a bit each time that the number of terms
+// doubles: the sum of four million equal numbers is wrong by a thousandth. So a long sum is cut into parts. Each part
+// is added up in float, as fast as before, and the parts are added in double.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace meshwork {
 
-// So many terms may be added to one float one after the other: the sum is then wrong by 5e-6 of the sum of their sizes at
-// most.
+// The number of terms that are added to one float one after the other. The error of such a sum is at most 5e-6 of the
+// sum of the terms' absolute values.
 inline constexpr int64_t kTermsOfPart = 512;
 
 // Memory of a thread for `count` doubles, for one LongSum at a time.
@@ -20,8 +20,8 @@ inline double* ThreadSums(int64_t count) {
   return sums.data();
 }
 
-// The sums of a block [rows, columns] of floats, made part by part in the memory of the block. Sums of few terms are left
-// as they are, so they cost nothing.
+// The sums of a block [rows, columns] of floats, added up part by part in the memory of the block. Sums that have only
+// one part cost nothing extra.
 //
 //   LongSum sum(ThreadSums(n), 1, n, kTermsOfPart);
 //   for (const float* row : rows) {
@@ -35,8 +35,9 @@ class LongSum {
   LongSum(double* sums, int64_t rows, int64_t columns, int64_t terms)
       : sums_(sums), rows_(rows), columns_(columns), terms_(terms) {}
 
-  // Whether the next `count` terms begin a new part. If so, what the block holds is kept, and they are to overwrite it;
-  // otherwise they are to be added to it. Rows of the block lie `stride` elements apart.
+  // Whether the next `count` terms begin a new part. If so, adds the block's part to the sums, and the caller
+  // overwrites the block with the new terms; otherwise the caller adds the terms to the block. Rows of the block lie
+  // `stride` elements apart.
   bool Begins(int64_t count, const float* block, int64_t stride) {
     const bool begins = !has_part_ || held_ + count > terms_;
     if (begins && has_part_) Keep(block, stride);
@@ -44,7 +45,7 @@ class LongSum {
     has_part_ = true;
     return begins;
   }
-  // Makes of the last part, which the block holds, the sums of all parts.
+  // Turns the last part, which the block holds, into the sums of all parts.
   void Finish(float* block, int64_t stride) {
     if (!has_sums_) return;
     Keep(block, stride);

@@ -28,7 +28,7 @@ class PoolWalk {
   int64_t seen_rows() const { return seen_[0] * seen_[1] * seen_[2]; }  // of one image
   int64_t rows() const { return own_[0] * own_[1] * own_[2]; }
 
-  // How a block of the result lies relative to the windows, per dim; see Sliding::LowAt.
+  // The offset of a block of the result relative to the windows, per dim; see Sliding::LowAt.
   using Phases = std::array<int, kMaxSpatialDims>;
   Phases PhasesOf(const Block& block) const;
 
@@ -47,7 +47,7 @@ class PoolWalk {
   struct Entry {
     int32_t tap, at;
   };
-  // Along one dim: what each position sees.
+  // Along one dim: the positions that each position sees.
   struct Sight {
     std::vector<int32_t> first;  // per position, and one more
     std::vector<Entry> entries;

@@ -1,6 +1,6 @@
 // The loop of the reductions over dims.
 //
-// Dims are merged as far as all are reduced or all are kept, so that reduced and kept ones alternate:
+// Neighbouring dims are merged if all of them are reduced or all are kept, so that reduced and kept dims alternate:
 //
 //   f32[8,3,5] over dims 0    ->  reduced 8, kept 15: sums row by row into a tile of 15
 //   f32[8,3,5] over dims 1,2  ->  kept 8, reduced 15: every result is a run of 15
@@ -50,14 +50,15 @@ struct ProdOf {
     }
   }
 };
-// Whether the bit of the sign is set: of -0, too.
+// Whether the sign bit is set, as for -0.
 template <typename T>
 bool HasSign(T x) {
   if constexpr (sizeof(T) == sizeof(int32_t)) return std::bit_cast<int32_t>(x) < 0;
   else return std::bit_cast<int64_t>(x) < 0;
 }
 
-// NaN if either is. 0 is above -0, so that no order of elements gives another maximum.
+// NaN if one of the two is NaN. 0 counts as larger than -0, so that the order of the elements does not change the
+// maximum.
 template <typename T>
 struct MaxOf {
   static constexpr T Identity() {

@@ -3,7 +3,7 @@
 //
 // A function gives the same bits for the same number in a vector of any width and in the remainder of a loop,
 // and on every machine, because each of its operations is rounded as IEEE 754 says and none are fused
-// (base/cpu_dispatch.h). It is within 2.5 ulp of the exact value (erfc: 7), everywhere, also where that is
+// (base/cpu_dispatch.h). It is within 2.5 ulp of the exact value (erfc: 7) everywhere, also if the value is
 // subnormal; NaN stays NaN, and infinities, zeros and their signs are those of the C standard, annex F.
 //
 // Arguments are reduced as by Cody and Waite, "Software Manual for the Elementary Functions" (1980); see

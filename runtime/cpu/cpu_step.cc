@@ -45,7 +45,7 @@ class WorkersTeam : public Team {
   void** const first_;
 };
 
-// What an operation across domains is for.
+// The node, or the fence, that an operation across domains is for; in errors.
 std::string WhereOf(const Schedule& schedule, const Instruction& remote) {
   return remote.is_fence() ? "the start of a step" : schedule.graph->Describe(remote.node);
 }
@@ -158,7 +158,7 @@ void CpuStep::MakeRoom(const Schedule& schedule) {
   }
 }
 
-// In the order of the program, which all domains have in common.
+// Prepares operations in the order of the program, which all domains have in common.
 absl::Status CpuStep::PrepareRemotes(Level& level) {
   level.remotes.resize(static_cast<size_t>(level.schedule->num_operations));
   for (size_t i = 0; i < level.schedule->instructions.size(); ++i) {
@@ -192,7 +192,7 @@ absl::Status CpuStep::RunOnce() {
   return once;
 }
 
-// What depends on nothing.
+// Computes the nodes that depend on no argument.
 void CpuStep::RunOnce(const Level& level) {
   for (const Instruction& instruction : level.schedule->once)
     for (const KernelStep& step : instruction.steps)
@@ -248,7 +248,7 @@ void CpuStep::FollowVariables() {
   root_.FollowBindings(/*all=*/moved);
 }
 
-// What a step that failed has started, and did not come to wait for, uses no memory any more.
+// Waits for the operations that a failed step has started and not waited for, so that they use no memory any more.
 void CpuStep::LeaveRemotes(const Level& level) {
   for (const std::unique_ptr<RemoteOp>& remote : level.remotes) remote->Wait().IgnoreError();
   for (const auto& bodies : level.bodies)
@@ -341,7 +341,8 @@ void CpuStep::RunKernelsOrFail(const Level& level, size_t i, int worker) {
   }
 }
 
-// All workers run it, or none does: a failure that some see and others do not yet would leave these waiting.
+// All workers run the kernel, or none does, as worker 0 decides: if some had seen a failure and others had not, the
+// others would wait for ever.
 void CpuStep::RunTeam(const Level& level, size_t i, int worker) {
   if (worker == 0) skips_team_ = IsOver();
   pool_.barrier().Wait();
@@ -357,7 +358,7 @@ void CpuStep::RunTeam(const Level& level, size_t i, int worker) {
   if (profiler_ != nullptr && &level == &root_) profiler_->lane(worker).RanSlice(i, 0);
 }
 
-// Nobody shall go on with what this step leaves.
+// Notes the error, and aborts the transport so that no domain goes on with the values that this step leaves.
 void CpuStep::Fail(int worker, absl::Status status) {
   if (options_.transport != nullptr) options_.transport->Abort(status);
   if (workers_[worker].status.ok()) workers_[worker].status = std::move(status);
@@ -385,8 +386,8 @@ void CpuStep::RunRemote(const Level& level, size_t i, int worker) {
   }
 }
 
-// By now all domains have ended the step before, so nobody goes back behind it. If this one has failed, nothing is
-// written any more.
+// By now all domains have ended the step before, so none goes back to the values before that step. If this step has
+// failed, nothing is written any more.
 void CpuStep::PassFence() {
   if (IsOver()) return;
   wrote_spares_ = true;
@@ -406,10 +407,11 @@ void CpuStep::RunBody(const Level& body, int worker) {
 void CpuStep::RunLoop(const Level& level, size_t i, int worker) {
   const LoopPlan& plan = *level.schedule->instructions[i].loop;
   const auto& bodies = level.bodies[i];
-  // Not as a bool: what was not written may hold any byte.
+  // Read as a byte and not as a bool: memory that was not written may hold any byte.
   const auto is_true = [&] { return level.addresses[plan.predicate][0] != std::byte{0}; };
-  // Worker 0 says before they meet what all read after it, in turns: it says the next before the others have
-  // read, and the one after that not before they met again.
+  // Before each meeting worker 0 writes whether to leave, and after it all workers read that. There are two entries,
+  // used in turn: worker 0 may write the entry of the next meeting while others still read the last one, but it cannot
+  // write the last one again before the workers have met in between.
   bool(&leaves)[2] = bodies[0]->leaves;
   int turn = 0;
   const auto meet = [&] {

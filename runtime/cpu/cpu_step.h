@@ -79,7 +79,7 @@ class CpuStep : public PreparedStep {
   void RunKernels(const Level& level, size_t i, int worker);
   void RunStep(const Level& level, const Instruction& instruction, const KernelStep& step, int64_t begin,
                int64_t end, int64_t strip, int worker, Team* team = nullptr);
-  // Whether this step must change nothing any more.
+  // Whether this step has failed and keeps the old values of variables, so that it must not run on.
   bool IsOver() const { return has_spares_ && has_failed_.load(std::memory_order_relaxed); }
   void RunRemote(const Level& level, size_t i, int worker);
   void PassFence();

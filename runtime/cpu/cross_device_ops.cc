@@ -58,7 +58,7 @@ class HierarchicalAlgorithm : public CrossDeviceAlgorithm {
     }
   }
 
-  // To the first device of each group, then to all of the group.
+  // Copies to the first device of each group, and from there to the others of the group.
   void Broadcast(const CrossDeviceSize& size, size_t root, CrossDeviceMoves& moves) const override {
     const size_t devices = size.devices, groups = GroupsOf(devices);
     const auto copy = [&](size_t to, size_t from) {
@@ -208,7 +208,7 @@ class AlgorithmOps : public CrossDeviceOps {
  private:
   static constexpr int64_t kTileBytes = 4096;
 
-  // Where no device has room for what comes between, tile by tile.
+  // Runs the moves of all elements at once or, if they need memory for intermediate results, tile by tile.
   template <typename F>
   absl::Status Run(const ReducePack& pack, std::span<std::byte* const> results, F&& describe) const {
     const CrossDeviceSize size{pack.devices.size(), pack.count};
@@ -224,7 +224,7 @@ class AlgorithmOps : public CrossDeviceOps {
   const std::shared_ptr<const CrossDeviceAlgorithm> algorithm_;
 };
 
-// Its name: what it does is in the step of a GPU.
+// Has only the name of the op; the steps of GPUs make the sums.
 class NcclOps : public CrossDeviceOps {
  public:
   std::string_view name() const override { return "NcclAllReduce"; }

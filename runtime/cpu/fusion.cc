@@ -11,7 +11,7 @@ constexpr size_t kMostSteps = 64;
 // A step is not made to work on longer rows than it would alone if they are longer than this: bytes of one
 // value.
 constexpr int64_t kLongRow = 16 << 10;
-// What the steps of a tile touch lies in an L1 cache of 32 KiB or more.
+// The most bytes that the steps of a tile touch: they fit in an L1 cache of 32 KiB or more.
 constexpr int64_t kTileBytes = 24 << 10;
 // Tiles of elements begin at cache lines.
 constexpr int64_t kLine = 64;
@@ -45,7 +45,7 @@ std::vector<KernelStep> Group::Take() {
   return std::exchange(steps_, {});
 }
 
-// What one step writes, all others touch row by row.
+// A storage that one step writes must be touched row by row by all others.
 bool Group::IsSafe(const std::vector<Access>& accesses, int64_t rows) const {
   std::vector<int> written;
   for (const Access& access : accesses)
@@ -56,8 +56,8 @@ bool Group::IsSafe(const std::vector<Access>& accesses, int64_t rows) const {
   });
 }
 
-// Steps of the same rows cost nothing to run together. Others must share what one leaves to the other, and
-// rows are not made too long for it.
+// Steps with the same rows cost nothing to run together. Others must use a result of the steps before, and
+// rows must not become too long.
 bool Group::IsWorthIt(const std::vector<Access>& added, int64_t units, int64_t rows) const {
   if (rows == rows_ && rows == units) return true;
   const bool shares = std::any_of(added.begin(), added.end(), [&](const Access& access) {
@@ -68,7 +68,7 @@ bool Group::IsWorthIt(const std::vector<Access>& added, int64_t units, int64_t r
   const auto is_long = [&](const Access& access) {
     return access.parts % rows == 0 && access.units > rows && access.bytes / rows > kLongRow;
   };
-  // The rows of a product are what they are, and what Arrange put behind it is for its epilogue.
+  // The rows of a product are given, and Arrange has put steps behind it only for its epilogue.
   if (steps_[0].is_sliced()) return true;
   return shares && std::none_of(added.begin(), added.end(), is_long) &&
          std::none_of(accesses_.begin(), accesses_.end(), is_long);
@@ -152,7 +152,7 @@ class Tiler {
     }
   }
 
-  // So many that what the steps touch of them fits.
+  // The number of rows of a tile, so that the data that the steps touch fits in kTileBytes.
   int64_t TileRows(const Instruction& instruction, int64_t most_rows) const {
     std::vector<int> counted;
     int64_t row_bytes = 0, smallest = kLine;

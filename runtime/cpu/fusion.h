@@ -1,4 +1,5 @@
-// Which kernels run together, a few rows at a time, so that the results of one are in the cache for the next.
+// Decides which kernels run together, a few rows at a time, so that the results of one are in the cache for
+// the next.
 //
 //   matmul  [128,700] = [128,784] x [784,700]      strips of 64 rows, by a library
 //   add     [128,700] + [700]                      then tiles of some rows that fit in the L1 cache:

@@ -13,13 +13,14 @@
 namespace meshwork {
 namespace {
 
-// Cuts within instances that run one by one are kept while they are this few.
+// The most cuts within instances that run one by one; if there are more, only cuts between instances are
+// kept.
 constexpr size_t kMostBounds = 4096;
 
 // Where instance i of a node has its operands and results, and which blocks they are.
 struct OneInstance {
   std::vector<int64_t> offsets;  // bytes; operands, then results
-  std::vector<Block> blocks;     // empty: those of all
+  std::vector<Block> blocks;     // empty: all instances have the same
 };
 
 // Runs `one` for instance after instance.
@@ -73,7 +74,8 @@ std::vector<OneInstance> EachInstance(const StepPlan& plan, const ComputeStep& c
   return each;
 }
 
-// How many of the outer instances of `items` an operand that varies over `axes` has, each for all inner ones.
+// The number of outer instances of `items` that an operand that varies over `axes` has; each of them is for
+// all inner ones.
 int64_t OuterInstances(const Mesh& mesh, AxisSet axes, const InstanceMap& items) {
   int64_t count = 1;
   for (int axis : InstanceOrder(items.axes())) {

@@ -5,7 +5,7 @@
 namespace meshwork {
 namespace {
 
-// Arguments lie where the program around the body says, all else in its arenas.
+// Arguments lie where the program around the body says, and everything else in the body's arenas.
 void PlaceBody(Level& level, const Level& around) {
   for (size_t b = 0; b < level.addresses.size(); ++b) {
     const Buffer& buffer = level.schedule->buffers[b];
@@ -22,7 +22,7 @@ void PlaceBody(Level& level, const Level& around) {
       case Place::Kind::kOutput: break;
     }
     if (lies < 0) continue;  // nothing touches it
-    // A feed, an output or a spare lies elsewhere at each step, and nowhere yet.
+    // The address of a feed, an output or a spare changes at each step, and is not known yet.
     std::byte* const base = around.addresses[lies];
     if (base == nullptr) level.follows_bindings = true;
     else level.addresses[b] = base + place.offset + buffer.offset;

@@ -10,7 +10,7 @@
 namespace meshwork {
 namespace {
 
-// A set of workers of which only this matters: does it hold another than w?
+// A set of workers that is only asked whether it holds a worker other than w.
 class WorkerSet {
  public:
   void Add(int worker) { state_ = state_ == kNone || state_ == worker ? worker : kMany; }
@@ -24,7 +24,7 @@ class WorkerSet {
   int state_ = kNone;
 };
 
-// What workers did to ranges of one storage since they last met.
+// The accesses of workers to ranges of one storage since the workers last met.
 class Touched {
  public:
   void Reset(int epoch) {
@@ -58,7 +58,7 @@ class Touched {
   int epoch_ = -1;
 };
 
-// When, and by whom, a storage is touched over the whole step.
+// The workers that touch a storage in a step, and the first and last instruction that do.
 struct Life {
   WorkerSet workers;
   int first = -1, last = -1;  // instructions; -1: never
@@ -87,8 +87,8 @@ std::vector<int> EpochsOf(const Schedule& schedule) {
   return epochs;
 }
 
-// Memory that is shared can be used anew after a barrier only. Where much of it waits for one while more is
-// wanted, there is one.
+// Shared memory can be reused only after a barrier. This class says where to put a barrier because much memory waits
+// for one and more memory is needed.
 class IdleMemory {
  public:
   explicit IdleMemory(const Schedule& schedule)
@@ -106,9 +106,9 @@ class IdleMemory {
       live -= ending_[i];
     }
   }
-  // Before this instruction.
+  // Whether to put a barrier before instruction `i`.
   bool ShouldMeet(size_t i) const { return beginning_[i] > 0 && idle_ > std::max(most_ / kShare, kLeast); }
-  // After it, which met at a barrier or did not.
+  // To be called after instruction `i`. `met`: there was a barrier before it.
   void Pass(size_t i, bool met) { idle_ = (met ? 0 : idle_) + ending_[i]; }
 
  private:
@@ -121,7 +121,7 @@ class IdleMemory {
 
 int64_t RoundUp(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Gathers what goes into one arena, laid out by PlanBuffers.
+// Gathers the storages of one arena, and has PlanBuffers lay them out.
 class Arena {
  public:
   explicit Arena(Place::Kind kind, int index = 0) : kind_(kind), index_(index) {}
@@ -212,7 +212,7 @@ absl::Status CheckRaces(const Schedule& schedule, const std::vector<int>& epochs
                     use.accesses.clear();
                   }
                   for (const EpochUse::Access& other : use.accesses) {
-                    // Workers move different elements of what one instruction moves.
+                    // The workers of one instruction that moves data move different elements.
                     const bool same = other.instruction == static_cast<int>(i) && in_parts;
                     if (other.worker == worker || same || !(other.is_write || is_write) || !status.ok() ||
                         other.begin >= end || begin >= other.end)
@@ -229,8 +229,8 @@ absl::Status CheckRaces(const Schedule& schedule, const std::vector<int>& epochs
   return status;
 }
 
-// Between the start of an operation across domains and the end of waiting for it, nobody writes what it sends, or
-// touches what it receives.
+// Between the start of an operation across domains and the end of waiting for it, no instruction may write memory that
+// it sends, or touch memory that it receives.
 absl::Status CheckUnderWay(const Schedule& schedule) {
   std::map<int, std::vector<Access>> under_way;  // by operation
   absl::Status status;
@@ -262,8 +262,8 @@ absl::Status CheckUnderWay(const Schedule& schedule) {
   return status;
 }
 
-// What lies in one arena, with the ticks over which it must be left alone: instructions in a private
-// arena, epochs in the shared one.
+// A storage in an arena, with the ticks during which its memory must be left alone. Ticks are instructions in a private
+// arena, and epochs in the shared one.
 struct Tenant {
   int storage;
   int64_t begin, end;  // bytes
@@ -302,7 +302,7 @@ absl::Status OutOfArena(const Schedule& schedule, int storage, int64_t size) {
       fmt::format("schedule: {} reaches out of {} bytes.", StorageToString(schedule, storage), size));
 }
 
-// The constants are never anything else.
+// The memory of constants never holds anything else.
 absl::Status CheckConstants(const Schedule& schedule) {
   std::vector<Tenant> tenants;
   for (size_t s = 0; s < schedule.storages.size(); ++s) {

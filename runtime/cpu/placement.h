@@ -6,8 +6,8 @@
 //
 // A storage that only one worker touches is private to this worker, and its memory is reused from instruction
 // to instruction. All other storages lie in an arena shared by all workers, where memory is reused only in an
-// epoch after the last one that touches it, because workers are not in step within an epoch. So there are
-// also barriers where much memory could be reused.
+// epoch after the last one that touches it, because workers are not in step within an epoch. So there are also barriers
+// at places where much memory can then be reused.
 #pragma once
 
 #include "absl/status/status.h"

@@ -9,7 +9,7 @@
 namespace meshwork {
 namespace {
 
-// Of one call.
+// The row of an instruction, for one call.
 ProfileRow RowOf(const Schedule& schedule, const Instruction& instruction) {
   const Graph& local = *schedule.graph;
   ProfileRow row{.op = std::string(NameOf(instruction.kind)), .where = instruction.subject, .calls = 1};

@@ -55,7 +55,8 @@ class Profiler {
       last_ = now;
       return lap.count();
     }
-    // Counts the time in which operations across domains are under way, and that in which one is waited for.
+    // Counts the time in which operations across domains are under way, and the time in which the worker
+    // waits for one.
     void RanRemote(Instruction::Kind kind, int64_t lap) {
       if (kind == Instruction::Kind::kStart && under_way_++ == 0) since_ = last_;
       if (kind == Instruction::Kind::kWait && --under_way_ == 0)
@@ -68,7 +69,7 @@ class Profiler {
     TraceRecorder::Lane* trace_ = nullptr;
     int64_t wait_ns_ = 0;
     std::vector<int64_t> ns_, calls_;  // per instruction
-    // Of worker 0, if data crosses between domains: per instruction its kind.
+    // For worker 0, if data crosses between domains: the kind of each instruction.
     std::vector<Instruction::Kind> remote_kinds_;
     int under_way_ = 0;
     int64_t remote_ns_ = 0, remote_wait_ns_ = 0;

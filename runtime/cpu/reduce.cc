@@ -12,7 +12,7 @@
 namespace meshwork {
 namespace {
 
-// Reduced at a time: the target's part stays in the L1 cache over all sources.
+// Bytes that are reduced at a time: this part of the target stays in the L1 cache over all sources.
 constexpr int64_t kReducedBytes = 4096;
 
 // Integers are reduced as unsigned, because padding holds anything and may overflow.
@@ -45,7 +45,7 @@ Bool Combine(Bool a, Bool b) {
   return {static_cast<uint8_t>(any ? a.byte | b.byte : a.byte & b.byte)};
 }
 
-// to[i] = from[0][i] op from[1][i] op …, of as many as there are k.
+// to[i] = from[0][i] op from[1][i] op …, with a source for each k.
 template <ReduceOp op, typename T, size_t... k>
 void ReduceTile(T* to, const T* const* from, int64_t count, std::index_sequence<0, k...>) {
   const T* const first = from[0];

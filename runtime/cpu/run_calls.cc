@@ -10,7 +10,7 @@
 namespace meshwork {
 namespace {
 
-// What is in the way of an exception becomes a status.
+// Calls the op for one pack; an exception becomes a status.
 absl::Status CallOps(CrossDeviceOps& ops, const ReducePack& pack, std::span<std::byte* const> results) {
   try {
     return results.size() == pack.devices.size() ? ops.AllReduce(pack, results) : ops.Reduce(pack);

@@ -20,12 +20,12 @@ struct CallRoom {
   void MakeFor(const CrossDeviceCall& call);
 };
 
-// What an op threw, as an error, without the op's name. REQUIRES: called in a catch clause.
+// The exception that an op threw, as an error without the op's name. REQUIRES: called in a catch clause.
 absl::Status CaughtFromCrossDeviceOps();
 
-// Makes the calls of a worker. `addresses` is indexed by BufferId. With `marks`, the room for results is filled before, for
-// the first device with other bytes than for the others: where the op does not write, replicas differ. Errors: those of
-// the op, and what it throws, with its name.
+// Makes the calls of a worker. `addresses` is indexed by BufferId. With `marks`, the memory of the results is filled
+// before the call, for the first device with other bytes than for the others: if the op does not write an element, its
+// replicas differ. Errors: those of the op, and what it throws, with its name.
 // REQUIRES: instruction.calls; room for each call.
 absl::Status RunCalls(CrossDeviceOps& ops, const Instruction& instruction, int worker,
                       std::span<std::byte* const> addresses, bool marks, CallRoom& room);

@@ -10,7 +10,7 @@
 namespace meshwork {
 namespace {
 
-// What is read once for several targets stays in a core's own cache meanwhile.
+// The bytes of a part that is read once for several targets; it stays in a core's own cache meanwhile.
 constexpr int64_t kPartBytes = int64_t{64} << 10;
 // Shorter runs share too many lines with their neighbours to be written past the caches.
 constexpr int64_t kShortestStream = 4096;
@@ -54,7 +54,7 @@ void Fill(const Transfer& transfer, int64_t begin, int64_t end, std::span<std::b
     });
     return;
   }
-  // Groups larger than this are reduced part by part, each onto what the parts before gave.
+  // Groups larger than this are reduced part by part, each part onto the result of the parts before.
   constexpr size_t kPart = 64;
   const std::byte* sources[kPart + 1];
   transfer.box.ForRuns(begin, end, [&](int64_t from_offset, int64_t to_offset, int64_t count) {
@@ -68,7 +68,7 @@ void Fill(const Transfer& transfer, int64_t begin, int64_t end, std::span<std::b
   });
 }
 
-// What Fill did for `done`, for another transfer that reads the same: a reduction is done once.
+// Fills `other`, which reads the same as `done`, after Fill of `done`: a reduction is computed only once.
 void FillLike(const Transfer& done, const Transfer& other, int64_t begin, int64_t end,
               std::span<std::byte* const> addresses, bool stream) {
   if (other.from.size() <= 1) return Fill(other, begin, end, addresses, stream);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-// Where a storage of a plan lies; of what is temporary, PlaceStorages will say.
+// The place of a storage of a plan; PlaceStorages will place temporary ones.
 Place PlaceOf(const Storage& storage) {
   switch (storage.kind) {
     case Storage::Kind::kTemporary: return {};
@@ -78,8 +78,9 @@ class ScheduleBuilder {
  private:
   // ---- Storages.
 
-  // Takes those of the plan over, in their order. The arenas of the bodies of a step stand before what later
-  // steps write: among storages of one size, those of earlier steps are placed first.
+  // Takes over the storages of the plan, in their order. The arenas of a step's bodies come before the
+  // storages that later steps write, because among storages of one size those of earlier steps are placed
+  // first.
   void TakeStorages() {
     const auto take = [&](size_t end) {
       while (numbers_.size() < end) {
@@ -105,7 +106,7 @@ class ScheduleBuilder {
     return static_cast<int>(schedule_.storages.size()) - 1;
   }
 
-  // The last storage of the plan that a step writes, and 1.
+  // The number of the last storage of the plan that a step writes, plus 1.
   size_t EndOfWritten(BufferId buffer) const {
     return buffer < 0 ? 0 : static_cast<size_t>(plan_.buffers[buffer].storage) + 1;
   }
@@ -184,7 +185,8 @@ class ScheduleBuilder {
                                       .slices = std::move(slices)});
   }
 
-  // One worker does it: what it sends is ready before, what it receives is read afterwards.
+  // One worker runs the operation. The data that it sends is ready before, and the data that it receives is
+  // read afterwards.
   void Add(RemoteStep& remote) {
     EndGroup();
     Instruction instruction{.kind = KindOf(remote.kind), .node = remote.node, .operation = remote.operation};
@@ -322,7 +324,7 @@ class ScheduleBuilder {
     return static_cast<BufferId>(schedule_.buffers.size()) - 1;
   }
 
-  // All workers may touch all of the values, and of the arenas what is theirs.
+  // All workers may touch all of the values and the shared arenas, and each worker its own private arenas.
   std::vector<Access> AccessesOf(const NestedStep& nested, const LoopPlan& loop) const {
     std::vector<Access> accesses;
     const auto add = [&](const ValueBuffers& value, bool is_write) {

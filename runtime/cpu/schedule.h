@@ -41,7 +41,7 @@ struct Place {
     kShared,    // in the arena that all workers share; index 0
     kConstant,  // in the arena of values that are computed once; index 0
     kVariable,  // the buffers of argument `index`
-    kSpare,     // the spare of that
+    kSpare,     // the spare of argument `index`
     kFeed,      // the tensor fed for argument `index`, a host tensor or a DTensor
     kOutput,    // the tensor for output `index`
   };
@@ -133,8 +133,8 @@ struct Instruction {
   std::vector<Transfer> transfers = {};
   ValueId value = kNoValue;
   std::vector<std::pair<int64_t, int64_t>> replicas = {};
-  // kCollective by a cross-device op: its calls (CopyStep::calls). A slice of a call's first transfer, and such slices of
-  // its other transfers behind it, are a piece of its pack.
+  // kCollective by a cross-device op: its calls (CopyStep::calls). A piece of a pack is a slice of the call's first
+  // transfer, followed by equal slices of its other transfers.
   std::vector<CrossDeviceCall> calls = {};
   // kRemote, kStart, kWait: what worker 0 sends to other domains and receives from them, in which operation.
   std::vector<RemoteStep::Part> sends = {}, receives = {};

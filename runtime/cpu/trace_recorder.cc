@@ -126,7 +126,7 @@ class TraceReader {
     return {slice.begin * items / rows, (slice.end * items + rows - 1) / rows};
   }
 
-  // What is known of an instruction wherever it shows.
+  // The part of the label of an instruction that is the same on all tracks.
   TraceLabel LabelOf(size_t i) const {
     const Instruction& instruction = schedule_.instructions[i];
     const ProfileRow& row = rows_[i];
@@ -140,11 +140,11 @@ class TraceReader {
     return label;
   }
 
-  // On a worker's track: all it does of instruction i.
+  // The label on a worker's track, for all that the worker does of instruction i.
   TraceLabel WorkerLabel(size_t i, int worker) const {
     const Instruction& instruction = schedule_.instructions[i];
     TraceLabel label = LabelOf(i);
-    // Of the work, as far as it can be told from units alone: items of one instruction are alike.
+    // The worker's part of the work, by units alone: the items of one instruction are alike.
     int64_t all = 0;
     for (const auto& slices : instruction.slices) all += Units(slices);
     const double part =
@@ -155,7 +155,7 @@ class TraceReader {
     return label;
   }
 
-  // On a device's track: what one slice of a kernel does for it, and for others with it.
+  // The label on the tracks of `devices`, for what one slice of a kernel does for them together.
   TraceLabel SliceLabel(size_t i, const WorkSlice& slice, const Items& items,
                         const std::vector<int64_t>& devices) const {
     const Instruction& instruction = schedule_.instructions[i];
@@ -245,8 +245,8 @@ class TraceReader {
     }
   }
 
-  // Each operation across domains, from its start, or the end of the operation before, until it was waited for: the data
-  // of one crosses after that of the other.
+  // Adds an event for each operation across domains: from its start, or from the end of the operation before if that is
+  // later, until it was waited for. The data of one operation crosses after that of the other.
   void AddCrossings() {
     const int track = static_cast<int>(trace_.tracks.size()) - 1;
     const TraceRecorder::Lane& lane = recorder_.lanes_[0];  // worker 0 starts them, and waits

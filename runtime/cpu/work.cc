@@ -1,4 +1,5 @@
-// Who does which part of an instruction. Kept apart from schedule.cc because it is all the load
+// Decides which worker does which part of an instruction. Kept apart from schedule.cc because it is all the
+// load
 // balancing there is.
 #include <algorithm>
 #include <cmath>
@@ -85,7 +86,7 @@ int64_t RowAt(const Instruction& instruction, double share) {
   return after == bounds.end() || row - *(after - 1) < *after - row ? *(after - 1) : *after;
 }
 
-// One worker has all, and there are others.
+// Whether one worker has all rows although there are others.
 bool IsByOne(const std::vector<int64_t>& cut) {
   int busy = 0;
   for (size_t w = 0; w + 1 < cut.size(); ++w) busy += cut[w] < cut[w + 1];
@@ -105,7 +106,7 @@ std::optional<RowCuts::Cut> RowCuts::RowsOf(const Cut& bytes, const StepBuffer& 
     rows.push_back(std::min(byte / part / parts * (instruction.rows / divisor), instruction.needed));
     if (!instruction.steps[0].kernel.MayCutAt(rows.back())) return std::nullopt;
   }
-  // Where fewer rows were made than are needed, the last worker has the rest.
+  // If fewer rows were made than are needed, the last worker has the rest.
   const bool is_short = rows.back() < instruction.needed;
   rows.back() = instruction.needed;
   const auto last = static_cast<double>(rows.back() - rows[rows.size() - 2]);

@@ -31,7 +31,7 @@ void Pause() {
 
 }  // namespace
 
-// All pools of the process, of which a fork finds none in the middle of a Run.
+// All pools of the process. A fork waits until none of them is in the middle of a Run.
 class Forks {
  public:
   static void Enter(WorkerPool* pool) {
@@ -90,8 +90,8 @@ void BindTo(std::thread& thread, int core) {
 }  // namespace
 
 void Signal::Raise() {
-  // Who sleeps has said so before it looked at the number for the last time; so either it sees this change,
-  // or this thread sees the sleeper.
+  // A thread that sleeps has counted itself as a sleeper before it read the number for the last time. So
+  // either it sees this change, or this thread sees the sleeper.
   value_.fetch_add(1, std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_seq_cst) > 0) value_.notify_all();
 }
@@ -174,7 +174,7 @@ WorkerPool::~WorkerPool() {
 }
 
 void WorkerPool::Restart() {
-  // They are of the parent: neither to be joined nor to be detached here.
+  // These are the parent's threads: here they must be neither joined nor detached.
   new std::vector<std::thread>(std::move(threads_));
   threads_.clear();
   started_.Reset();

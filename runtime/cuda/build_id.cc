@@ -19,7 +19,8 @@ struct Search {
   std::string id;
 };
 
-// Of notes as they lie in memory, one behind the other: a head, a name and a description, each a multiple of 4 bytes.
+// The build ID among ELF notes. These follow each other in memory: a head, a name and a description, each padded to a
+// multiple of 4 bytes.
 std::string IdAmong(std::span<const std::byte> notes) {
   const auto padded = [](size_t bytes) { return (bytes + 3) / 4 * 4; };
   while (notes.size() >= sizeof(ElfW(Nhdr))) {

@@ -24,7 +24,7 @@
 namespace meshwork {
 namespace {
 
-// Addresses that nothing lies at. What nobody has computed cannot be read.
+// Gives addresses without memory behind them. Reading is an error, as nothing has been computed.
 class NoMemory : public Memory {
  public:
   std::shared_ptr<void> Allocate(int64_t bytes) override {
@@ -113,7 +113,7 @@ absl::StatusOr<std::unique_ptr<PreparedStep>> CodeBackend::Prepare(StepPlan plan
   const ExecutorMemory memory = PlanMemory(plan, options);
   plan = PlanLaunches(std::move(plan), options.fuse);
   CudaKernels kernels;
-  // With libraries that take all that they are offered, and without any.
+  // Once without libraries, and once with libraries that take every op that they are offered.
   LevelOptions level{.fuse = options.fuse, .shared_bytes = MostSharedBytes(architecture_)};
   MakeLevel(plan, kernels, level);
   level.take_product = [](auto&&...) { return std::optional<size_t>(0); };

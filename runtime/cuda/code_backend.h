@@ -5,10 +5,10 @@
 //   MESHWORK_RETURN_IF_ERROR(Session::Create(g, {.backend = backend}).status());
 //   backend->counts().kernels        // in codes/; a run with MESHWORK_CUDA_CACHE=codes compiles nothing
 //
-// A session makes the same step plans for it as for a CudaBackend, and so the same kernels. Products and
-// convolutions have the kernels of both ways, by a library and by the row's own kernel, as nobody knows what the libraries of the
-// other machine take. Variables have no
-// memory here: what is read of them is an error, and what is written is forgotten. There is one domain.
+// A session makes the same step plans for it as for a CudaBackend, and so the same kernels. For products and
+// convolutions it compiles both the kernels around a library's and the row's own kernel, as it is unknown which of
+// them the libraries of the other machine take. Variables have no memory here: reading them is an error, and writes
+// are dropped. There is one domain.
 //
 // Code fits where NVRTC is the same build (runtime/cuda/code_cache.h); elsewhere it is compiled again.
 #pragma once
@@ -34,15 +34,15 @@ struct CodeBackendOptions {
 // The architecture that "sm_90" names. Error: it is no such text.
 absl::StatusOr<int> ParseArchitecture(std::string_view text);
 // Dynamic shared memory that a block may have on GPUs of the architecture (CUDA C++ Programming Guide, "Technical Specifications
-// per Compute Capability"); of one that is not known, what all have.
+// per Compute Capability"); for an unknown architecture, as much as all have.
 int64_t MostSharedBytes(int architecture);
 
 class CodeBackend : public Backend {
  public:
-  // By the NVRTC of this machine, of which neither a GPU nor a driver is needed. Errors: this build has no CUDA; there is no NVRTC;
-  // the folder cannot be written.
+  // Compiles by the NVRTC of this machine, which needs neither a GPU nor a driver. Errors: this build has no CUDA;
+  // there is no NVRTC; the folder cannot be written.
   static absl::StatusOr<std::shared_ptr<CodeBackend>> Create(const CodeBackendOptions& options);
-  // By NVRTC of another table, which keeps code in its code_folder.
+  // Compiles by the NVRTC of `api`, and keeps the code in api->code_folder.
   static std::shared_ptr<CodeBackend> Create(std::shared_ptr<const CudaApi> api, int architecture);
 
   struct Counts {

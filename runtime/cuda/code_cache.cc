@@ -10,7 +10,7 @@
 namespace meshwork {
 namespace {
 
-// Of the file. Another number makes all that was kept before useless.
+// The form of a file. If the number is changed, files that were kept before are not used any more.
 constexpr std::string_view kCodeForm = "meshwork CUDA code 1";
 constexpr size_t kHashDigits = 64;
 

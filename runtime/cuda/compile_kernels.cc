@@ -93,7 +93,8 @@ class Compilation {
   std::exception_ptr thrown_ = nullptr;  // the first exception
 };
 
-// The numbers of the kernels, those first that take the longest, so that no thread begins with one when the others have ended.
+// The numbers of the kernels, the slowest to compile first, so that no thread begins a slow one when the others have
+// ended.
 std::vector<size_t> LongestFirst(std::span<const CudaKernel> kernels) {
   std::vector<size_t> order(kernels.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -104,7 +105,7 @@ std::vector<size_t> LongestFirst(std::span<const CudaKernel> kernels) {
   return order;
 }
 
-// Its name is that of the code.
+// The kernel as a source, with the name that its code gets.
 CudaSource SourceOf(const std::string& step, const CudaKernel& kernel) {
   CudaSource source{.name = fmt::format("{}/{}.cu", step, kernel.name),
                     .text = fmt::format("{}\n{}", CudaPrelude(), kernel.source)};

@@ -1,11 +1,12 @@
-// The kernels of a step to machine code, each as a source of its own, by several threads.
+// Compiles the kernels of a step to machine code, each as a source of its own, by several threads.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(const KernelCodes codes, CompileKernels(api, 90, "step", kernels));
 //   CudaModule::Load(context, codes.kernels[0].name, codes.kernels[0].code)       // kernels[0], and no other
 //
-// So code is kept on the disk for each kernel (runtime/cuda/code_cache.h): another program with the same kernel finds it, and a
-// program that was changed compiles what is new in it. Which thread compiles a kernel changes nothing of its code.
-// CudaApi::compile_threads says how many threads there may be; they have ended when CompileKernels returns.
+// So code is kept on the disk for each kernel (runtime/cuda/code_cache.h): another program with the same kernel finds
+// it, and after a change of a program only its new kernels are compiled. The code does not depend on the thread that
+// compiles it. CudaApi::compile_threads is the most threads that are started; they have ended when CompileKernels
+// returns.
 #pragma once
 
 #include <cstdint>

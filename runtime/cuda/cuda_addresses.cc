@@ -43,7 +43,7 @@ CudaBases BasesOfStep(const CudaLevel& root, const CudaOwnMemory& own, std::vect
     }
     if (storage.kind == Storage::Kind::kHostFeed && index < staged.size() && staged[index] != nullptr)
       bases[s] = AddressOf(staged[index]);
-    // Nobody has asked for it.
+    // The output is not wanted.
     if (storage.kind == Storage::Kind::kHostOutput && (index >= outputs.size() || outputs[index] == nullptr))
       bases[s] = 0;
   }

@@ -1,4 +1,5 @@
-// Where the storages of a level lie on the GPU: in the step's own memory, in DTensors, where those outside of a loop lie.
+// The addresses of a level's storages on the GPU: in the step's own memory, in DTensors or, for arguments of a loop's
+// body, those of storages outside of the loop.
 //
 // Pure functions, thread-safe.
 #pragma once
@@ -19,17 +20,17 @@ using CudaBases = std::vector<CUdeviceptr>;
 // REQUIRES: a storage of the level.
 CUdeviceptr AddressAt(const CudaBases& bases, const DeviceAddress& address);
 
-// Where the memory begins that a step has for itself.
+// The beginnings of a step's own memory.
 struct CudaOwnMemory {
   CUdeviceptr arena = 0, constants = 0;
 };
 
-// Of a step's plan. `feeds`, `outputs` and `staged` as for PreparedStep::Run; those that they have not are nowhere, and so
-// are host outputs that nobody wants.
+// The addresses of a step's plan. `feeds`, `outputs` and `staged` as for PreparedStep::Run; storages that these lack,
+// and host outputs that are not wanted, are nowhere.
 CudaBases BasesOfStep(const CudaLevel& root, const CudaOwnMemory& own, std::vector<DTensor>& variables,
                       std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs,
                       std::span<const std::byte* const> staged);
-// Of a loop's body. `outside`: of the level that has the loop.
+// The addresses of a loop's body. `outside`: those of the level that has the loop.
 CudaBases BasesOfBody(const CudaLevel& body, const CudaOwnMemory& own, const LoopLaunch& loop,
                       const CudaBases& outside);
 

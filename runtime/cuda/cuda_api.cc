@@ -69,8 +69,8 @@ bool IsOff(const char* variable) {
   return value != nullptr && std::string_view(value) == "off";
 }
 
-// Where a library that has no version of CUDA in its name may be: where the system looks, then in the toolkit's folder of the
-// build.
+// Files to try for a library whose name has no version of CUDA: where the system looks, then in the toolkit's folder
+// of the build.
 std::vector<std::string> FilesOfName(const std::string& file) {
   std::vector<std::string> files = {file};
   if (const std::string folder = MESHWORK_CUDA_LIBRARY_DIR; !folder.empty())
@@ -78,8 +78,8 @@ std::vector<std::string> FilesOfName(const std::string& file) {
   return files;
 }
 
-// Where a library of the toolkit may be, the newest first. What is not where the system looks is taken from the toolkit's
-// folder of the build.
+// Files to try for a library of the toolkit, the newest version first; of each version, first where the system looks,
+// then in the toolkit's folder of the build.
 std::vector<std::string> FilesOf(std::string_view library) {
   std::vector<std::string> files;
   for (const int major : {13, 12}) {

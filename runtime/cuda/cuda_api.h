@@ -116,7 +116,7 @@
 namespace meshwork {
 
 #define MESHWORK_CUDA_FIELD(name) decltype(&::name) name = nullptr;
-// Of libraries whose headers are not needed.
+// A function of a library whose header is not needed.
 #define MESHWORK_CUDA_TYPED_FIELD(result, name, parameters) result(*name) parameters = nullptr;
 struct CudaApi {
   MESHWORK_CUDA_DRIVER_FUNCTIONS(MESHWORK_CUDA_FIELD)
@@ -129,9 +129,9 @@ struct CudaApi {
   // Only to be called if nccl_status is OK.
   MESHWORK_NCCL_FUNCTIONS(MESHWORK_CUDA_TYPED_FIELD)
 
-  int driver_version = 0;   // the newest CUDA that the driver supports, as cuda.h counts: 13000 is 13.0
-  int nvrtc_version = 0;    // the same of NVRTC
-  std::string nvrtc_build;  // which library of that version it is (runtime/cuda/build_id.h); "": nobody knows
+  int driver_version = 0;      // the newest CUDA that the driver supports, as cuda.h counts: 13000 is 13.0
+  int nvrtc_version = 0;       // the same of NVRTC
+  std::string nvrtc_build;     // which build of that version it is (runtime/cuda/build_id.h); "": unknown
   absl::Status nvrtc_status;   // why there is no NVRTC
   int cublas_version = 0;      // of cuBLASLt: 130001 is 13.0.1; 0: there is none
   absl::Status cublas_status;  // why there is no cuBLASLt
@@ -140,8 +140,9 @@ struct CudaApi {
   int nccl_version = 0;        // 22809 is 2.28.9; 0: there is none
   absl::Status nccl_status;    // why there is no NCCL
   std::string code_folder;     // where compiled code is kept (runtime/cuda/code_cache.h); "": nowhere
-  // Kernels are compiled by so many threads (runtime/cuda/compile_kernels.h). `report` is given a line, without a newline, if that
-  // takes longer than `report_after`, and if a library is missing. Null: nobody is told.
+  // Kernels are compiled by this many threads (runtime/cuda/compile_kernels.h). `report` is called with a line,
+  // without a newline, if that takes longer than `report_after`, and if a library is missing. Null: nothing is
+  // reported.
   int compile_threads = 1;
   std::chrono::milliseconds report_after = std::chrono::milliseconds(2000);
   std::function<void(std::string_view line)> report = nullptr;
@@ -149,7 +150,7 @@ struct CudaApi {
 #undef MESHWORK_CUDA_TYPED_FIELD
 #undef MESHWORK_CUDA_FIELD
 
-// How libraries are opened, and symbols found in them: dlopen and dlsym, or what a test gives.
+// Opens libraries and finds symbols in them: dlopen and dlsym, or functions of a test.
 struct LibraryLoader {
   std::function<void*(const std::string& file)> open;                   // null: there is none
   std::function<void*(void* library, const std::string& symbol)> find;  // null: there is none
@@ -169,10 +170,11 @@ std::string CublasVersionToString(int version);
 // "9.19.0" of 91900.
 std::string CudnnVersionToString(int version);
 
-// Opens the driver, NVRTC, cuBLASLt, cuDNN and NCCL, and calls cuInit. Of NVRTC and cuBLASLt it takes the newest that fits this
-// driver; a machine without has a table all the same, in which nvrtc_status, cublas_status, cudnn_status or nccl_status says so,
-// as where the environment says MESHWORK_CUDNN=off or MESHWORK_NCCL=off. Libraries stay open. Errors (FAILED_PRECONDITION): no
-// driver; one that is too old, or lacks a function; cuInit fails, as where there is no GPU.
+// Opens the driver, NVRTC, cuBLASLt, cuDNN and NCCL, and calls cuInit. Takes the newest NVRTC and cuBLASLt that fit
+// this driver. A library other than the driver may be missing, or switched off by MESHWORK_CUDNN=off or
+// MESHWORK_NCCL=off in the environment: nvrtc_status, cublas_status, cudnn_status or nccl_status says so then.
+// Libraries stay open. Errors (FAILED_PRECONDITION): there is no driver; it is too old, or lacks a function; cuInit
+// fails, as on a machine without a GPU.
 absl::StatusOr<CudaApi> LoadCudaApi(const LibraryLoader& loader);
 
 // The table of this process: loaded by the first call, whose error all calls return. It alone keeps compiled code, in the
@@ -180,16 +182,16 @@ absl::StatusOr<CudaApi> LoadCudaApi(const LibraryLoader& loader);
 // error (SetUpCompiling). Thread-safe.
 absl::StatusOr<const CudaApi*> LoadCudaApi();
 
-// Reports that a step is made without a library, and why, unless the environment has asked for that. Once for each library in
-// this process. Thread-safe.
+// Reports that a step is made without a library, and why, unless the environment has switched the library off.
+// Reports each library once in this process. Thread-safe.
 void ReportMissing(const CudaApi& api, const std::string& library, const absl::Status& why);
 
 // A table that compiles, for a machine that may have no driver: the newest NVRTC is in it, and no other function. Error
 // (FAILED_PRECONDITION): there is no NVRTC.
 absl::StatusOr<CudaApi> LoadCudaCompiler(const LibraryLoader& loader);
 
-// Code is kept in the CodeFolder of this process's environment, kernels are compiled by a thread for each core that the process
-// may use, and what is reported goes to standard error.
+// Sets `api` up so that code is kept in the CodeFolder of this process's environment, kernels are compiled by a
+// thread for each core that the process may use, and reports go to standard error.
 void SetUpCompiling(CudaApi& api);
 
 }  // namespace meshwork

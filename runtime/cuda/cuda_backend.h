@@ -4,20 +4,20 @@
 //   MESHWORK_ASSIGN_OR_RETURN(const auto executor, Executor::Create(program, *backend, options, &variables));
 //
 // The instances of a value lie one behind the other, and an op of several devices is one kernel, as on the CPU
-// (runtime/step_plan.h). Kernels are compiled for the program when a step is prepared, unless they lie on the disk
-// from before: $MESHWORK_CUDA_CACHE, or ~/.cache/meshwork/cuda. A step is a graph of the driver, which
-// is launched as a whole; a loop whose length the data decide, or a branch, asks the GPU on its way, and then the step is
-// launched kernel by kernel. Host tensors go through pinned memory, large ones in pieces that
-// several threads copy.
+// (runtime/step_plan.h). Kernels are compiled for the program when a step is prepared, unless their code is on the
+// disk already: in $MESHWORK_CUDA_CACHE, or ~/.cache/meshwork/cuda. A step is a graph of the driver, which is
+// launched as a whole. A branch, or a loop whose length the data decide, reads predicates from the GPU: it is
+// launched kernel by kernel, between graphs (runtime/cuda/cuda_sections.h). Host tensors go through pinned memory,
+// large ones in pieces that several threads copy.
 //
-// A step's first run, and each with DTensors at new addresses or other outputs, makes tables and a graph on the GPU, so that it
-// may fail for want of memory; the last four are kept. With check_replicas a step that has replicas to compare is no graph.
-// Of poison_padding, the padding of variables is left as it is.
+// The first run of a step makes tables and a graph on the GPU, and so does a run with DTensors at new addresses or
+// with other outputs; it may fail for lack of memory. The last four are kept. With check_replicas, a step that has
+// replicas to compare is not one graph. poison_padding leaves the padding of variables as it is.
 //
 // With a Transport the GPU is one of several domains (mesh/placement.h), all of them GPUs of one architecture, of this process
-// or of several. Their collectives go from GPU to GPU by NCCL, within the graph of a step. Where it is missing, and where two
-// domains share a GPU, they go through the memory of the process and the transport, and a step is a graph for each part between
-// two of them. The numbers are the same.
+// or of several. Their collectives go from GPU to GPU by NCCL, within the graph of a step. If NCCL is missing, or two
+// domains share a GPU, they go through the memory of the process and the transport, and a step is a graph for each
+// part between two collectives. The numbers are the same.
 //
 // Cross-device ops that are algorithms (runtime/cross_device_algorithm.h) are copies and sums of the plan, which kernels make.
 #pragma once
@@ -37,14 +37,14 @@ class CudaContext;
 class GpuGroups;
 
 struct CudaBackendOptions {
-  // How data goes to GPUs of other domains. All domains need the same.
+  // How data goes to GPUs of other domains. All domains must choose the same.
   enum class Way : uint8_t {
     kAuto,  // by NCCL where it can
     kNccl,  // by NCCL, or an error that says what is missing
     kHost,  // by the process and the transport
   };
   Way way = Way::kAuto;
-  // How long a domain waits for the others in a step, by NCCL, before it aborts; 0: the transport's deadline.
+  // With NCCL: the longest that a domain waits for the others in a step before it aborts. 0: the transport's deadline.
   std::chrono::milliseconds deadline = std::chrono::milliseconds(0);
 };
 

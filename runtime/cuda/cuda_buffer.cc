@@ -55,7 +55,7 @@ absl::StatusOr<CudaBuffer> CudaBuffer::Allocate(std::shared_ptr<const CudaStream
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   MESHWORK_RETURN_IF_ERROR(context.ToStatus(context.api().cuStreamIsCapturing(stream->handle(), &capture),
                                             "asking whether a stream captures"));
-  // It would only be there in launches of the graph.
+  // The memory would exist only in launches of the graph.
   if (capture != CU_STREAM_CAPTURE_STATUS_NONE)
     return absl::FailedPreconditionError(fmt::format(
         "{}: allocating {} on a stream that captures a graph; allocate before the capture begins.",

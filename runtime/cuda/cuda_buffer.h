@@ -4,9 +4,9 @@
 //   MESHWORK_ASSIGN_OR_RETURN(const PinnedBuffer host, PinnedBuffer::Allocate(context, 4096));
 //   MESHWORK_RETURN_IF_ERROR(CopyToDevice(*stream, x.address(), host.data(), 4096));
 //
-// Copies only begin when the stream comes to them: until then both sides must be left alone, and what a copy writes is
-// there when the stream has been waited for. Copies are asynchronous for pinned memory; for other memory of the process
-// the driver may wait. Thread-safe for different buffers.
+// A copy begins when the stream reaches it: until then both sides must be left alone. The copied data is there when the
+// stream has been waited for. Copies are asynchronous for pinned memory; for other memory of the process the driver may
+// wait. Thread-safe for different buffers.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class CudaBuffer {
   CudaBuffer() = default;
   CudaBuffer(CudaBuffer&& other) noexcept;
   CudaBuffer& operator=(CudaBuffer&& other) noexcept;
-  // Frees it when `stream` comes to that. What uses it on other streams must come before, by events.
+  // Frees the memory in the order of `stream`. Work on other streams that uses it must come before, by events.
   ~CudaBuffer();
 
   // At least 256-byte aligned. Work on other streams may use it after what `stream` has now, by an event or a wait.
@@ -68,7 +68,7 @@ class PinnedBuffer {
   int64_t bytes_ = 0;
 };
 
-// Put on the stream, of the stream's GPU. Of 0 bytes they do nothing.
+// Puts a copy on the stream, of memory of the stream's GPU. Does nothing for 0 bytes.
 absl::Status CopyToDevice(const CudaStream& stream, CUdeviceptr to, const void* from, int64_t bytes);
 absl::Status CopyToHost(const CudaStream& stream, void* to, CUdeviceptr from, int64_t bytes);
 absl::Status CopyOnDevice(const CudaStream& stream, CUdeviceptr to, CUdeviceptr from, int64_t bytes);

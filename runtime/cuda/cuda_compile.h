@@ -16,15 +16,15 @@ struct CudaSource {
   std::vector<std::string> options = {};  // of NVRTC, besides the architecture and C++17
 };
 
-// What cuModuleLoadData takes: machine code for GPUs of `architecture` (90 is sm_90); PTX of the newest older
-// architecture if NVRTC does not know that one, which the driver then compiles. Errors: there is no NVRTC; the
+// Compiles to the input of cuModuleLoadData: machine code for GPUs of `architecture` (90 is sm_90). If NVRTC does not
+// know this architecture, PTX of the newest older one, which the driver compiles. Errors: there is no NVRTC; the
 // architecture is older than all that it knows (FAILED_PRECONDITION); the source does not compile (INVALID_ARGUMENT),
 // with NVRTC's log and the source's lines, numbered. Thread-safe. Needs no GPU.
 //
 // Code that api.code_folder has is not compiled again, whatever the source's name; code that is compiled is kept there.
 absl::StatusOr<std::string> CompileCuda(const CudaApi& api, int architecture, const CudaSource& source);
 
-// What CompileCuda returns, if api.code_folder has it. Thread-safe.
+// The code that CompileCuda would return, if api.code_folder has it; otherwise nothing. Thread-safe.
 std::optional<std::string> KeptCuda(const CudaApi& api, int architecture, const CudaSource& source);
 
 }  // namespace meshwork

@@ -47,7 +47,7 @@ class CudaContext {
   };
   absl::StatusOr<MemoryInfo> GetMemoryInfo() const;
 
-  // Where it sits in its machine: "0000:18:00.0".
+  // The place of the GPU in its machine: "0000:18:00.0".
   absl::StatusOr<std::string> GetPciBusId() const;
 
   // Waits for all work on the GPU. Error: that of the work.
@@ -55,18 +55,18 @@ class CudaContext {
   // Gives freed memory back to the driver, for other processes.
   absl::Status Trim() const;
 
-  // Whether this is the process that made it. In a child of a fork a Scope has an error, and what is destroyed there leaves the
-  // driver alone: it is the parent's.
+  // Whether this is the process that made the context. In a child of a fork a Scope has an error, and destructors do
+  // not call the driver, as its state is the parent's.
   bool is_here() const { return made_.is_here(); }
 
   // CudaStatus(…), in which this GPU is the place.
   absl::Status ToStatus(CUresult result, std::string_view what) const;
-  // The first error among them that loses the context (runtime/cuda/cuda_status.h): a kernel has failed. CUDA_SUCCESS: there
-  // was none.
+  // The first error given to ToStatus that loses the context (runtime/cuda/cuda_status.h), as a kernel has failed.
+  // CUDA_SUCCESS: there was none.
   CUresult lost() const { return lost_; }
 
-  // Makes the context current for this thread, and on destruction the one that was before. status(): whether that went
-  // well; calls of the table are for nothing otherwise, and in a child of a fork they must not be made.
+  // Makes the context current for this thread; the destructor restores the previous one. status(): whether that
+  // succeeded. If not, calls of the table do nothing useful, and in a child of a fork they must not be made.
   class Scope {
    public:
     explicit Scope(const CudaContext& context);

@@ -51,7 +51,7 @@ class BackendDescriptor {
     return *this;
   }
 
-  // How many of the attribute's elements were written to `values`, which has room for `most`.
+  // Reads the attribute's elements to `values`, which has room for `most`. Returns how many were written.
   template <typename T>
   int64_t Get(CudnnAttribute attribute, CudnnType type, int64_t most, T* values) {
     int64_t count = 0;
@@ -60,7 +60,7 @@ class BackendDescriptor {
     return status_ == CudnnStatus::kSuccess ? std::min(count, most) : 0;
   }
 
-  // How many elements the attribute has.
+  // The number of elements of the attribute.
   int64_t Count(CudnnAttribute attribute, CudnnType type) {
     int64_t count = 0;
     if (status_ == CudnnStatus::kSuccess)
@@ -188,7 +188,7 @@ DescribedConvolution DescribeConvolution(const CudaApi& api, CudnnHandle* handle
   return made;
 }
 
-// Whether an engine of these notes computes what is asked for.
+// Whether an engine with these notes may be used (see the header).
 bool IsWelcome(const std::vector<CudnnNote>& notes, DType dtype, MatmulPrecision precision) {
   return std::none_of(notes.begin(), notes.end(), [&](CudnnNote note) {
     switch (note) {
@@ -242,7 +242,7 @@ absl::Status CudaConvolutions::ToStatus(CudnnStatus status, const CudaConvolutio
 absl::StatusOr<std::optional<TakenConvolution>> CudaConvolutions::Add(const CudaConvolution& convolution,
                                                                       int64_t alignment,
                                                                       MatmulPrecision precision) {
-  // Of f64 it has few engines.
+  // cuDNN has few engines for f64.
   if (convolution.dtype == F64) return std::nullopt;
   MESHWORK_RETURN_IF_ERROR(Start(convolution));
   if (!unusable_.ok()) {
@@ -272,8 +272,8 @@ class CudaConvolutions::Search {
         alignment_(alignment),
         precision_(precision) {}
 
-  // Null: cuDNN has no engine. Error: there is not enough memory. What fails in another way is passed over: the heuristic also
-  // lists engines that cannot be made ready.
+  // Null: cuDNN has no engine. Error: there is not enough memory. Other failures are passed over, as the heuristic
+  // also lists engines that cannot be made ready.
   absl::StatusOr<UnlessForked<Plan>> Find() {
     const DescribedConvolution described =
         DescribeConvolution(api_, convolutions_.handle_, convolution_, alignment_);
@@ -288,7 +288,7 @@ class CudaConvolutions::Search {
     return nullptr;
   }
 
-  // What cuDNN said last that was no success.
+  // The last status of cuDNN that was no success.
   CudnnStatus failed() const { return failed_; }
 
  private:
@@ -323,7 +323,7 @@ class CudaConvolutions::Search {
     return configs;
   }
 
-  // Null if the engine is not welcome, or does not take what the heuristic gives it.
+  // Null if the engine may not be used, or does not take the configuration that the heuristic gives it.
   absl::StatusOr<UnlessForked<Plan>> PlanOf(BackendDescriptor config) {
     BackendDescriptor engine(api_, CudnnDescriptorType::kEngine);
     CudnnDescriptor handle = engine.handle();

@@ -4,9 +4,10 @@
 //   MESHWORK_ASSIGN_OR_RETURN(const auto taken, convolutions.Add(convolution, /*alignment=*/16, MatmulPrecision::kFull));
 //   MESHWORK_RETURN_IF_ERROR(convolutions.Launch(*stream, taken->number, {x, w, y}, workspace));   // also while it captures
 //
-// An engine of cuDNN is chosen once, when a convolution is added, by cuDNN's own heuristic. Only engines that give the same
-// numbers in each run are chosen, and that multiply what they are given: no sums in an open order, or in less than f32, no
-// Winograd, no Fourier transforms; of f32 with MatmulPrecision::kFull no tensor cores. Not thread-safe.
+// An engine of cuDNN is chosen once, when a convolution is added, by cuDNN's own heuristic. Only engines are chosen
+// that give the same numbers in each run and multiply the given numbers themselves: no sums in an open order or in
+// less than f32, no Winograd, no Fourier transforms and, for f32 with MatmulPrecision::kFull, no tensor cores. Not
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +60,8 @@ class CudaConvolutions {
     UnlessForked<Plan> plan;  // null: cuDNN has no engine
   };
 
-  // Makes the handle; cuDNN is unusable_ if it does not start, as where one of its libraries is missing. Error: there is not
-  // enough memory.
+  // Makes the handle. Sets unusable_ if cuDNN does not start, as when one of its libraries is missing. Error: there
+  // is not enough memory.
   absl::Status Start(const CudaConvolution& convolution);
   absl::StatusOr<UnlessForked<Plan>> FindPlan(const CudaConvolution& convolution, int64_t alignment,
                                               MatmulPrecision precision);

@@ -43,7 +43,7 @@ std::string NameOfAction(const CudaLevel&, const CompareStep& compare) {
 std::string NameOfAction(const CudaLevel& level, const RemoteLaunch& launch) {
   return level.plan->graph->Describe(launch.step->node);
 }
-// Of kernels and products.
+// For kernels and products: the names of their nodes.
 template <typename Launch>
 std::string NameOfAction(const CudaLevel& level, const Launch& launch) {
   return NamesOfNodes(*level.plan->graph, launch.nodes);

@@ -1,6 +1,6 @@
-// What is said of a kernel that fails on a GPU. The driver tells the host when somebody waits for the kernel, or calls
-// something else behind it, and not which kernel it was. Where launches block, each is waited for before the next one, so
-// that the first one to fail is known.
+// Error messages about kernels that fail on a GPU. The driver reports the failure when the host waits for the kernel,
+// or in a later call, and does not say which kernel failed. If launches block, each is waited for before the next
+// one, so that the first kernel to fail is known.
 #pragma once
 
 #include <string>
@@ -16,14 +16,14 @@ namespace meshwork {
 // it is empty or "0".
 bool BlocksLaunches(bool option);
 
-// What the action runs: its ops with the user's lines, each once and at most four, "exp (f.cc:3), mul (f.cc:4) and 2 more"; or
-// what it moves, 'the copy of input "x"'.
+// Describes what the action runs: its ops with the user's lines, each once and at most four, "exp (f.cc:3), mul
+// (f.cc:4) and 2 more"; or what it moves, 'the copy of input "x"'.
 std::string DescribeAction(const CudaLevel& level, const CudaAction& action);
 
 // The error of a launch that was waited for. REQUIRES: the context is lost.
 absl::Status FaultOfLaunch(const CudaContext& context, std::string_view ran);
-// The error of a step in which a kernel failed, nobody knows which: says how to learn that. `phase`: "Run" or "Prepare"; `step`:
-// its name. REQUIRES: the context is lost.
+// The error of a step in which an unknown kernel failed; says how to find out which. `phase`: "Run" or "Prepare";
+// `step`: its name. REQUIRES: the context is lost.
 absl::Status FaultOfStep(const CudaContext& context, std::string_view phase, std::string_view step);
 
 }  // namespace meshwork

@@ -29,7 +29,7 @@ class CudaFunctions {
 
   // CHECKs that a pointer for the kernel is aligned as its text takes it to be.
   void CheckAlignment(size_t kernel, CUdeviceptr address) const;
-  // Puts the kernel on the stream, with a grid of so many blocks. Errors: those of CudaFunction::Launch.
+  // Puts the kernel on the stream, with a grid of `blocks` blocks. Errors: those of CudaFunction::Launch.
   absl::Status Launch(const CudaStream& stream, size_t kernel, int64_t blocks,
                       KernelArguments& arguments) const;
 

@@ -70,7 +70,7 @@ StepPlan OrderForFusion(StepPlan plan) {
 StepPlan PlanLaunches(StepPlan plan, bool fuse) {
   if (!fuse) return plan;
   plan = OrderForFusion(std::move(plan));
-  // What a value is made of may have to live longer. No step needs more memory for that.
+  // Operands of values that are computed again may have to live longer. This must not make the step need more memory.
   StepPlan again = Rematerialize(plan);
   const bool fits = MapStorages(again, fuse).arena_bytes <= MapStorages(plan, fuse).arena_bytes;
   return fits ? again : plan;

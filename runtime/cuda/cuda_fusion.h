@@ -1,5 +1,5 @@
-// Which steps of a plan are one kernel on a GPU: elementwise ops, and reductions of rows with what is computed from them
-// (MakeCudaChain and MakeCudaRows, ops/kernels/cuda/cuda_kernel.h).
+// Groups steps of a plan to kernels on a GPU: elementwise ops, and reductions of rows with the ops that read their
+// results (MakeCudaChain and MakeCudaRows, ops/kernels/cuda/cuda_kernel.h).
 //
 //   cast bf16[512,256] -> f32[512,256]: s1 -> s2        ┐
 //   reduce_max f32[512,256] -> f32[512,1]: s2 -> s3     │
@@ -8,8 +8,9 @@
 //   reduce_sum f32[512,256] -> f32[512,1]: s2 -> s4     │
 //   div f32[512,256] f32[512,1] -> f32[512,256]: s2 s4 -> s5   ┘
 //
-// Steps that could join a group but for others between them are moved up to it where nothing that they touch is touched in
-// between (fusion_order.h). A kernel writes only what somebody reads behind it. Updates of weights are one launch, too (cuda_parts.h).
+// A step that could join a group, but has other steps between, is moved up to the group if the storages that these
+// touch permit it (fusion_order.h). A kernel writes only values that later steps read. Updates of weights are one
+// launch, too (cuda_parts.h).
 // Results are those of the steps one by one, bit by bit.
 //
 // Pure functions, thread-safe.
@@ -26,11 +27,11 @@ namespace meshwork {
 // steps of which one writes a storage that the other touches, the first stays the first.
 StepPlan OrderForFusion(StepPlan plan);
 
-// The plan that a step on a GPU launches: ordered for fusion, and with values made again (rematerialize.h) unless it needs more
-// memory then. Without `fuse` the plan as it is.
+// The plan that a step on a GPU launches: ordered for fusion and, unless it then needs more memory, with values that
+// are computed again (rematerialize.h). Without `fuse`, the plan as it is.
 StepPlan PlanLaunches(StepPlan plan, bool fuse);
 
-// The groups of two steps and more, in order; those of bodies are not among them. Keeps pointers into the plan.
+// The groups of two or more steps, in order, without those of bodies. Keeps pointers into the plan.
 std::vector<CudaGroup> FindCudaGroups(const StepPlan& plan);
 
 }  // namespace meshwork

@@ -44,7 +44,7 @@ absl::StatusOr<CudaGraph> CudaGraph::Capture(const CudaStream& stream,
   const CudaApi& api = context.api();
   const CudaContext::Scope scope(context);
   MESHWORK_RETURN_IF_ERROR(scope.status());
-  // Other threads may call what they like meanwhile.
+  // Other threads may call any function of the driver meanwhile.
   MESHWORK_RETURN_IF_ERROR(
       context.ToStatus(api.cuStreamBeginCapture(stream.handle(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
                        "beginning to capture a graph"));

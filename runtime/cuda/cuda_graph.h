@@ -26,10 +26,11 @@ class CudaGraph {
   CudaGraph& operator=(CudaGraph&& other) noexcept;
   ~CudaGraph();
 
-  // Calls `enqueue` once; what it puts on `stream` becomes the graph, and runs only in launches. Other streams take part
-  // from where they wait for an event of the capture, and `stream` must wait for their last work before `enqueue`
-  // returns. Nothing in it may wait on the host, allocate, or free. Errors: that of `enqueue`; other streams that
-  // `stream` does not wait for; waits for what is not captured; what CUDA reports. No stream is capturing afterwards.
+  // Calls `enqueue` once. The work that it puts on `stream` becomes the graph, and runs only in launches. Other
+  // streams take part from where they wait for an event of the capture, and `stream` must wait for their last work
+  // before `enqueue` returns. Nothing in it may wait on the host, allocate, or free. Errors: that of `enqueue`; other
+  // streams that `stream` does not wait for; waits for what is not captured; what CUDA reports. No stream is
+  // capturing afterwards.
   static absl::StatusOr<CudaGraph> Capture(const CudaStream& stream,
                                            const std::function<absl::Status()>& enqueue);
 

@@ -73,7 +73,7 @@ bool CudaGroupMaker::Close(const Step& step) {
   const auto overlaps = [](const auto& all, const Region& with) {
     return std::any_of(all.begin(), all.end(), [&](const auto& o) { return o.region.Overlaps(with); });
   };
-  // All blocks have read what they read when the result is written.
+  // The result must not overlap anything that the group reads or makes.
   if (overlaps(inputs_, member.region) || overlaps(members_, member.region)) return false;
   for (size_t m = members_.size(); m-- > 0;) {
     const Member& of = members_[m];
@@ -114,7 +114,7 @@ CudaGroupMaker::Region CudaGroupMaker::RegionOf(const ValueBuffers& value, const
 
 std::optional<CudaGroupMaker::Member> CudaGroupMaker::MemberOf(const ComputeStep& compute) const {
   const OpRow& row = *RowOf(*plan_, compute);
-  // Of rows that read blocks, a step computes one item after the other, even if there is but one.
+  // If the op row reads blocks, a step computes its items one by one, even if there is only one.
   const bool may_be = row.reads_block
                           ? row.name == "one_hot" && compute.items.count() == 1 && compute.needed == 1
                           : !compute.one_by_one;

@@ -1,4 +1,4 @@
-// Which steps of a plan join to one kernel (cuda_fusion.h), step by step:
+// Collects steps of a plan that join to one kernel (cuda_fusion.h), step by step:
 //
 //   CudaGroupMaker maker(plan);
 //   while (maker.Add(plan.steps[i])) ++i;     // each behind those before
@@ -33,7 +33,8 @@ struct CudaGroup {
   std::optional<CudaParts> parts = std::nullopt;
 };
 
-// Whether the step makes many elements of few: whoever reads them can as well make them.
+// Whether the step makes many elements of few, by a broadcast or as one_hot: its readers can as well make them
+// themselves.
 bool Spreads(const StepPlan& plan, const Step& step);
 
 // A group in the making. Keeps pointers into the plan. Copies are independent.
@@ -43,13 +44,13 @@ class CudaGroupMaker {
 
   size_t size() const { return members_.size(); }
 
-  // Takes the step if it can be in one kernel with those before; otherwise nothing changes. `may_spread`: also a step that
-  // Spreads and has nothing to do with those before.
+  // Takes the step if it can be in one kernel with those before; otherwise nothing changes. `may_spread`: also takes
+  // a step that Spreads and shares no value with those before.
   bool Add(const Step& step, bool may_spread = false);
   // Takes a reduction of columns as the last step, if it can be in one kernel with those before.
   bool Close(const Step& step);
 
-  // The steps taken, as those of the plan from `first` on.
+  // The group of the steps that were taken, which are those of the plan from `first` on.
   CudaGroup Make(size_t first, const LaterReads& later) const;
 
  private:
@@ -64,8 +65,8 @@ class CudaGroupMaker {
     }
   };
 
-  // Where an op finds the elements of an operand, if it makes its own in order. Dims of size 1 are left out, and those that
-  // follow each other in memory are one.
+  // The order in which an op reads the elements of an operand while it makes its own in order. Dims of size 1 are
+  // left out, and dims that continue each other in memory are merged.
   struct Pattern {
     struct Dim {
       int64_t size, stride;
@@ -94,8 +95,8 @@ class CudaGroupMaker {
     Region region;
     BufferId buffer;
     DType dtype;
-    bool is_fold, is_wide;   // wide: has an element for each of the group; a fold reads such
-    bool is_spread;          // is there for its readers alone
+    bool is_fold, is_wide;   // wide: makes, or as a fold reads, one element per element of the group
+    bool is_spread;          // a step that Spreads, joined only for its readers
     int64_t elements, size;  // of the group, with this member; of a row
     bool has_wide_result() const { return is_wide && !is_fold; }
   };
@@ -112,7 +113,7 @@ class CudaGroupMaker {
   };
 
   Region RegionOf(const ValueBuffers& value, const Type& type) const;
-  // Without operands; nullopt if an op of this kind cannot join.
+  // The member without its operands; nullopt if an op of this kind cannot join.
   std::optional<Member> MemberOf(const ComputeStep& compute) const;
   bool AddOperand(const ComputeStep& compute, size_t o, Member& member, std::vector<Input>& inputs,
                   bool& is_linked) const;
@@ -127,7 +128,7 @@ class CudaGroupMaker {
   bool is_closed_ = false;  // by a reduction of columns
 };
 
-// Takes the step, behind those of `spreads`, which Spread; otherwise nothing changes.
+// Adds the steps `spreads`, which Spread, and then the step, if all of them can join; otherwise nothing changes.
 bool AddBehind(const StepPlan& plan, const std::vector<size_t>& spreads, size_t step, CudaGroupMaker& group);
 
 }  // namespace meshwork

@@ -177,7 +177,7 @@ absl::Status CudaLauncher::Launch(const RemoteLaunch& launch, const CudaBases& b
 absl::Status CudaLauncher::Compare(const CudaLevel& level, const CompareStep& compare,
                                    const CudaBases& bases) {
   const CopyStep& step = *compare.step;
-  // Copies to memory that is not pinned wait, and do not look after other domains meanwhile.
+  // Copies to memory that is not pinned block, and do not notice meanwhile that another domain is lost. So wait before.
   MESHWORK_RETURN_IF_ERROR(Await());
   for (size_t i = 0; i < step.transfers.size() && difference_.ok(); ++i) {
     const Transfer& transfer = step.transfers[i];

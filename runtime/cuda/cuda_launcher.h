@@ -24,7 +24,7 @@ namespace meshwork {
 
 class CudaLauncher {
  public:
-  // What launches need of the step, which must outlive the launcher.
+  // The parts of the step that launches need. They must outlive the launcher.
   struct Means {
     std::shared_ptr<const CudaStream> stream;
     const CudaFunctions* functions = nullptr;
@@ -33,32 +33,32 @@ class CudaLauncher {
     CudaOwnMemory own;
     CUdeviceptr workspace = 0;
     std::byte* predicate = nullptr;    // a byte of pinned memory
-    CudaProfiler* profiler = nullptr;  // null: nobody measures
+    CudaProfiler* profiler = nullptr;  // null: nothing is measured
     bool blocking = false;             // each launch is waited for
     CudaRemotes* remotes = nullptr;    // null: there is one domain
   };
   explicit CudaLauncher(Means means) : means_(std::move(means)) {}
 
-  // What depends on no argument, of the level and the bodies in it. Errors: those of a launch, with the node's name; where
-  // launches block, those of its run, too (FaultOfLaunch).
+  // Launches CudaLevel::once of the level and the bodies in it. Errors: those of a launch, with the node's name; if
+  // launches block, also those of the run of a kernel (FaultOfLaunch).
   absl::Status EnqueueOnce(const CudaLevel& level, const CudaBases& bases);
-  // The actions of the level; `tables` are those of the step. Waits for the stream, or for other domains, where the level
-  // reads_host. Errors: the same; those of CudaRemotes.
+  // Launches the actions of the level; `tables` are those of the step. If the level reads_host, waits for the stream
+  // or for other domains on the way. Errors: the same; those of CudaRemotes.
   absl::Status Enqueue(const CudaLevel& level, const CudaBases& bases, const CudaTables& tables) {
     return Enqueue(level, 0, level.actions.size(), bases, tables);
   }
-  // Of these, [begin, end).
+  // The same for actions [begin, end).
   absl::Status Enqueue(const CudaLevel& level, size_t begin, size_t end, const CudaBases& bases,
                        const CudaTables& tables);
   // Returns when all work on the stream is done. Errors: that of the work; another domain is lost.
   absl::Status Await();
 
-  // How replicas differ that were compared since ForgetDifference: the first difference, or OK.
+  // The first difference between replicas that were compared since ForgetDifference, or OK.
   const absl::Status& difference() const { return difference_; }
   void ForgetDifference() { difference_ = absl::OkStatus(); }
 
  private:
-  // Waits for the action, which the stream has got.
+  // Waits for the action, which was put on the stream.
   absl::Status WaitFor(const CudaLevel& level, const CudaAction& action);
   absl::Status EnqueueLoop(const LoopLaunch& loop, const CudaBases& bases, const CudaTables& tables);
   absl::Status Launch(const CudaLevel& level, const KernelLaunch& launch, const CudaBases& bases);
@@ -67,11 +67,11 @@ class CudaLauncher {
   absl::Status Launch(const CudaLevel& level, const PartsLaunch& launch, const CudaBases& bases,
                       const CudaTables& tables);
   absl::Status Launch(const TransferLaunch& launch, const CudaTables& tables);
-  // An error of a launch, with the name of its first node, unless the launch may not be the one that failed.
+  // Adds the name of the first node to the error of a launch, unless an earlier launch may be the one that failed.
   absl::Status NamingNode(const absl::Status& status, const CudaLevel& level,
                           const std::vector<ProfiledNode>& nodes) const;
   absl::Status Launch(const RemoteLaunch& launch, const CudaBases& bases);
-  // Where it lies in this step: in a storage, or in scratch memory.
+  // The address on the GPU in this step, in a storage or in scratch memory.
   CUdeviceptr AddressOf(const DeviceAddress& address, const CudaBases& bases) const;
   absl::StatusOr<bool> IsTrue(CUdeviceptr predicate);
   // Notes the first difference.

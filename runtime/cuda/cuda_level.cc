@@ -20,7 +20,7 @@ constexpr int64_t kPackAlignment = 16;        // that kernels make use of
 
 class LevelMaker {
  public:
-  // `arguments`: of a body, how its arguments are aligned, in bytes.
+  // `arguments`: for a body, the alignment of its arguments, in bytes.
   LevelMaker(const StepPlan& plan, StorageMap map, CudaKernels& kernels, const LevelOptions& options,
              std::vector<int64_t> arguments = {})
       : plan_(plan), kernels_(kernels), options_(options), arguments_(std::move(arguments)) {
@@ -50,13 +50,13 @@ class LevelMaker {
     return {at.storage, at.offset};
   }
 
-  // Of what launch `i` of a step computes with.
+  // The address of an operand or result of launch `i` of the step.
   DeviceAddress AddressOf(const ComputeStep& compute, const ValueBuffers& value, int64_t i) const {
     return AddressOf(compute.one_by_one ? value.Of(compute.items.Representative(i)) : value.first);
   }
   static int64_t LaunchesOf(const ComputeStep& compute) { return compute.one_by_one ? compute.needed : 1; }
 
-  // What its address is a multiple of, in bytes.
+  // The alignment of the address, in bytes.
   int64_t AlignmentOf(const DeviceAddress& address) const {
     const auto storage = static_cast<size_t>(address.storage);
     const auto argument = static_cast<size_t>(plan_.storages[storage].index);
@@ -65,14 +65,14 @@ class LevelMaker {
       alignment = argument < arguments_.size() ? arguments_[argument] : kAlignmentOfDTensors;
     return std::gcd(alignment, address.offset);
   }
-  // Of all of them, as far as kernels make use of it.
+  // The alignment that all addresses have, as far as kernels make use of it.
   int64_t PackAlignmentOf(const std::vector<DeviceAddress>& addresses) const {
     int64_t alignment = kPackAlignment;
     for (const DeviceAddress& address : addresses) alignment = std::gcd(alignment, AlignmentOf(address));
     return alignment;
   }
 
-  // Of each launch.
+  // The node that each launch of the step computes.
   static ProfiledNode NodeOf(const ComputeStep& compute) {
     return {.node = compute.node,
             .reduces = compute.reduces,
@@ -87,7 +87,7 @@ class LevelMaker {
 
   // ---- Products.
 
-  // Whether a library computes the step.
+  // Adds launches of a library's product; false if no library computes the step.
   bool AddProduct(const OpRow& row, const ComputeStep& compute) {
     if (options_.take_product == nullptr) return false;
     const std::optional<CudaProduct> product = MakeCudaProduct(row, compute.spec);
@@ -116,8 +116,9 @@ class LevelMaker {
 
   // ---- Convolutions.
 
-  // Whether a library computes the step. Its filters have the channels of the result first: they are brought there, and back,
-  // by way of scratch memory.
+  // Adds launches of a library's convolution; false if no library computes the step. The library's filters have the
+  // channels of the result first, so filters are transposed to scratch memory before, or from it after the
+  // convolution.
   bool AddConvolution(const OpRow& row, const ComputeStep& compute) {
     if (options_.take_convolution == nullptr) return false;
     const std::optional<CudaConvolution> convolution = MakeCudaConvolution(row, compute.spec);
@@ -190,7 +191,7 @@ class LevelMaker {
     Add(std::move(launch), second.get(), /*results=*/1, level_.actions);
   }
 
-  // With its second kernel, if there is one, which makes the last `results`.
+  // Adds the launch, and one of the second kernel, if there is one, which makes the last `results`.
   void Add(KernelLaunch launch, const CudaKernel* second, int64_t results, std::vector<CudaAction>& actions) {
     if (second == nullptr) {
       actions.push_back(std::move(launch));
@@ -306,7 +307,7 @@ class LevelMaker {
     for (auto& [kernel, launch] : launches) level_.actions.push_back(std::move(launch));
   }
 
-  // ---- Other domains. Where the step begins, they are waited for by another way (CudaStep).
+  // ---- Other domains. The fence at the start of a step is no launch: see CudaStep.
 
   void Add(const RemoteStep& remote, size_t) {
     if (remote.is_fence()) return;

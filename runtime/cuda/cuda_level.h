@@ -1,5 +1,5 @@
-// A CudaLevel is a step plan, or the body of a loop in it, as a list of launches for one GPU. Addresses are open: each is a
-// storage of the plan and bytes into it.
+// A CudaLevel is a step plan, or the body of a loop in it, as a list of launches for one GPU. Addresses are symbolic:
+// each is a storage of the plan and an offset in bytes.
 //
 //   StepPlan ──MakeLevel──▶ launches ──CudaStep──▶ addresses, a stream, a graph
 //
@@ -25,7 +25,7 @@
 namespace meshwork {
 
 struct DeviceAddress {
-  // Memory that launches use one after the other, of CudaLevel::scratch_bytes.
+  // Scratch memory of CudaLevel::scratch_bytes, which launches use one after the other.
   static constexpr int kScratch = -2;
 
   int storage = -1;
@@ -75,13 +75,13 @@ struct ConvolutionLaunch {
 struct TransferLaunch {
   size_t kernel = 0;                     // of CudaKernels
   std::vector<Transfer> transfers = {};  // not empty; each moves something
-  // Of each transfer: its target, then its sources.
+  // Per transfer: its target, then its sources.
   std::vector<std::vector<DeviceAddress>> addresses = {};
   int64_t blocks = 0;  // of the grid
   CopyStep::Kind kind = CopyStep::Kind::kCollective;
   int node = -1;             // of a collective; otherwise -1
   std::string subject = {};  // without a node, what moves: input "x", output "loss", variable "w"
-  int unpacks = -1;          // output `unpacks` alone needs it; -1: none
+  int unpacks = -1;          // the only output that needs the launch; -1: none
 };
 
 // Compares replicas (CopyStep::Kind::kCompare), on the host.
@@ -102,7 +102,7 @@ struct LoopLaunch {
   NestedStep::Kind kind = NestedStep::Kind::kRepeat;
   int64_t length = 0;
   DeviceAddress predicate = {};
-  std::vector<DeviceAddress> arguments = {};  // of this level: where those of the bodies lie
+  std::vector<DeviceAddress> arguments = {};  // those of the bodies, as addresses of this level
   std::vector<CudaLevel> bodies;
   int node = -1;
 };
@@ -123,24 +123,25 @@ class CudaKernels {
 
 struct CudaLevel {
   const StepPlan* plan = nullptr;
-  std::vector<CudaAction> once;  // what depends on no argument
+  std::vector<CudaAction> once;  // launched once, as they depend on no argument
   std::vector<CudaAction> actions;
   StorageMap map;             // of its plan; those of bodies were moved into their levels
-  int64_t scratch_bytes = 0;  // that its launches need, those of bodies among them
-  // A loop asks for its predicate, replicas are compared, or the process carries data to other domains, so that no graph
-  // has all of it.
+  int64_t scratch_bytes = 0;  // that its launches need, including those of bodies
+  // The process takes part: it reads the predicate of a loop, compares replicas, or carries data to other domains. So
+  // no graph can hold the whole level.
   bool reads_host = false;
 };
 
-// Whether the action takes part in no graph: the process does something on its way.
+// Whether the process takes part in the action, so that no graph can hold it.
 bool ReadsHost(const CudaAction& action, bool remotes_read_host);
 
-// What addresses of a product's operands and result are multiples of, in bytes.
+// The alignment of the addresses of a product's operands and result, in bytes.
 struct ProductAlignment {
   int64_t a = 0, b = 0, d = 0;
   bool operator==(const ProductAlignment&) const = default;
 };
-// Takes a product of the node from the row's kernel and returns its number; nullopt: it does not.
+// Offers a product of the node to a library. Returns the number of the product; nullopt: the row's own kernel
+// computes it.
 using TakeProduct = std::function<std::optional<size_t>(
     const StepPlan& plan, int node, const CudaProduct& product, const ProductAlignment& alignment)>;
 
@@ -154,7 +155,7 @@ using TakeConvolution = std::function<std::optional<TakenConvolution>(
 
 struct LevelOptions {
   bool fuse = false;                   // groups of steps are one launch each (runtime/cuda/cuda_fusion.h)
-  TakeProduct take_product = nullptr;  // null: nobody takes any
+  TakeProduct take_product = nullptr;  // null: no library takes any
   TakeConvolution take_convolution = nullptr;
   int64_t shared_bytes = 0;       // dynamic shared memory that a block may have
   bool remotes_read_host = true;  // the process carries data to other domains (CudaRemotes::is_captured)

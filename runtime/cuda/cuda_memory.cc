@@ -88,11 +88,11 @@ class CudaMemory : public Memory {
     else runs.push_back({offset, count});
   }
 
-  // Calls move(piece), where so many elements fit into a half, and waits for all copies, also if it fails: they use the
-  // staging memory.
+  // Calls move(piece), with the number of elements that fit into a half. Waits for all copies, even if it fails, as
+  // they use the staging memory.
   template <typename F>
   absl::Status Copy(const BoxCopy& box, int64_t size, F&& move) {
-    // In a child of a fork somebody may hold the mutex for ever.
+    // In a child of a fork the mutex may be locked for ever.
     MESHWORK_RETURN_IF_ERROR(CudaContext::Scope(stream_->context()).status());
     if (box.elements() == 0) return absl::OkStatus();
     const std::lock_guard lock(mutex_);
@@ -168,7 +168,7 @@ class CudaMemory : public Memory {
   const std::shared_ptr<const CudaStream> stream_;
   const CudaMemoryOptions options_;
   const std::string name_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // of the members that follow
   PinnedBuffer staging_;
   std::array<Half, 2> halves_;
   HostCopier copier_;

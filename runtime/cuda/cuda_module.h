@@ -38,9 +38,9 @@ class CudaFunction {
   const std::string& name() const { return name_; }
 
   // Puts the kernel on the stream. The arguments are copied. Errors: the stream is another GPU's; a shape that the GPU
-  // cannot run. An error in the kernel itself is reported by whoever waits for it.
+  // cannot run. An error in the kernel itself is returned by the call that waits for it.
   absl::Status Launch(const CudaStream& stream, const LaunchShape& shape, KernelArguments& arguments) const;
-  // Allows launches with so much dynamic shared memory; up to 48 KiB need no asking.
+  // Allows launches with this much dynamic shared memory. Up to 48 KiB are always allowed.
   absl::Status AllowSharedBytes(int bytes) const;
 
  private:

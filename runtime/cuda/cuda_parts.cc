@@ -15,34 +15,34 @@ namespace meshwork {
 namespace {
 
 constexpr size_t kGradient = 1;  // the operand of an update
-// Until a launch takes no more parts, in elements: gradients and what was looked up wait for others, and weights that are cast
-// for products.
+// A launch that keeps this many elements takes no more parts. Gradients and looked-up rows are kept until the other
+// parts are there, and cast weights until the products that read them.
 constexpr int64_t kEnoughHeld = int64_t{1} << 24, kEnoughCasts = int64_t{1} << 23;
 
-// The step if it is one launch, in every step, of the row.
+// The step, if it is a single launch of `op` that runs each time; otherwise null.
 const ComputeStep* PlainStep(const StepPlan& plan, size_t step, std::string_view op) {
   const auto* const compute = std::get_if<ComputeStep>(&plan.steps[step]);
   if (compute == nullptr || compute->once || compute->one_by_one) return nullptr;
   return plan.graph->nodes()[static_cast<size_t>(compute->node)].row->name == op ? compute : nullptr;
 }
 
-// Whether each element of the result is the cast of one of the operand.
+// Whether each element of the result is the cast of one element of the operand.
 bool IsWholeCast(const ComputeStep& cast) {
   const std::vector<bool>& reduced = cast.spec.reduced;
   return cast.spec.operands[0].local.num_elements() == cast.spec.results[0].local.num_elements() &&
          std::find(reduced.begin(), reduced.end(), true) == reduced.end();
 }
 
-// The same, if it is the update of a weight.
+// The same for updates of weights.
 const ComputeStep* PlainUpdate(const StepPlan& plan, size_t step) {
   const ComputeStep* const adam = PlainStep(plan, step, "adam_update");
   return adam != nullptr ? adam : PlainStep(plan, step, "adagrad_update");
 }
 
-// Whether it adds rows up to a table.
+// Whether a scatter, or a lookup, is along dim 0: of rows of a table.
 bool IsOfRows(const ComputeStep& scatter) { return scatter.spec.attrs.Get<int64_t>("dim") == 0; }
 
-// Of the table of a lookup, operand 0, or of a scatter's result.
+// The rows of the table of a lookup, its operand 0, or of a scatter, its result.
 CudaTableRows TableRowsOf(const ComputeStep& step, bool is_result) {
   const TensorSpec& table = is_result ? step.spec.results[0] : step.spec.operands[0];
   const Extent rows = step.blocks[0][is_result ? step.in.size() : 0][0];
@@ -52,7 +52,7 @@ CudaTableRows TableRowsOf(const ComputeStep& step, bool is_result) {
           .count = step.spec.operands[1].local.num_elements()};
 }
 
-// Steps that wait for others to be launched with them, or for what they wait for.
+// Steps that wait for others to be launched with them; or one step that waits for the update that may do its work.
 struct HeldSteps {
   std::vector<size_t> steps;
   Touched touched;
@@ -87,7 +87,7 @@ class PartsOrder {
   }
 
  private:
-  // What is held touches nothing of each other's, so that it may be released in any order.
+  // Entries of held_ do not conflict with each other, so they may be released in any order.
   template <typename Predicate>
   void ReleaseIf(Predicate&& is_released) {
     for (const HeldSteps& held : held_)
@@ -95,7 +95,8 @@ class PartsOrder {
     std::erase_if(held_, is_released);
   }
 
-  // With those of its kind that come behind it, which may run as early. False: the step is no such cast.
+  // Takes a cast of a variable together with later ones of its kind, which may run as early. False: the step is no
+  // such cast.
   bool TakeCasts(size_t step) {
     const auto first = std::find_if(casts_.begin(), casts_.end(),
                                     [&](const PartsFinder::Member& cast) { return cast.steps[0] == step; });
@@ -113,7 +114,7 @@ class PartsOrder {
     return true;
   }
 
-  // A step that its update may do itself.
+  // Holds the step until its update, if that may do its work. False: it is no such step.
   bool HoldFeeding(size_t step) {
     if (!finder_.UpdateOf(step).has_value()) return false;
     Touched touched = TouchedBy(plan_, plan_.steps[step]);
@@ -210,7 +211,7 @@ std::optional<size_t> PartsFinder::OnlyReaderOf(const ComputeStep& step) const {
           plan_.buffers[static_cast<size_t>(result)].offset ||
       update->spec.operands[kGradient].local.num_elements() != step.spec.results[0].local.num_elements())
     return std::nullopt;
-  // The update would write what it still reads, at other places.
+  // The update would overwrite operands of the step that it still reads at other places.
   for (const ValueBuffers& out : update->out)
     for (const ValueBuffers& in : step.in)
       if (StorageOf(out.first) == StorageOf(in.first)) return std::nullopt;

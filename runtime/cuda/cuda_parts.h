@@ -1,7 +1,7 @@
 // Steps that do one op on different tensors are one launch that reads a table of them (ops/kernels/cuda/parts.h): updates of
-// weights by an optimizer, casts of weights, lookups in tables. Where a gradient is cast for its update alone, the update reads
-// what is cast, and the cast is gone. Where rows are added up to a gradient (scatter_add) for its lazy update alone, the update
-// adds them up itself: no gradient of the table's size is there, and no other row is touched.
+// weights by an optimizer, casts of weights, lookups in tables. If a gradient is cast only for its update, the update
+// reads the cast's operand, and there is no cast. If rows are added up to a gradient (scatter_add) only for its lazy
+// update, the update adds them up itself: there is no gradient of the table's size, and other rows are not touched.
 //
 // Pure functions, thread-safe.
 #pragma once
@@ -23,10 +23,11 @@ namespace meshwork {
 
 struct CudaParts {
   const OpRow* row = nullptr;
-  // Of the first part, for MakeCudaParts: parts have one text. Operands have the dtypes that are read.
+  // The spec of the first part, for MakeCudaParts; all parts have the same kernel text. Operands have the dtypes that
+  // are read.
   KernelSpec spec;
   std::optional<KernelSpec> scatter =
-      std::nullopt;              // updates of rows, for MakeCudaRowUpdates: what adds up the gradient
+      std::nullopt;              // for MakeCudaRowUpdates: the scatter_add that makes the gradient
   std::vector<BufferId> common;  // the operands that are one for all parts
   struct Part {
     std::vector<BufferId> operands, results;
@@ -49,17 +50,17 @@ class PartsFinder {
     std::string kind;  // parts of one kind may be one launch
     Touched touched;
     int64_t held = 0;    // elements that are kept while it waits for others
-    int64_t enough = 0;  // a launch of which so many are kept takes no more parts
+    int64_t enough = 0;  // a launch that keeps this many takes no more parts
   };
-  // nullopt: the step is no update. `feeds`: a step whose update it is (UpdateOf).
+  // nullopt: the step is no update. `feeds`: the step whose work this update does, too (UpdateOf).
   std::optional<Member> Update(size_t step, std::optional<size_t> feeds) const;
   // nullopt: the step is no lookup in rows.
   std::optional<Member> Lookup(size_t step) const;
-  // A cast of a variable that may run as early as one likes: nobody has written the variable, nor touched the result's memory.
-  // nullopt: the step is none.
+  // A cast of a variable that may run at any earlier place: no step before writes the variable or touches the
+  // result's memory. nullopt: the step is no such cast.
   std::optional<Member> CastOfVariable(size_t step) const;
-  // The update that can do the step itself, if the step makes its gradient: a cast, or a scatter_add for a lazy update. Both may
-  // be anywhere in the plan.
+  // The update that can do the work of the step, too, if the step makes its gradient: a cast, or a scatter_add for a
+  // lazy update. The two may be anywhere in the plan.
   std::optional<size_t> UpdateOf(size_t step) const;
 
   // Steps [first, end) as one launch, if they are parts.
@@ -67,16 +68,17 @@ class PartsFinder {
     CudaParts parts;
     size_t end;
   };
-  // As many steps of [first, end) as may be one launch, from the first on, if they are at least two.
+  // The longest run of steps from `first` on, within [first, end), that may be one launch; nullopt if it has fewer
+  // than two.
   std::optional<Found> Find(size_t first, size_t end) const;
 
  private:
   static constexpr size_t kNever = std::numeric_limits<size_t>::max();
 
   int StorageOf(BufferId buffer) const { return plan_.buffers[static_cast<size_t>(buffer)].storage; }
-  // The update whose gradient is the only result of the step, and nothing else.
+  // The update that is the only reader of the step's result, and reads it only as its gradient.
   std::optional<size_t> OnlyReaderOf(const ComputeStep& step) const;
-  // Puts what the step reads in the place of the gradient.
+  // Adds the step to the member of its update, which then reads the step's operands instead of the gradient.
   void Fold(size_t step, Member& member) const;
 
   const StepPlan& plan_;

@@ -10,7 +10,7 @@
 namespace meshwork {
 namespace {
 
-// What NVIDIA advises for Hopper. Only what the chosen algorithms need is allocated.
+// The size that NVIDIA advises for Hopper. Only as much as the chosen algorithms need is allocated.
 constexpr uint64_t kMostWorkspaceBytes = uint64_t{32} << 20;
 
 // A descriptor of cuBLASLt, which is destroyed at the end.
@@ -41,7 +41,7 @@ cublasComputeType_t ComputeTypeOf(DType dtype, MatmulPrecision precision) {
                                                              : CUBLAS_COMPUTE_32F;
 }
 
-// Of all matrices of a tensor, in bytes, if the tensor is aligned to `alignment`.
+// The alignment that all matrices of a tensor have, in bytes, if the tensor is aligned to `alignment`.
 uint32_t AlignmentOfMatrices(const CudaProduct& product, int64_t alignment, int64_t stride,
                              int64_t CudaProduct::Call::*start) {
   const int64_t size = DTypeSize(product.dtype);
@@ -50,7 +50,7 @@ uint32_t AlignmentOfMatrices(const CudaProduct& product, int64_t alignment, int6
   return static_cast<uint32_t>(alignment);
 }
 
-// Whether it says that the product, or the GPU, is none of its.
+// Whether the status says that cuBLASLt does not compute such a product, or not on this GPU.
 bool Declines(cublasStatus_t status) {
   return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
          status == CUBLAS_STATUS_ARCH_MISMATCH;
@@ -62,8 +62,8 @@ const void* At(CUdeviceptr start, int64_t element, DType dtype) {
 
 }  // namespace
 
-// cuBLASLt counts along columns first. A row-major matrix is its transpose to it, so it is asked for the transpose of the
-// product, which is that of b times that of a: its first operand is b, its second a, and its rows are n.
+// cuBLASLt is column-major: it takes a row-major matrix for its transpose. So it computes the transpose of the
+// product, bᵀ aᵀ: its first operand is b, its second a, and its number of rows is n.
 struct CudaProducts::Descriptors {
   explicit Descriptors(const CudaApi& api)
       : operation(api.cublasLtMatmulDescDestroy),
@@ -144,7 +144,7 @@ absl::StatusOr<UnlessForked<CudaProducts::Descriptors>> CudaProducts::Describe(
   MESHWORK_RETURN_IF_ERROR(transpose(CUBLASLT_MATMUL_DESC_TRANSA, product.transpose_b));
   MESHWORK_RETURN_IF_ERROR(transpose(CUBLASLT_MATMUL_DESC_TRANSB, product.transpose_a));
 
-  // Of row-major matrices with `rows` and `columns`.
+  // Makes the layout of row-major matrices with `rows` and `columns`.
   const auto layout = [&](cublasLtMatrixLayout_t& made, int64_t rows, int64_t columns,
                           int64_t stride) -> absl::Status {
     MESHWORK_RETURN_IF_ERROR(check(api.cublasLtMatrixLayoutCreate(&made, type, static_cast<uint64_t>(columns),

@@ -5,9 +5,9 @@
 //   MESHWORK_ASSIGN_OR_RETURN(const std::optional<size_t> number, products.Add(product, alignment, MatmulPrecision::kFull));
 //   MESHWORK_RETURN_IF_ERROR(products.Launch(*stream, *number, {a, b, d}, workspace));   // also while the stream captures
 //
-// An algorithm is chosen once, when a product is added, by cuBLASLt's own heuristic. Only those are chosen that give the same
-// numbers in each run: a sum that is cut along k is put together in a fixed order, in the type that it is summed in. f32 is
-// summed in f32, bf16 too, f64 in f64. Not thread-safe.
+// An algorithm is chosen once, when a product is added, by cuBLASLt's own heuristic. Only algorithms are chosen that
+// give the same numbers in each run: if a sum is cut along k, its parts are added in a fixed order, in the type of
+// the sum. f32 and bf16 are summed in f32, f64 in f64. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -34,12 +34,12 @@ class CudaProducts {
   // REQUIRES: no product of it is left on any stream.
   ~CudaProducts();
 
-  // Its number; equal products have one. nullopt: there is no cuBLASLt, or it has no algorithm for the product. Errors: what
-  // cuBLASLt reports. `precision`: of f32, others ignore it.
+  // Returns the number of the product; equal products have the same. nullopt: there is no cuBLASLt, or it has no
+  // algorithm for the product. Errors: what cuBLASLt reports. `precision`: for f32, other types ignore it.
   absl::StatusOr<std::optional<size_t>> Add(const CudaProduct& product, const ProductAlignment& alignment,
                                             MatmulPrecision precision);
 
-  // What all products need, of which one runs at a time.
+  // The size of a workspace for any of the products; one product runs at a time.
   int64_t workspace_bytes() const { return workspace_bytes_; }
 
   struct Addresses {
@@ -72,8 +72,8 @@ class CudaProducts {
   int64_t workspace_bytes_ = 0;
 };
 
-// Whether TF32 has all numbers that the node multiplies: they are f32 that were bf16, which were widened because sums of them
-// are owed (ir/local.h), and were only moved since.
+// Whether TF32 holds the factors of the node exactly: they are bf16 values that were widened to f32 because sums of
+// them are pending (ir/local.h), and that were only moved since.
 bool FactorsFitTf32(const Graph& graph, int node);
 
 }  // namespace meshwork

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kInputs = 0, kOutputs = 1;  // the rows of host tensors
 
-// Of a kernel or a product.
+// The row of a kernel or a product.
 template <typename Launch>
 ProfileRow RowOf(const CudaLevel& level, const Launch& launch) {
   ProfileRow row = RowOfNode(*level.plan->graph, launch.nodes.back().node);
@@ -62,7 +62,7 @@ ProfileRow RowOf(const CudaLevel& level, const RemoteLaunch& launch) {
 
 // ---- Labels of a trace.
 
-// Of kernels and products: what they compute, and from what if it is one node.
+// For kernels and products: what they compute and, if that is one node, its operands.
 template <typename Launch>
 void AddDetails(const CudaLevel& level, const Launch& launch, TraceLabel& label) {
   label.category = "kernel";
@@ -78,7 +78,7 @@ void AddDetails(const CudaLevel& level, const TransferLaunch& launch, TraceLabel
   if (launch.node >= 0) AddValues(*level.plan->graph, launch.node, label);
 }
 
-// From its last body's end on: the host asks whether it goes on.
+// The time after the end of the last body, in which the host reads whether the loop goes on.
 void AddDetails(const CudaLevel&, const LoopLaunch&, TraceLabel& label) { label.category = "loop"; }
 void AddDetails(const CudaLevel&, const CompareStep&, TraceLabel& label) { label.category = "compare"; }
 void AddDetails(const CudaLevel& level, const RemoteLaunch& launch, TraceLabel& label) {
@@ -91,7 +91,7 @@ bool IsOfNode(const CudaAction& action) {
   return transfers == nullptr ? !std::holds_alternative<CompareStep>(action) : transfers->node >= 0;
 }
 
-// `place`: the name of what the row says of where.
+// `place`: the name under which the label has row.where.
 TraceLabel LabelOf(const ProfileRow& row, std::string_view place) {
   TraceLabel label{.name = row.op, .flops = row.flops, .bytes = row.bytes};
   if (!row.where.empty()) label.texts.emplace_back(place, row.where);

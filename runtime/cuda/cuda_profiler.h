@@ -1,7 +1,7 @@
-// What the launches of a step cost on the GPU, by events between them: the numbers of a Profile (runtime/profile.h), and, if one is
-// asked for, a Trace. The GPU counts as one worker. The row of inputs has the time until they are on the GPU, with what the process does for that;
-// "other" is what it does after the last launch. A step that is measured is launched one by one: each launch takes some
-// microseconds more than in a graph.
+// Measures the launches of a step on the GPU, by events between them: makes a Profile (runtime/profile.h) and, if it
+// is asked for, a Trace. The GPU counts as one worker. The row of inputs has the time until they are on the GPU,
+// including the work of the process for that; "other" is the work of the process after the last launch. A measured
+// step is launched kernel by kernel, so each launch takes some microseconds more than in a graph.
 #pragma once
 
 #include <chrono>
@@ -25,9 +25,10 @@ class CudaProfiler {
   CudaProfiler(const CudaLevel& level, std::shared_ptr<const CudaStream> stream, int trace_steps = 0);
 
   absl::Status Start();
-  // The stream has got host tensors of `bytes` behind what was counted before: the inputs, or the outputs.
+  // Copies of host tensors, the inputs or the outputs, of `bytes` in all, were put on the stream after what was
+  // counted before.
   absl::Status Copied(bool is_input, int64_t bytes);
-  // It has got the launch.
+  // The launch was put on the stream.
   absl::Status Ran(const CudaAction& action);
   // REQUIRES: the stream is done.
   absl::Status End();

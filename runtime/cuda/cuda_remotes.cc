@@ -92,17 +92,17 @@ class HostRemotes : public CudaRemotes {
     return status.ok() ? status : Annotate(status, fmt::format("Run: {}: ", operation.where));
   }
 
-  // What is sent, into the pinned memory.
+  // Copies the data that is sent into the pinned memory.
   absl::Status Fetch(const Operation& operation, const CudaStream& compute,
                      std::span<const CUdeviceptr> sends) const {
     for (size_t i = 0; i < sends.size(); ++i)
       MESHWORK_RETURN_IF_ERROR(CopyToHost(compute, pinned_.data() + operation.sends[i].offset, sends[i],
                                           operation.sends[i].bytes));
-    // Also for what the last Wait of this operation has put there, and the GPU may still read.
+    // Waits even if nothing is sent: the GPU may still read what the last Wait of this operation has put there.
     return sends.empty() && operation.receives.empty() ? absl::OkStatus() : compute.Synchronize();
   }
 
-  // What was started uses the pinned memory no more.
+  // Waits until started operations no longer use the pinned memory.
   void Leave() {
     for (const Operation& operation : operations_) operation.op->Wait().IgnoreError();
   }

@@ -1,4 +1,4 @@
-// What carries the data of a step on a GPU to other domains, and from them (RemoteStep, runtime/step_plan.h).
+// CudaRemotes carries the data of a step on a GPU to other domains, and from them (RemoteStep, runtime/step_plan.h).
 //
 //                    captured   the way of the data
 //   MakeHostRemotes  no         the GPU, pinned memory, the transport, pinned memory, the other GPU
@@ -36,26 +36,28 @@ class CudaRemotes {
   // The same for sums of all domains. Start and Wait get an address for each. REQUIRES: is_captured.
   virtual absl::StatusOr<size_t> PrepareSums(const std::string& where,
                                              const std::vector<RemoteStep::Sum>& sums) = 0;
-  // What all of them need, once they are prepared. Errors: there is not enough memory.
+  // Allocates memory for all operations, after they are prepared. Errors: there is not enough memory.
   virtual absl::Status Allocate() = 0;
 
-  // Begins operation `number` behind what `compute` has: of memory on the GPU at these addresses, one for each part of the
-  // spec. Until Wait nothing on the stream writes what is sent, or touches what receives. REQUIRES: every Start before was
-  // waited for, and Allocate has succeeded.
+  // Begins operation `number` after the work that is on `compute`. The addresses are on the GPU, one for each part of
+  // the spec. Until Wait, nothing on the stream may write what is sent, or touch the memory that receives. REQUIRES:
+  // every Start before was waited for, and Allocate has succeeded.
   virtual absl::Status Start(size_t number, const CudaStream& compute, std::span<const CUdeviceptr> sends,
                              std::span<const CUdeviceptr> receives) = 0;
-  // What `compute` gets from here on finds what was received at `receives`, and may write what was sent.
+  // Work that is put on `compute` from here on finds the received data at `receives`, and may overwrite what was sent.
   virtual absl::Status Wait(size_t number, const CudaStream& compute,
                             std::span<const CUdeviceptr> receives) = 0;
 
   // Returns when all work on `compute` is done. Errors: that of the work; another domain is lost or has aborted, and then
   // nothing waits for it any more.
   virtual absl::Status Await(const CudaStream& compute) = 0;
-  // Nothing that was started waits for other domains any more; no operation may start. Tells the others. REQUIRES: !reason.ok().
+  // Ends all waiting of started operations for other domains, and tells the other domains. No operation may start any
+  // more.
+  // REQUIRES: !reason.ok().
   virtual void Abort(const absl::Status& reason) = 0;
 };
 
-// By host memory. The transport must outlive it.
+// Carries data by way of host memory. The transport must outlive it.
 std::unique_ptr<CudaRemotes> MakeHostRemotes(std::shared_ptr<const CudaContext> context,
                                              Transport& transport);
 

@@ -11,7 +11,7 @@ namespace {
 // A graph takes some hundred bytes for a node.
 constexpr int64_t kMostNodes = 20000;
 
-// Of the level with its bodies.
+// The number of nodes that a graph of the level, with its bodies, would have; counts far above kMostNodes are cut off.
 int64_t NodesOf(const CudaLevel& level) {
   int64_t count = 0;
   for (const CudaAction& action : level.actions) {

@@ -1,4 +1,4 @@
-// The sections of a step: its launches are graphs, cut where the process does something on the way.
+// The sections of a step: its launches form graphs, which end where the process takes part.
 //
 //   [graph: backward, packs]  all_reduce through the process  [graph: sums, updates, outputs]
 //
@@ -18,9 +18,9 @@ struct CudaSection {
   bool is_graph = false;
 };
 
-// Of a step's root, in order; at least one. The last one may be a graph of no actions, for what the step puts behind them.
-// `may_be_graph`: false makes none of them a graph; so do very many launches, and an exchange that is under way where the
-// process does something. `remotes_read_host`: as in LevelOptions.
+// The sections of a step's root, in order; at least one. The last one may be a graph without actions: the step adds
+// copies of its outputs to it. No section is a graph if `may_be_graph` is false, if there are very many launches, or
+// if an exchange would go on from a section into another, one of them a graph. `remotes_read_host`: as in LevelOptions.
 std::vector<CudaSection> CutIntoSections(const CudaLevel& root, bool may_be_graph, bool remotes_read_host);
 
 }  // namespace meshwork

@@ -71,7 +71,7 @@ absl::Status CudaStep::Prepare(std::shared_ptr<const CudaContext> context) {
 
 absl::Status CudaStep::MakeRoot(CudaKernels& kernels, int64_t shared_bytes) {
   absl::Status failed;  // the first error
-  // What `add` gives for a node: a library's number, or nothing.
+  // The result of `add` for a node: a library's number, or nothing. Notes an error in `failed`.
   const auto taking = [&](const StepPlan& plan, int node, const auto& add) {
     const MatmulPrecision precision =
         FactorsFitTf32(*plan.graph, node) ? MatmulPrecision::kTf32 : options_.matmul_precision;
@@ -143,15 +143,15 @@ absl::Status CudaStep::PrepareRemotes(CudaLevel& level) {
 }
 
 CudaStep::~CudaStep() {
-  // Where a step has thrown, nobody has let go of what waits for the other domains.
+  // If a step has thrown, its operations may still wait for other domains.
   if (remotes_ != nullptr && stream_ != nullptr)
     if (const absl::Status reason = options_.transport->aborted(); !reason.ok()) remotes_->Abort(reason);
-  // What the stream still has may use the memory.
+  // Work that is still on the stream may use the memory.
   if (stream_ != nullptr) stream_->Synchronize().IgnoreError();
 }
 
 absl::Status CudaStep::Allocate() {
-  // An address is given to kernels even if nothing is behind it.
+  // Kernels are given the address even if the buffer is empty.
   const auto allocate = [&](int64_t bytes, CudaBuffer& buffer) {
     absl::StatusOr<CudaBuffer> made = CudaBuffer::Allocate(stream_, std::max<int64_t>(bytes, 1));
     if (made.ok()) buffer = *std::move(made);
@@ -235,12 +235,12 @@ absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<st
                            std::span<const std::byte* const> staged) {
   MESHWORK_RETURN_IF_ERROR(made_.Check("CudaBackend"));
   absl::Status status = TryRun(feeds, outputs, staged);
-  // Nobody shall go on with what this step leaves.
+  // Other domains must not go on with the results of a failed step.
   if (!status.ok() && remotes_ != nullptr) remotes_->Abort(status);
   return status;
 }
 
-// All domains have begun this step then, and ended the one before.
+// After it, all domains have begun this step, and ended the one before.
 absl::Status CudaStep::PassFence() {
   wrote_spares_ = false;
   if (fence_.has_value()) MESHWORK_RETURN_IF_ERROR(fence_->op->Run(fence_->sends, fence_->receives));
@@ -251,7 +251,8 @@ absl::Status CudaStep::PassFence() {
 absl::Status CudaStep::TryRun(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs,
                               std::span<const std::byte* const> staged) {
   launcher_->ForgetDifference();
-  // What the step has for other domains may be of a group that was aborted, and would end at once, with what nobody has sent.
+  // The operations across domains may belong to a group that was aborted. They would end at once, with data that
+  // nobody sent.
   if (remotes_ != nullptr) MESHWORK_RETURN_IF_ERROR(options_.transport->aborted());
   MESHWORK_RETURN_IF_ERROR(PassFence());
   if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->Start());
@@ -260,8 +261,8 @@ absl::Status CudaStep::TryRun(std::span<const std::byte* const> feeds, std::span
   absl::Status ran = Enqueue(*binding, feeds, staged);
   if (ran.ok()) ran = NamingFault(launcher_->Await(), "Run");
   if (!ran.ok() && remotes_ != nullptr) remotes_->Abort(ran);
-  // What was enqueued uses memory that the caller may free, or write, from here on; and pinned memory, which the next step
-  // writes.
+  // Enqueued work uses memory that the caller may free or write after the return, and pinned memory that the next
+  // step writes.
   if (!ran.ok()) stream_->Drain().IgnoreError();
   MESHWORK_RETURN_IF_ERROR(ran);
   if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->End());
@@ -282,7 +283,7 @@ absl::Status CudaStep::Enqueue(const Binding& binding, std::span<const std::byte
   for (size_t s = 0; s < sections_.size(); ++s) {
     const absl::Status launched = binding.graphs[s].has_value() ? binding.graphs[s]->Launch(*stream_)
                                                                 : EnqueueSection(binding, sections_[s]);
-    // What fails in launching the first graph failed before this step.
+    // An error in launching the first graph is that of earlier work, not of this step.
     MESHWORK_RETURN_IF_ERROR(s == 0 && binding.graphs[s].has_value() ? launched
                                                                      : NamingFault(launched, "Run"));
   }

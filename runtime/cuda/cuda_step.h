@@ -1,7 +1,7 @@
 // CudaStep: a step that runs on one GPU, which may be one of several domains.
 //
 // Its launches are graphs (runtime/cuda/cuda_sections.h). If the domains are GPUs that reach each other
-// (CudaRemotes::is_captured), a step whose loops ask for nothing is one graph.
+// (CudaRemotes::is_captured), a step whose loops need no decision of the process is one graph.
 #pragma once
 
 #include <cstddef>
@@ -59,8 +59,8 @@ class CudaStep : public PreparedStep {
   }
 
  private:
-  // What follows from the addresses of DTensors and from which outputs are wanted. Several, because variables and their
-  // spares change places.
+  // Everything that depends on the addresses of DTensors and on which outputs are wanted. A step has several
+  // bindings, because variables and their spares swap places.
   struct Binding {
     CudaBases bases;
     CudaTables tables;
@@ -84,7 +84,7 @@ class CudaStep : public PreparedStep {
   absl::Status Prepare(std::shared_ptr<const CudaContext> context);
   absl::Status MakeRoot(CudaKernels& kernels, int64_t shared_bytes);
   absl::Status PrepareFence();
-  // In the order of the program, which all domains have in common.
+  // Prepares operations in the order of the program, which is the same in all domains.
   absl::Status PrepareRemotes(CudaLevel& level);
   absl::Status Allocate();
   absl::Status RunOnce();
@@ -92,22 +92,22 @@ class CudaStep : public PreparedStep {
   bool remotes_read_host() const { return remotes_ != nullptr && !remotes_->is_captured(); }
   CudaOwnMemory own() const { return {.arena = arena_.address(), .constants = constants_.address()}; }
   bool measures() const { return options_.profile || options_.trace_steps > 0; }
-  // The error of what the stream has got, which is that of a kernel that nobody has named if one has failed. `phase`: as of
-  // FaultOfStep.
+  // The error of work on the stream; if a kernel has failed and is not named yet, that of FaultOfStep. `phase`: as
+  // there.
   absl::Status NamingFault(const absl::Status& status, std::string_view phase) const;
   absl::StatusOr<Binding*> FindBinding(CudaBases bases);
 
   absl::Status TryRun(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs,
                       std::span<const std::byte* const> staged);
   absl::Status PassFence();
-  // Puts the whole step on the stream: feeds, launches, outputs. `feeds` are read before it returns; those that are
-  // staged are where the binding has them.
+  // Puts the whole step on the stream: feeds, launches, outputs. `feeds` are read before it returns; staged ones are
+  // already at the addresses of the binding.
   absl::Status Enqueue(const Binding& binding, std::span<const std::byte* const> feeds,
                        std::span<const std::byte* const> staged);
   absl::Status Poison(const CudaBases& bases);
   absl::Status EnqueueFeeds(const CudaBases& bases, std::span<const std::byte* const> feeds,
                             std::span<const std::byte* const> staged);
-  // A section, with the outputs behind the last one: what a graph may hold.
+  // Puts a section on the stream, the last one with copies of the outputs. A graph may hold all of this.
   absl::Status EnqueueSection(const Binding& binding, const CudaSection& section);
 
   // A host tensor: its image on the GPU, and its place in the pinned memory.
@@ -118,7 +118,7 @@ class CudaStep : public PreparedStep {
   };
   static int64_t BytesOf(const std::vector<HostTensor>& tensors);
 
-  const ForkMark made_;  // the driver knows no child of this process
+  const ForkMark made_;  // the driver does not work in a child of a fork
   const StepPlan plan_;
   std::vector<DTensor> variables_;
   const PrepareOptions options_;
@@ -133,7 +133,8 @@ class CudaStep : public PreparedStep {
   std::unique_ptr<CudaProducts> products_;
   std::unique_ptr<CudaConvolutions> convolutions_;
   CudaBuffer arena_, constants_, workspace_;
-  // Host tensors; the last byte is for predicates. Nobody writes it before the stream is waited for: transfers may read it.
+  // Host tensors, and a last byte for predicates. Not written before the stream is waited for, as transfers may still
+  // read it.
   PinnedBuffer pinned_;
   HostCopier copier_;
   std::vector<HostTensor> host_feeds_, host_outputs_;

@@ -26,20 +26,20 @@ class CudaStream {
   static absl::StatusOr<std::shared_ptr<const CudaStream>> Create(std::shared_ptr<const CudaContext> context);
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
-  // Does not wait: the GPU finishes what the stream has.
+  // Does not wait: the GPU finishes the work that is on the stream.
   ~CudaStream();
 
   const CudaContext& context() const { return *context_; }
   const std::shared_ptr<const CudaContext>& shared_context() const { return context_; }
   CUstream handle() const { return handle_; }
 
-  // Later work on this stream begins after what the event was recorded behind, on any stream of any GPU. An event that
-  // was never recorded is not waited for.
+  // Later work on this stream begins after the work before the event, which may be recorded on any stream of any GPU.
+  // An event that was never recorded is not waited for.
   absl::Status Wait(const CudaEvent& event) const;
   // Returns when all work on the stream is done. Error: that of the work.
   absl::Status Synchronize() const;
-  // The same, and waits once more if that fails: what the work uses may be freed behind it. A GPU that has failed goes on with
-  // nothing; any other one is waited for.
+  // As Synchronize, but waits once more if that fails, so that memory that the work uses may be freed afterwards: a
+  // GPU that has failed does no more work, and any other GPU is waited for.
   absl::Status Drain() const;
   // Whether all work on the stream is done. Error: that of the work.
   absl::StatusOr<bool> IsDone() const;
@@ -55,7 +55,7 @@ class CudaEvent {
  public:
   enum class Kind { kOrder, kTiming };
 
-  // One that measures time makes streams slower.
+  // Events that measure time slow streams down.
   static absl::StatusOr<std::unique_ptr<const CudaEvent>> Create(std::shared_ptr<const CudaContext> context,
                                                                  Kind kind = Kind::kOrder);
   CudaEvent(const CudaEvent&) = delete;

@@ -19,7 +19,7 @@ class CudaTables::Maker {
   Maker(const CudaOwnMemory& own, const CudaFunctions& functions, CudaTables& tables)
       : own_(own), functions_(functions), tables_(tables) {}
 
-  // With the bodies of its loops.
+  // Adds the launches of the level and of the bodies of its loops.
   void Add(const CudaLevel& level, const CudaBases& bases) {
     for (const CudaAction& action : level.actions) {
       if (const auto* const launch = std::get_if<TransferLaunch>(&action)) Add(*launch, bases);

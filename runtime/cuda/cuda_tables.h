@@ -1,5 +1,5 @@
-// The tables that kernels of transfers (ops/kernels/cuda/transfers.h) and of parts (ops/kernels/cuda/parts.h) read: of all launches of a
-// step, at its addresses, in the memory of the GPU.
+// The tables that kernels of transfers (ops/kernels/cuda/transfers.h) and of parts (ops/kernels/cuda/parts.h) read, in the
+// memory of the GPU: for all launches of a step, with its addresses.
 //
 // Thread-safe once they are made.
 #pragma once
@@ -20,13 +20,15 @@ namespace meshwork {
 
 class CudaTables {
  public:
-  // Of `root` and the bodies in it, which must outlive the tables and stay where they are. `bases`: of the root. Waits for the
-  // stream. Errors: those of CudaBuffer::Allocate and CopyToDevice. CHECKs that pointers are aligned as `functions` need them.
+  // Makes the tables for `root` and the bodies in it, which must outlive the tables and not move. `bases`: of the
+  // root. Waits for the stream. Errors: those of CudaBuffer::Allocate and CopyToDevice. CHECKs that pointers are
+  // aligned as `functions` need.
   static absl::StatusOr<CudaTables> Create(const std::shared_ptr<const CudaStream>& stream,
                                            const CudaLevel& root, const CudaBases& bases,
                                            const CudaOwnMemory& own, const CudaFunctions& functions);
 
-  // The arguments by which a kernel finds the section of the tables that a launch does. REQUIRES: the launch is one of `root`.
+  // Adds the arguments by which the kernel finds its launch's section of the tables. REQUIRES: the launch is one of
+  // `root`.
   void AddArguments(const TransferLaunch& launch, KernelArguments& arguments) const;
   void AddArguments(const PartsLaunch& launch, KernelArguments& arguments) const;
 

@@ -1,8 +1,8 @@
 // When the launches of the last steps ran on a GPU, as a Trace (runtime/trace.h): a track of the steps, and one of the GPU, on which
 // the launches of all devices follow each other. Written by a CudaProfiler, which measures them.
 //
-// The GPU's clock is not the host's: launches are placed behind the begin of their step, at which the GPU has nothing else of
-// it to do.
+// The GPU's clock is not the host's. So launches are placed after the begin of their step on the host, when the GPU
+// has no other work of it.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,8 @@ class CudaTrace {
   // Bytes that the row reads and writes in each step.
   void SetBytes(size_t row, int64_t bytes) { labels_[row].bytes = bytes; }
 
-  // A step has begun, nanoseconds since the epoch of the steady clock. One that is not ended is replaced by the next.
+  // A step has begun, at nanoseconds since the epoch of the steady clock. A step that is not ended is replaced by the
+  // next.
   void Begin(int64_t start_ns);
   // The launch of this row took so long. It follows the one before.
   void Add(size_t row, int64_t ns);

@@ -103,7 +103,7 @@ enum class CudnnAttribute : int {
   kEngineNumericalNotes = 1303,
 };
 
-// Of the elements of an attribute.
+// The type of an attribute's elements.
 enum class CudnnType : int {
   kHandle = 0,
   kDataType = 1,
@@ -120,7 +120,7 @@ enum class CudnnDataType : int { kFloat32 = 0, kBfloat16 = 9 };
 enum class CudnnConvolutionMode : int { kCrossCorrelation = 1 };
 enum class CudnnHeuristicMode : int { kFallback = 2, kA = 3 };
 
-// What is said of an engine's numbers.
+// Notes of an engine about its numbers.
 enum class CudnnNote : int {
   kTensorCore = 0,
   kDownConvertsInputs = 1,

@@ -13,10 +13,11 @@
 namespace meshwork {
 namespace {
 
-// How many steps are passed over in search of one that joins.
+// The most steps that are passed over in the search for steps that join a group.
 constexpr size_t kMostPassed = 32;
 
-// Of the steps in `left`, which are in the order of the plan.
+// Orders the steps in `left`, which are in the order of the plan. Makes one group after the other: each begins with
+// the first step that is left.
 std::vector<size_t> FusedOrderOf(const StepPlan& plan, const std::vector<Touched>& touched,
                                  std::deque<size_t> left) {
   const auto conflicts = [&](size_t step, const std::vector<size_t>& with) {
@@ -39,14 +40,15 @@ std::vector<size_t> FusedOrderOf(const StepPlan& plan, const std::vector<Touched
   std::vector<size_t> order;
   while (!left.empty()) {
     CudaGroupMaker group(plan);
-    // What is passed over runs behind the group, or before it if a step that joins must wait for it.
+    // A step that is passed over runs behind the group, or before it if a step that joins must run after it.
     std::vector<size_t> before, members = {left[0]}, behind;
     size_t seen = 1;
     if (group.Add(plan.steps[left[0]])) {
       for (; seen < left.size() && before.size() + behind.size() < kMostPassed; ++seen) {
         const size_t step = left[seen];
         if (std::holds_alternative<NestedStep>(plan.steps[step])) break;
-        // Of what it needs, steps that Spread join with it if nothing that must run before reads them.
+        // `needed`: the steps of `behind` that must run before this one. Those that Spread may join with it, unless
+        // one of `first`, which must run before the group, depends on them.
         const std::vector<size_t> needed = needed_by(step, behind);
         std::vector<size_t> first, spreads;
         for (size_t n = needed.size(); n-- > 0;)
@@ -75,7 +77,7 @@ std::vector<size_t> FusedOrderOf(const StepPlan& plan, const std::vector<Touched
                       [&](size_t other) { return std::binary_search(needed.begin(), needed.end(), other); });
       }
     }
-    // A reduction of columns, behind which nothing joins.
+    // Adds a reduction of columns as the last step of the group, if one can be.
     for (size_t b = 0; b < behind.size(); ++b) {
       const size_t step = behind[b];
       const std::vector<size_t> first =
@@ -90,7 +92,7 @@ std::vector<size_t> FusedOrderOf(const StepPlan& plan, const std::vector<Touched
       left.pop_front();
       continue;
     }
-    // Among what runs before may be groups, too.
+    // The steps that run before the group may form groups, too.
     left.erase(left.begin(), left.begin() + static_cast<ptrdiff_t>(seen));
     left.insert(left.begin(), behind.begin(), behind.end());
     std::sort(before.begin(), before.end());

@@ -18,8 +18,8 @@ namespace meshwork {
 // Moves steps that Spread to their first readers.
 void MoveToReaders(StepPlan& plan);
 
-// The steps of the plan, without those of bodies, in such an order. Law: of two steps of which one writes a storage that the
-// other touches, the first stays the first.
+// An order of the plan's steps, without those of bodies, in which steps of one kernel follow each other. Law: of two
+// steps of which one writes a storage that the other touches, the first stays the first.
 std::vector<size_t> FusedOrder(const StepPlan& plan);
 
 }  // namespace meshwork

@@ -22,7 +22,8 @@ using Way = CudaBackendOptions::Way;
 
 constexpr std::string_view kGpus = "the GPUs";
 
-// As NCCL takes it: NCCL_HOSTID says which processes share a host, for containers whose hosts have one name.
+// The name of this host, as NCCL finds it: NCCL_HOSTID tells hosts apart that have one name, such as those of
+// containers.
 std::string HostOfGpu() {
   if (const char* const id = std::getenv("NCCL_HOSTID"); id != nullptr) return id;
   char name[256] = {};
@@ -43,7 +44,7 @@ NcclUniqueId FromHex(std::string_view text) {
   return id;
 }
 
-// What a domain says of itself.
+// The facts that a domain tells the others.
 struct GpuText {
   std::string where;     // "GPU 0 (NVIDIA H200)"
   int architecture = 0;  // 90
@@ -107,7 +108,7 @@ absl::StatusOr<GpuText> Describe(const CudaContext& context, bool is_first, Way 
   return mine;
 }
 
-// What all domains have said; where one cannot go on, why.
+// The facts of all domains. Error: a domain cannot go on; says why.
 absl::StatusOr<std::vector<GpuText>> AskAll(Transport& transport, const absl::StatusOr<GpuText>& mine) {
   const absl::StatusOr<std::string> text =
       mine.ok() ? absl::StatusOr<std::string>(mine->Encode()) : mine.status();

@@ -1,7 +1,8 @@
-// How the GPUs of a program's domains find each other, when a step is prepared.
+// Connects the GPUs of a program's domains when a step is prepared.
 //
-// Each domain says what its GPU is and what it has; all hear the same, so that all decide alike: whether they fit together,
-// and whether NCCL carries their data or the process does (runtime/cuda/cuda_remotes.h). Thread-safe.
+// Each domain tells all others what its GPU and its NCCL are. So all domains know the same and decide alike whether
+// the GPUs fit together, and whether NCCL or the process carries their data (runtime/cuda/cuda_remotes.h).
+// Thread-safe.
 #pragma once
 
 #include <memory>
@@ -20,9 +21,9 @@ class GpuGroups {
  public:
   explicit GpuGroups(const CudaBackendOptions& options) : options_(options) {}
 
-  // For a step of this domain on the GPU of `context`. All domains call it. `needs_nccl`: the step has what NCCL
-  // alone does, in all domains. Errors, in all domains: GPUs of several architectures; NCCL is needed or asked for and cannot be
-  // used. Besides, those of Transport::AllGather, and of NcclGroup::Join.
+  // For a step of this domain on the GPU of `context`. All domains call it. `needs_nccl`: the step has operations
+  // that only NCCL does; the same in all domains. Errors, in all domains: GPUs of several architectures; NCCL is
+  // needed or asked for and cannot be used. Further errors: those of Transport::AllGather and NcclGroup::Join.
   absl::StatusOr<std::unique_ptr<CudaRemotes>> Join(const std::shared_ptr<const CudaContext>& context,
                                                     Transport& transport, bool needs_nccl);
 
@@ -31,7 +32,7 @@ class GpuGroups {
 
   const CudaBackendOptions options_;
   std::mutex mutex_;  // of the group
-  // Of steps that were prepared before, if one of them is still there: it serves the next one, too.
+  // The group of steps that were prepared before, as long as one of them lives. The next step uses it, too.
   std::weak_ptr<NcclGroup> last_;
 };
 

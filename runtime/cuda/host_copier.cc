@@ -49,7 +49,7 @@ class HostCopier::Helpers {
 
   size_t num_threads() const { return threads_.size(); }
 
-  // While it lives the threads copy the pieces; at its end nobody does.
+  // While it lives, the threads copy the pieces. After its destructor no thread does.
   class Call {
    public:
     Call(Helpers& helpers, std::span<const Piece> pieces, bool past_caches) : helpers_(helpers) {
@@ -59,7 +59,7 @@ class HostCopier::Helpers {
     Call& operator=(const Call&) = delete;
     ~Call() { helpers_.End(); }
 
-    // All pieces before the result are there. Is more than `first`, and copies meanwhile.
+    // Waits for piece `first`, and copies pieces meanwhile. Returns a number > first: all pieces before it are there.
     size_t Await(size_t first) { return helpers_.Await(first); }
 
    private:
@@ -112,7 +112,7 @@ class HostCopier::Helpers {
     const bool are_left = next_ < pieces_.size(), past_caches = past_caches_;
     ++copying_;
     lock.unlock();
-    // Each wakes one more, so that nobody has to wake all.
+    // Each thread wakes one more, so that no thread has to wake all.
     if (are_left) work_.notify_one();
     CopyPiece(copy, past_caches);
     lock.lock();
@@ -136,7 +136,7 @@ class HostCopier::Helpers {
   std::condition_variable arrived_;  // a piece is there
   std::span<const Piece> pieces_;    // empty between calls
   std::vector<bool> is_there_;       // of each piece
-  size_t next_ = 0, copying_ = 0;    // the first piece that nobody has; how many are being copied
+  size_t next_ = 0, copying_ = 0;    // the first piece that is not taken; how many are being copied
   bool past_caches_ = false, ends_ = false;
   std::vector<std::thread> threads_;
 };

@@ -1,5 +1,6 @@
-// HostCopier: copies of host tensors from and to pinned memory. Large ones are copied by several threads, piece by piece, and
-// the caller hears which pieces are there: so the transfer of the first ones to a GPU runs while the last ones are copied.
+// HostCopier copies host tensors from and to pinned memory. Large ones are copied by several threads, piece by piece,
+// and the caller is told which pieces are there: so the transfer of the first pieces to a GPU runs while the last
+// ones are copied.
 //
 //   HostCopier copier;
 //   MESHWORK_RETURN_IF_ERROR(copier.Stage(tensors, [&](size_t i, int64_t first, int64_t bytes) {
@@ -48,10 +49,11 @@ class HostCopier {
   HostCopier& operator=(const HostCopier&) = delete;
   ~HostCopier();
 
-  // Copies what a device is to read. The copies must not overlap. Returns when no thread touches the memory any more.
+  // Copies data that a device will read. The copies must not overlap. Returns when no thread touches the memory any
+  // more.
   // Error: the first of `arrived`, after which nothing more is copied.
   absl::Status Stage(std::span<const HostCopy> copies, const Arrived& arrived);
-  // Copies what the process is to read.
+  // Copies data that the process will read.
   void Copy(std::span<const HostCopy> copies);
 
   // Helpers that were started.

@@ -46,7 +46,7 @@ enum class NcclResult : int {
   kInProgress = 7,
 };
 
-// kBytes: what is sent and received; the others: what is added up.
+// kBytes is for sends and receives; the others are for sums.
 enum class NcclType : int { kBytes = 1, kInt32 = 2, kInt64 = 4, kFloat32 = 7, kFloat64 = 8, kBfloat16 = 9 };
 
 enum class NcclOp : int { kSum = 0, kProd = 1, kMax = 2, kMin = 3 };
@@ -55,7 +55,7 @@ struct NcclUniqueId {
   char bytes[128] = {};
 };
 
-// Of version 2.18; later versions take it, too, and choose what it does not say.
+// As of version 2.18. Later versions take it, too, and choose the values that it lacks.
 struct NcclConfig {
   size_t size = sizeof(NcclConfig);
   unsigned magic = 0xcafebeef, version = 21800;

@@ -105,8 +105,9 @@ NcclGroup::~NcclGroup() {
   else api().ncclCommAbort(std::exchange(comm_, nullptr));
 }
 
-// ncclCommAbort lets the streams go at once, but returns only when the graphs that hold exchanges of the communicator are
-// destroyed, and these are the caller's. So a thread waits for it; where it takes longer than farewells may, alone.
+// ncclCommAbort ends the waiting of the streams at once, but returns only when the graphs that hold exchanges of the
+// communicator are destroyed, and these are the caller's. So a thread calls it. If it takes longer than a farewell
+// may, nobody waits for the thread.
 void NcclGroup::Abort() {
   if (comm_ == nullptr || !context_->is_here()) return;
   const auto abort = std::make_shared<std::packaged_task<void()>>(

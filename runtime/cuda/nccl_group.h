@@ -1,14 +1,14 @@
-// NcclGroup: the GPUs of a program's domains as NCCL knows them. Rank d of its communicator is the GPU of domain d.
+// NcclGroup is an NCCL communicator of the GPUs of a program's domains. Its rank d is the GPU of domain d.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(const auto group, NcclGroup::Join(context, transport, id, {}));   // in all domains
 //   MESHWORK_RETURN_IF_ERROR(group->Exchange("all_gather (model.cc:41)", sends, receives, *stream));
 //
-// Data goes from GPU to GPU; the transport between the domains stays for all else: their agreement on what they run, the
-// fence of a step, aborts. An exchange only moves bytes: receivers add up, in the order of the devices, so that the numbers
-// are those of any other transport, bit by bit. AllReduce is NCCL's own sum.
+// Data goes from GPU to GPU. The transport between the domains is still used for all else: their agreement on what
+// they run, the fence of a step, aborts. An exchange only moves bytes: receivers add them up, in the order of the
+// devices, so that the numbers are those of any other transport, bit by bit. AllReduce is NCCL's own sum.
 //
-// A GPU that waits for one that is lost waits for ever. So whoever waits for a stream calls Check in between, and Abort lets
-// the stream go. Not thread-safe.
+// A GPU that waits for a lost GPU waits for ever. So code that waits for a stream must call Check again and again;
+// Abort ends the waiting on streams. Not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -30,9 +30,9 @@
 namespace meshwork {
 
 struct NcclOptions {
-  // How long a domain waits for the others in one step before it aborts, and how long while they join.
+  // The longest that a domain waits for the others in one step, and while they join, before it aborts.
   std::chrono::milliseconds deadline = std::chrono::minutes(10), join_deadline = std::chrono::minutes(10);
-  // How long it waits at the end, for those that may still read what it has sent.
+  // The longest that it waits at the end for domains that may still read data that it has sent.
   std::chrono::milliseconds farewell = std::chrono::seconds(2);
 };
 
@@ -57,11 +57,11 @@ class NcclGroup {
   // exchanges are destroyed.
   ~NcclGroup();
 
-  // A name that no other group has had: all domains know the same.
+  // A name that no other group has had; the same in all domains.
   const std::string& name() const { return name_; }
   const NcclOptions& options() const { return options_; }
 
-  // Whether it can carry data between the domains of this transport.
+  // Whether the group can carry data between the domains of this transport.
   bool Serves(const Transport& transport) const {
     return comm_ != nullptr && &transport_ == &transport && transport_.aborted().ok();
   }
@@ -71,19 +71,19 @@ class NcclGroup {
   absl::Status Exchange(std::string_view where, std::span<const Part> sends, std::span<const Part> receives,
                         const CudaStream& stream) const;
 
-  // Puts sums of what all domains have on the stream, captured or not, in an order of NCCL's own; all domains get the same
-  // bits. All domains call it in the same order, with as many elements. Errors: as those of Exchange. REQUIRES: NcclReduces of
-  // each.
+  // Puts sums over all domains on the stream, captured or not. NCCL chooses the order of the terms; all domains get
+  // the same bits. All domains call it in the same order, with as many elements. Errors: as those of Exchange.
+  // REQUIRES: NcclReduces of each.
   struct Sum {
     CUdeviceptr from = 0, to = 0;  // the same, or apart
     RemoteStep::Sum of;
   };
   absl::Status AllReduce(std::string_view where, std::span<const Sum> sums, const CudaStream& stream) const;
 
-  // Whether the group can go on. Errors: what NCCL says of other ranks; the reason of the transport's abort.
+  // OK if the group can go on. Errors: NCCL's about other ranks; the reason of the transport's abort.
   absl::Status Check(std::string_view where) const;
 
-  // What is on streams ends soon, and nothing is put there any more.
+  // Work of the group that is on streams ends soon, and no more is put there.
   void Abort();
 
  private:
@@ -96,7 +96,7 @@ class NcclGroup {
   absl::Status InGroup(std::string_view where, const std::string& what,
                        const std::function<NcclResult()>& calls) const;
   absl::Status ToStatus(NcclResult result, std::string_view where, std::string_view what) const;
-  // Waits until a call has ended that does not block.
+  // Waits for the end of a call that does not block.
   absl::Status Settle(NcclResult result, std::string_view where, std::string_view what,
                       std::chrono::milliseconds deadline) const;
 
@@ -108,7 +108,7 @@ class NcclGroup {
   std::future<void> aborted_;  // valid since Abort; ready when NCCL has forgotten the communicator
 };
 
-// A pause between two looks at what other threads, GPUs or processes do: short at first.
+// Pauses between polls of other threads, GPUs or processes; short ones at first.
 class Patience {
  public:
   explicit Patience(std::chrono::milliseconds deadline)

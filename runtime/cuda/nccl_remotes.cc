@@ -67,7 +67,7 @@ class NcclRemotes : public CudaRemotes {
     return operation.is_here() ? Named(operation, compute.Wait(*operation.ended)) : absl::OkStatus();
   }
 
-  // The GPU waits for others: so the process looks after them.
+  // The GPU waits for other domains, so the process has to check whether they are lost.
   absl::Status Await(const CudaStream& compute) override {
     for (Patience patience(group_->options().deadline);;) {
       MESHWORK_ASSIGN_OR_RETURN(const bool is_done, compute.IsDone());
@@ -103,7 +103,7 @@ class NcclRemotes : public CudaRemotes {
     return operations_.size() - 1;
   }
 
-  // On the stream of exchanges.
+  // Puts the operation on the stream of exchanges.
   absl::Status Put(Operation& operation, std::span<const CUdeviceptr> sends,
                    std::span<const CUdeviceptr> receives) {
     if (!operation.sums.empty()) {
@@ -122,7 +122,7 @@ class NcclRemotes : public CudaRemotes {
     return status.ok() ? status : Annotate(status, fmt::format("Run: {}: ", operation.spec.where));
   }
 
-  // The stream of exchanges waits for what is sent, and notes which one comes.
+  // Makes the stream of exchanges wait for the data that is sent, and note the number of the operation.
   absl::Status Begin(const Operation& operation, size_t number, const CudaStream& compute) {
     MESHWORK_RETURN_IF_ERROR(operation.begun->Record(compute));
     MESHWORK_RETURN_IF_ERROR(stream_->Wait(*operation.begun));
@@ -131,7 +131,7 @@ class NcclRemotes : public CudaRemotes {
 
   void Note(int32_t number) { std::memcpy(last_.data(), &number, sizeof(number)); }
 
-  // The operation that the GPU has come to last in this step; null: none as yet.
+  // The last operation that the GPU has reached in this step; null: none yet.
   const Operation* Last() const {
     int32_t number = -1;
     std::memcpy(&number, last_.data(), sizeof(number));

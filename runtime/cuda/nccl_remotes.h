@@ -3,8 +3,8 @@
 //   compute  ──packs──●─────other kernels─────●──sums──▶
 //                     ╰──exchange (NCCL)──────╯            events at the dots
 //
-// All of it may be captured. Each operation first notes its number in pinned memory, so that an error can say which one
-// other domains did not come to.
+// All of it may be captured. Each operation first notes its number in pinned memory, so that an error can name the
+// operation that other domains did not reach.
 #pragma once
 
 #include <memory>

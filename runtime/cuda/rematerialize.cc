@@ -87,8 +87,8 @@ class Rematerializer {
     return RegionOf(step.out[0], step.spec.results[0].local);
   }
 
-  // The step that made the value which `region` has before step `at`: it wrote exactly this region, and nobody has written
-  // there since. nullopt: there is none, or it is not elementwise.
+  // The step that made the value of `region` as it is before step `at`: it wrote exactly this region, and no step has
+  // written there since. nullopt: there is none, or it is not elementwise.
   std::optional<size_t> MakerOf(const ValueRegion& region, size_t at) const {
     const std::vector<size_t>& writers = writers_[static_cast<size_t>(region.storage)];
     const auto next = std::lower_bound(writers.begin(), writers.end(), at);
@@ -103,20 +103,22 @@ class Rematerializer {
         plan_.storages[static_cast<size_t>(region.storage)].kind == Storage::Kind::kTemporary;
     return is_temporary && ResultOf(*compute) == region ? std::optional(maker) : std::nullopt;
   }
-  // Whether the storage is not written by steps [begin, end).
+  // Whether no step of [begin, end) writes the storage.
   bool IsIntact(int storage, size_t begin, size_t end) const {
     const std::vector<size_t>& writers = writers_[static_cast<size_t>(storage)];
     const auto next = std::lower_bound(writers.begin(), writers.end(), begin);
     return next == writers.end() || *next >= end;
   }
 
-  // The steps, in their order, that can make the value of step `maker` again before step `at`. What they read is still there then,
-  // and has fewer bytes than the value; regions of `free` do not count, as they are read anyway. Empty: there are no such steps.
+  // The steps, in order, that can make the value of step `maker` again just before step `at`. The regions that they
+  // read are still intact then, and have at most 3/4 of the value's bytes; regions of `free` do not count, as they
+  // are read anyway. Empty: there are no such steps. Begins with `maker`, and adds the maker of the largest region
+  // that is read until that holds.
   std::vector<size_t> ChainOf(size_t maker, size_t at, const std::set<ValueRegion>& free) const {
     const int64_t bytes = ResultOf(std::get<ComputeStep>(plan_.steps[maker])).bytes();
     std::set<size_t> chain = {maker};
     while (true) {
-      std::map<ValueRegion, size_t> roots;  // what the chain reads, and the first step that does
+      std::map<ValueRegion, size_t> roots;  // regions that the chain reads, with the first step that does
       for (const size_t step : chain) {
         const auto& compute = std::get<ComputeStep>(plan_.steps[step]);
         for (size_t o = 0; o < compute.in.size(); ++o) {
@@ -176,7 +178,8 @@ class Rematerializer {
     return false;
   }
 
-  // Copies of the chain's steps with results of their own, and the members, which read the last one's instead of `region`.
+  // Copies of the chain's steps, with results in new storages, and then the members, which read the result of the
+  // last copy instead of `region`.
   std::vector<Step> WithChain(const std::vector<size_t>& chain, const ValueRegion& region,
                               const std::vector<Step>& members) {
     std::vector<Step> made;
@@ -210,7 +213,7 @@ class Rematerializer {
     return true;
   }
 
-  // Whether the kernel of the steps before would take the step, which is then no part of the kernel behind it.
+  // Whether the kernel of the steps before would take the step, so that the kernel after it would lack it.
   bool Joins(const Step& step, std::span<const Step> before) const {
     CudaGroupMaker group(plan_);
     for (const Step& member : before)
@@ -218,7 +221,7 @@ class Rematerializer {
     return group.size() > 0 && group.Add(step);
   }
 
-  // Removes elementwise steps whose temporary results nobody reads, from the last step on.
+  // Removes elementwise steps whose temporary results no later step reads. Goes from the last step to the first.
   void RemoveUnread() {
     std::set<int> wanted;  // storages that later steps read
     std::vector<Step> kept;

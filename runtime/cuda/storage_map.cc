@@ -82,7 +82,7 @@ class Uses {
   int step_ = 0;
 };
 
-// Bodies of a step lie in the memory that it has.
+// Moves the places of a map and its bodies: a body's arena lies within the memory of its step.
 void Shift(StorageMap& map, int64_t arena, int64_t constants) {
   for (StorageMap::Place& place : map.places) {
     if (place.kind == StorageMap::Place::Kind::kArena) place.offset += arena;

@@ -1,4 +1,4 @@
-// Where the storages of a step plan lie in the memory of one device, if its steps run one after the other: on a stream.
+// Places the storages of a step plan in the memory of one device whose steps run one after the other, on a stream.
 //
 //   const StorageMap map = MapStorages(plan);      // offsets in one arena; bodies of loops lie in it, too
 //
@@ -24,15 +24,15 @@ struct StorageMap {
   };
   std::vector<Place> places;                    // per storage of the plan
   std::vector<std::vector<StorageMap>> bodies;  // per step of the plan: of a NestedStep, one for each body
-  int64_t arena_bytes = 0;                      // of all temporaries, those of bodies among them
-  int64_t constant_bytes = 0;                   // of what is computed once, the same
+  int64_t arena_bytes = 0;                      // of all temporaries, including those of bodies
+  int64_t constant_bytes = 0;                   // of values that are computed once, likewise
 };
 
-// `fuse`: the groups of FindCudaGroups (runtime/cuda/cuda_fusion.h) are one step each, and what they keep to themselves has no
-// memory. Law: storages that are in use at one time, one of them in a body or not, do not overlap.
+// `fuse`: the groups of FindCudaGroups (runtime/cuda/cuda_fusion.h) are one step each, and values that are used only
+// within a group have no memory. Law: storages that are in use at the same time, in a body or not, do not overlap.
 StorageMap MapStorages(const StepPlan& plan, bool fuse = false);
 
-// What a step of the plan would allocate (Backend::PlanMemory).
+// The memory that a step of the plan would allocate (Backend::PlanMemory).
 ExecutorMemory PlanCudaMemory(StepPlan plan, bool fuse);
 
 }  // namespace meshwork

@@ -35,7 +35,7 @@ class Touches {
     for (const RemoteStep::Part& part : remote.receives) At(touched_.writes, part.buffer);
     touched_.crosses = true;
   }
-  // Bodies may read and write what they are given.
+  // Bodies may read and write all their arguments.
   void Add(const NestedStep& nested) {
     for (const auto* values : {&nested.in, &nested.out})
       for (const ValueBuffers& value : *values) {

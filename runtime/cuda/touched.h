@@ -1,4 +1,4 @@
-// The storages of a step plan that a step touches: who may run before whom.
+// The storages of a step plan that a step touches. They decide which steps may change their order.
 #pragma once
 
 #include <cstddef>
@@ -9,25 +9,25 @@
 namespace meshwork {
 
 struct Touched {
-  std::vector<int> reads, writes;  // may have a storage several times
-  bool crosses = false;            // to other domains, or may: they start their operations in the same order
+  std::vector<int> reads, writes;  // may list a storage several times
+  bool crosses = false;            // may exchange with other domains, which start operations in one order
 
-  // Whether one writes a storage that the other touches, or both cross, so that their order matters.
+  // Whether the order of the two matters: one writes a storage that the other touches, or both cross.
   bool Conflicts(const Touched& other) const;
-  // Of both, one behind the other.
+  // Makes this the storages that both touch, one after the other.
   void Add(const Touched& other);
 };
 
-// With what the bodies of a loop touch.
+// The storages that the step touches; for a loop, including those that its bodies touch.
 Touched TouchedBy(const StepPlan& plan, const Step& step);
 
-// Whether what storages have is read later. REQUIRES: the plan's steps do not change.
+// Finds whether the contents of storages are read later. REQUIRES: the plan's steps do not change.
 class LaterReads {
  public:
   explicit LaterReads(const StepPlan& plan);
 
-  // Whether what the storage has before `step` may still be read: whether a step from `step` on reads the storage before another
-  // one writes all of it.
+  // Whether the contents that the storage has before `step` may still be read: a step from `step` on reads the
+  // storage before a step writes all of it.
   bool IsRead(int storage, size_t step) const;
 
  private:

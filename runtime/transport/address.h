@@ -17,12 +17,12 @@ struct SocketAddress {
   bool operator==(const SocketAddress&) const = default;
 };
 
-// The address of a host and port. Of a host with several addresses the first one of IP version 4, if it has one.
+// The address of a host and port. If a host has several addresses, the first one of IP version 4 if there is one.
 // Errors: `text` is not host:port; the host has no address.
 absl::StatusOr<SocketAddress> Resolve(std::string_view text);
 
-// Whether only processes of this host reach it: 127.0.0.0/8, in either version of IP, or ::1. Not 0.0.0.0, which is every
-// address of the host.
+// Whether only processes of this host can reach it: 127.0.0.0/8, in either version of IP, or ::1. Not 0.0.0.0, which is
+// every address of the host.
 bool IsLoopback(const SocketAddress& address);
 
 // Whether this process could listen there. `text`: the address as the user knows it, for errors. Errors: another

@@ -4,10 +4,10 @@
 //   MESHWORK_ASSIGN_OR_RETURN(const ClockOffset offset, AlignClocks(transport));   // in all domains
 //   SteadyNanoseconds() + offset.offset_ns    // what the clock of domain 0 says now, to offset.error_ns
 //
-// A steady clock counts from some moment of its host, such as its start: those of two hosts have nothing to do with
-// each other. A domain asks domain 0 for the time, several times, and believes the answer that came soonest: domain 0
-// has read its clock between the question and the answer, so that the middle of the two is off by at most half the
-// time between them (F. Cristian, "Probabilistic clock synchronization", Distributed Computing 3, 1989).
+// A steady clock counts from some moment of its host, such as its start, so the times of two hosts have nothing to do
+// with each other. A domain asks domain 0 for the time, several times, and believes the answer that came soonest:
+// domain 0 has read its clock between the question and the answer, so that the middle of the two is off by at most half
+// the time between them (F. Cristian, "Probabilistic clock synchronization", Distributed Computing 3, 1989).
 //
 // Clocks of two hosts also run at different speeds, apart by up to some 50 µs per second unless their time is kept by
 // NTP. Measure twice, and OffsetAt says how far they were apart in between.
@@ -24,11 +24,11 @@ namespace meshwork {
 // Nanoseconds since the epoch of the steady clock.
 int64_t SteadyNanoseconds();
 
-// What one measurement says in one domain.
+// The result of one measurement in one domain.
 struct ClockOffset {
   int64_t at_ns = 0;      // when, by this domain's clock
   int64_t offset_ns = 0;  // to add to this domain's clock, to have that of domain 0
-  int64_t error_ns = 0;   // at most so much is offset_ns wrong
+  int64_t error_ns = 0;   // offset_ns is wrong by at most this much
 
   bool operator==(const ClockOffset&) const = default;
 };
@@ -39,9 +39,9 @@ struct ClockOffset {
 absl::StatusOr<ClockOffset> AlignClocks(Transport& transport,
                                         const std::function<int64_t()>& now = SteadyNanoseconds);
 
-// The offset at a time by this domain's clock, if the clocks went apart evenly between two measurements: before the
-// first one it is the first, after the last one the last. Law: between the two, it is wrong by at most the larger
-// error_ns. REQUIRES: first.at_ns <= last.at_ns.
+// The offset at a time of this domain's clock, if the clocks drifted apart evenly between two measurements. Before the
+// first measurement it is that of the first, after the last one that of the last. Law: between the two, it is wrong by
+// at most the larger error_ns. REQUIRES: first.at_ns <= last.at_ns.
 int64_t OffsetAt(int64_t at_ns, const ClockOffset& first, const ClockOffset& last);
 
 }  // namespace meshwork

@@ -19,10 +19,10 @@
 
 namespace meshwork {
 
-// What carries the data. kAuto: MPI between processes that a launcher has started, else Gloo.
+// The engine that carries the data. kAuto: MPI between processes that a launcher has started, else Gloo.
 enum class Engine { kAuto, kMpi, kGloo };
 std::string_view NameOf(Engine engine);  // "auto", "mpi", "gloo"
-// What kAuto stands for.
+// The engine that kAuto means for this cluster.
 Engine AutoEngine(const Cluster& cluster);
 
 struct ConnectOptions {

@@ -9,9 +9,9 @@
 // cluster, until it ends. Other addresses of the cluster are only used for their host: data goes through ports that the
 // system chooses, so the processes must reach each other at all ports.
 //
-// A process whose connection breaks is named at once, one that does not come within the deadline then; both abort all
-// domains. The reason of an abort travels by the rendezvous, within milliseconds. Where the rendezvous is gone, others
-// only see that the connection of the aborted domain is closed.
+// If the connection to a process breaks, an error names the process at once; if a process does not come within the
+// deadline, an error names it then. Both abort all domains. The reason of an abort travels by the rendezvous, within
+// milliseconds. If the rendezvous is gone, others only see that the connection of the aborted domain is closed.
 //
 // The rendezvous speaks TLS if GlooOptions::tls names files; else the token goes over the network as it is. The data is
 // never encrypted: use Gloo in a trusted network (docs/security.md).
@@ -34,19 +34,19 @@ struct GlooOptions {
   std::chrono::milliseconds deadline = std::chrono::seconds(30);
   // How long the processes wait for each other when they make the transport; 0: `deadline`.
   std::chrono::milliseconds join_deadline = std::chrono::milliseconds(0);
-  // The first so many processes have a domain; 0: all.
+  // The number of processes, from the first on, that have a domain; 0: all.
   int64_t num_domains = 0;
   // "host:port" of a rendezvous that runs, for this run of the job alone; "": process 0 serves it.
   std::string rendezvous;
-  // Of the job. All processes need the same.
+  // The token of the job, the same in all processes.
   std::string token;
   // Process 0 may serve the rendezvous without a token at an address that other hosts reach.
   bool insecure = false;
-  // Of the rendezvous: process 0, if it serves it, needs a certificate and its key, and all need authorities. Nothing: it is
-  // plain text.
+  // TLS of the rendezvous. Process 0 needs a certificate and its key if it serves the rendezvous; all processes need
+  // authorities. No files: plain text.
   TlsFiles tls = {};
-  // Of the processes (membership.h), where several transports of a job use one rendezvous, and new processes come into
-  // it. All processes need the same.
+  // The generation of the processes (membership.h), for jobs in which several transports use one rendezvous and new
+  // processes join. The same in all processes.
   int64_t generation = 0;
 };
 

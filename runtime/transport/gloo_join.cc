@@ -33,7 +33,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// Parts of waits: after each it is seen whether the link is aborted.
+// Waits consist of parts of these lengths; after each part it is checked whether the link is aborted.
 constexpr milliseconds kSlice(100), kLook(20);
 
 milliseconds Until(SteadyClock::time_point end) {
@@ -76,16 +76,16 @@ std::vector<int> PolledBy(int poller) {
 
 // ---- What processes tell each other.
 
-// What all processes must say alike when they check in: the first line. The second is random.
+// The part of a check-in that all processes must have in common: the first line. The second is random.
 std::string HelloIn(const std::string& said) { return said.substr(0, said.find('\n')); }
 
-// By which Gloo's processes tell each other their ports.
+// The store by which Gloo's processes tell each other their ports.
 class PortStore : public gloo::rendezvous::Store {
  public:
   PortStore(std::shared_ptr<Rendezvous> rendezvous, std::string prefix, SteadyClock::time_point end)
       : rendezvous_(std::move(rendezvous)), prefix_(std::move(prefix)), end_(end) {}
 
-  // Nothing is waited for any more. Any thread may call it.
+  // Ends all waiting. Any thread may call it.
   void Leave() { is_left_ = true; }
 
   void set(const std::string& key, const std::vector<char>& data) override {

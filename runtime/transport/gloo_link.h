@@ -7,8 +7,8 @@
 //   MESHWORK_RETURN_IF_ERROR(swap->Run());                              // gloo_link.cc, as all else
 //
 // Gloo closes all connections when a wait ends at its own deadline, and then domains could not tell an abort from a
-// death. So waits have no deadline for Gloo: the watcher, a thread, interrupts them. It also sees broken connections: a
-// message of each peer is awaited that only comes when the peer leaves.
+// death. So waits have no deadline for Gloo: the watcher, a thread, interrupts them. It also sees broken connections:
+// from each peer a message is awaited that only comes when the peer leaves.
 //
 // Join and exchanges may be called by one thread at a time; status, Abort and Fail by any thread at any time.
 // Builds without Gloo have this header, and no functions of it.
@@ -95,7 +95,7 @@ class GlooLink : public MessageLink {
 
  private:
   using SteadyClock = std::chrono::steady_clock;
-  // How long the rendezvous is waited for, and others at the end.
+  // How long to wait for the rendezvous and, at the end, for other domains.
   static constexpr std::chrono::milliseconds kAnswer = std::chrono::seconds(1);
 
   enum class Waited { kDone, kInterrupted, kBroken };
@@ -119,7 +119,7 @@ class GlooLink : public MessageLink {
   std::string HelloKey(int64_t process) const;
   // Waits until all processes have checked in.
   absl::Status MeetAll(SteadyClock::time_point end);
-  // Errors: which processes say what; which have not checked in; these did not come.
+  // Errors: what processes say differs; processes have not checked in; the processes `missing` did not come.
   absl::Status Differ();
   absl::Status Missing();
   absl::Status DidNotCome(const std::vector<std::string>& missing) const;
@@ -166,7 +166,7 @@ class GlooLink : public MessageLink {
   void Post(Parcel& parcel, uint64_t slot);
   // `soon`: `end` is before the watcher's next tick.
   Waited Await(Parcel& parcel, SteadyClock::time_point end, bool soon);
-  // At the deadline. OK if all has come nonetheless.
+  // What to return at the deadline: OK if everything has come nonetheless, else an error that aborts the link.
   absl::Status Late(std::string_view where, std::vector<Parcel>& parcels);
   absl::Status Broken(std::string_view where, int64_t domain) const;
 

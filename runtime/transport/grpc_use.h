@@ -1,4 +1,4 @@
-// What all that use gRPC have in common. Thread-safe.
+// Functions for everything that uses gRPC. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -20,23 +20,24 @@ class ServerCredentials;
 
 namespace meshwork {
 
-// Of a build without gRPC: there is no `what`, "Rendezvous".
+// The error of a build without gRPC. `what`: the class that is missing, "Rendezvous".
 absl::Status NoGrpc(std::string_view what);
 
-// gRPC can be used by one process, and no child of it. Error: this process is a child of one that has called this.
+// gRPC can be used by one process, but not by its children as well. Error: this process is a child of one that has
+// called this.
 absl::Status CheckMayUseGrpc();
 
-// Whether a caller has the job's token. The time that it takes depends on the size of `given` alone: it says neither which
-// byte differs nor how long the token is.
+// Whether a caller has the job's token. The time that it takes depends only on the size of `given`, so it reveals
+// neither which byte differs nor how long the token is.
 bool IsSameToken(std::string_view given, std::string_view token);
 
-// Where a server may listen: without a token on loopback alone, unless `insecure`. `text`: the address as the user knows it.
-// Error: other hosts reach it, and there is no token.
+// Checks whether a server may listen at `address`: without a token only on loopback, unless `insecure`. `text`: the
+// address as the user knows it. Error: other hosts reach it, and there is no token.
 absl::Status CheckMayListen(const SocketAddress& address, std::string_view text, std::string_view token,
                             bool insecure);
 
-// How often one side asks whether the other one is there, and how long it waits for an answer. A network that was cut leaves
-// connections behind that are dead, and TCP would try them for minutes after it is healed.
+// How often one side asks whether the other one is there, and how long it waits for an answer. When a network has been
+// cut, dead connections remain, and TCP would try them for minutes after the network is back.
 struct GrpcPings {
   int ask_ms = 5000, answer_ms = 5000;
 };
@@ -55,11 +56,11 @@ std::shared_ptr<grpc::Channel> OpenGrpcChannel(const std::string& name, const So
                                                grpc::ChannelArguments& arguments,
                                                const GrpcPings& pings = {});
 
-// Such that the server shares its port with no other process, asks whether its clients are there, and lets them ask.
-// REQUIRES: this build has gRPC.
+// Sets arguments by which the server shares its port with no other process, asks whether its clients are there, and
+// lets them ask. REQUIRES: this build has gRPC.
 void SetGrpcServerArguments(grpc::ServerBuilder& builder, const GrpcPings& pings = {});
 
-// Why a call was lost, and what to do: a sentence without its point. `message`: gRPC's, of a status UNAVAILABLE.
+// Why a call was lost, and what to do: a sentence without its full stop. `message`: that of gRPC's status UNAVAILABLE.
 std::string WhyGrpcLost(std::string_view message);
 
 }  // namespace meshwork

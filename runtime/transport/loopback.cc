@@ -18,10 +18,11 @@ namespace {
 
 constexpr std::string_view kLoopback = "Transport";
 
-// The how-manieth AllGather was before, and the how-manieth operation it is since then.
+// The number of AllGathers before the operation, and the number of the operation since the last of them.
 using OpNumber = std::pair<int64_t, int64_t>;
 
-// What one domain sends to another in one run of an operation. Who comes second copies it.
+// The data that one domain sends to another in one run of an operation. The second of the two domains to come copies
+// it.
 struct Parcel {
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
@@ -29,10 +30,10 @@ struct Parcel {
   int64_t sent = 0, awaited = 0;  // how often there was a sender, and a receiver
   int64_t claimed = 0;            // how often somebody began to copy it
   int64_t arrived = 0;            // how often it was copied
-  int left = 0;                   // who of the two does not run the operation any more
+  int left = 0;                   // how many of the two do not run the operation any more
 };
 
-// What all ends share.
+// The state that all ends share.
 class Hub {
  public:
   Hub(int64_t num_domains, const LoopbackOptions& options) : num_domains_(num_domains), options_(options) {}
@@ -95,7 +96,7 @@ class Hub {
     return absl::OkStatus();
   }
 
-  // Ends it.
+  // Waits for this run to end.
   absl::Status Wait(int64_t domain, OpNumber op, int64_t turn, const RemoteSpec& spec) {
     std::unique_lock lock(mutex_);
     if (!aborted_.ok()) return Aborted(lock);
@@ -123,7 +124,7 @@ class Hub {
 
   Parcel& ParcelOf(OpNumber op, int64_t from, int64_t to) { return parcels_[{op, from, to}]; }
 
-  // Of sender and receiver, the second removes it: the first may leave while the other still waits.
+  // The second of sender and receiver to leave removes the parcel: the first may leave while the other still waits.
   void Leave(const Key& key) {
     if (++parcels_[key].left == 2) parcels_.erase(key);
   }
@@ -155,8 +156,8 @@ class Hub {
     changed_.notify_all();
   }
 
-  // Returns once `is_missing` says of none of `domains` that it is. Allocates nothing unless it fails.
-  // Errors: an abort, after which nobody copies any more; the deadline.
+  // Returns once `is_missing` is false for all of `domains`. Allocates nothing unless it fails. Errors: an abort, after
+  // which nobody copies any more; the deadline.
   template <typename IsMissing>
   absl::Status Await(std::unique_lock<std::mutex>& lock, std::string_view where, int64_t domain,
                      const std::vector<RemotePart>& domains, const IsMissing& is_missing) {
@@ -179,7 +180,7 @@ class Hub {
                                                               : Clock::time_point::max();
   }
 
-  // The reason, once nobody copies from anybody any more.
+  // The reason of the abort, once no thread copies any more.
   absl::Status Aborted(std::unique_lock<std::mutex>& lock) {
     changed_.wait(lock, [&] { return copying_ == 0; });
     return aborted_;

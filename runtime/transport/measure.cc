@@ -22,8 +22,8 @@ class Ring {
  public:
   Ring(Transport& transport, Clock::time_point end) : transport_(transport), end_(end) {}
 
-  // The seconds of a message of `bytes`, of which `together` are under way at a time: the shortest mean of some rounds. A
-  // single message says little: a domain that is late finds that it has come.
+  // The seconds of a message of `bytes`, if `together` of them are under way at a time: the shortest mean of several
+  // rounds. A single message says little, because for a domain that is late it has already come.
   absl::StatusOr<double> Best(int64_t bytes, int together) {
     const int64_t domains = transport_.num_domains(), domain = transport_.domain();
     const int64_t next = (domain + 1) % domains, before = (domain + domains - 1) % domains;
@@ -77,7 +77,7 @@ absl::StatusOr<Link> MeasureLink(Transport& transport, std::chrono::milliseconds
   MESHWORK_ASSIGN_OR_RETURN(mine.latency, ring.Best(kSmall, /*together=*/1));
   for (int64_t bytes = kLeastLarge; bytes <= kMostLarge; bytes *= 4) {
     MESHWORK_ASSIGN_OR_RETURN(const double seconds, ring.Best(bytes, kTogether));
-    // The latency of all that are under way passes once.
+    // The latency passes once for all messages that are under way.
     const double crossing = std::max(seconds - mine.latency / kTogether, seconds / 4);
     mine.bandwidth = std::max(mine.bandwidth, static_cast<double>(bytes) / crossing);
     MESHWORK_ASSIGN_OR_RETURN(const bool goes_on, ring.GoesOn(seconds));

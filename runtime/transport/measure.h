@@ -1,11 +1,12 @@
-// How fast data crosses between the domains of a transport, measured.
+// Measures how fast data crosses between the domains of a transport.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(const Link link, MeasureLink(*transport));
 //   transport->set_speed(link);           // sizes what crosses at a time (runtime/overlap.h)
 //
-// By the α–β model (mesh/topology.h): every domain sends to the next one, all at the same time. The latency is the time of
-// messages of 8 bytes one by one, the bandwidth that of large messages, of which several are under way at a time, as in a
-// step; they grow until one takes a few milliseconds, as connections become fast only with use.
+// By the α–β model (mesh/topology.h): every domain sends to the next one, all at the same time. The latency is the time
+// of a message of 8 bytes, sent one by one. The bandwidth is that of large messages, several of them under way at a
+// time, as in a step. Their size grows until one takes a few milliseconds, because connections become fast only with
+// use.
 #pragma once
 
 #include <chrono>
@@ -18,8 +19,8 @@
 
 namespace meshwork {
 
-// All domains must call it; all get the same, that of the slowest. Takes at most about `budget`, unless some messages of
-// 64 KiB take longer. Errors: those of the transport. REQUIRES: there are two domains or more.
+// All domains must call it; all get the same link, that of the slowest. Takes at most about `budget`, unless some
+// messages of 64 KiB take longer. Errors: those of the transport. REQUIRES: there are two domains or more.
 absl::StatusOr<Link> MeasureLink(Transport& transport,
                                  std::chrono::milliseconds budget = std::chrono::milliseconds(500));
 

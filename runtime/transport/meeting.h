@@ -11,7 +11,7 @@
 
 namespace meshwork {
 
-// Of the rendezvous, as GlooOptions has it.
+// Options of the rendezvous, as in GlooOptions.
 struct MeetingOptions {
   std::string rendezvous;  // "host:port"; "": process 0 serves it
   std::string token;
@@ -22,9 +22,9 @@ struct MeetingOptions {
 // "host:port" of the rendezvous: `told`, or the address of process 0. Error: neither is known.
 absl::StatusOr<std::string> RendezvousOf(const Cluster& cluster, const std::string& told);
 
-// Connects with it, and first serves it if this is process 0 and no other is named: then it is served as long as this
-// process lives, as others may already be at the next transport. Errors, besides: those of RendezvousServer::Start and of
-// Rendezvous::Connect.
+// Connects with the rendezvous. Process 0 first starts to serve it, if no other one is named. It is then served as long
+// as this process lives, because others may already be at the next transport. Errors, besides: those of
+// RendezvousServer::Start and of Rendezvous::Connect.
 absl::StatusOr<std::unique_ptr<Rendezvous>> MeetAt(const Cluster& cluster, const MeetingOptions& options,
                                                    std::chrono::milliseconds deadline);
 

@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kMemberLook(100);                  // between two looks at who has come
 constexpr milliseconds kReply = std::chrono::seconds(2);  // of the rendezvous
 
-// Of a generation that nobody is in. Its members were not all there at the same time.
+// The members of a generation that nobody is in, because its processes were not all there at the same time.
 constexpr const char* kNobody = "nobody";
 constexpr const char* kOverKey = "the job is over";
 
@@ -96,7 +96,8 @@ absl::Status Members::Remind() {
   if (known.code() != absl::StatusCode::kNotFound && !known.ok()) return known;
   for (int64_t g = 0; !known.ok() && g <= generation_; ++g)
     MESHWORK_RETURN_IF_ERROR(Decide(g, g == last_formed_ ? last_ : Decided()).status());
-  // If others decided it again before they were reminded, it never began: without them nobody could connect.
+  // If other processes decided the generation anew before they were reminded, its first form never began: without them
+  // nobody could connect.
   MESHWORK_ASSIGN_OR_RETURN(const Decided decided, Decide(last_formed_, last_));
   if (!decided.empty()) last_ = decided;
   return absl::OkStatus();
@@ -144,7 +145,8 @@ absl::StatusOr<std::optional<Members::Decided>> Members::Try(int64_t generation,
   if (decided.status().code() != absl::StatusCode::kNotFound) return decided.status();
   MESHWORK_ASSIGN_OR_RETURN(const std::string life,
                             rendezvous_.SetFirst(PresenceKey(generation, self_.process), self_.life, kReply));
-  // Whoever came to this generation in this process's place is gone, and those who wait for it shall not meet it.
+  // The process that came to this generation in this one's place is gone. Those who wait for it would not meet it, so
+  // nobody is in this generation.
   if (life != self_.life) return Decide(generation, {});
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<Member> present, Present(generation));
   const bool is_full = std::ssize(present) == options_.num_processes;

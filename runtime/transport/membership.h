@@ -7,14 +7,14 @@
 //
 // A generation is a set of processes that work together. When one of them is lost, the others form the next generation.
 // A process that was started in place of a lost one walks past the generations that were formed without it, and waits
-// in the next one. So does a process that the others took for lost, because it was stopped or cut off. Which processes a
-// generation has is decided once, by the first who proposes it to the rendezvous, so that two groups never take
-// themselves for the job. A generation with fewer processes than the job has needs more than half of those of the last
-// one, whether or not the process that proposes it was in that one; otherwise a group that is cut off, with a rendezvous
-// of its own, or processes that come back together, could go on, too.
+// in the next one. So does a process that the others took for lost, because it was stopped or cut off. The members of a
+// generation are decided once, by the first process that proposes them to the rendezvous, so that two groups never both
+// take themselves for the job. A generation with fewer processes than the job has needs more than half of the processes
+// of the last one, whether or not the process that proposes it was in that one; otherwise a group that is cut off, with
+// a rendezvous of its own, or processes that come back together, could go on, too.
 //
-// Of several processes that were started with one number, the last one counts. The others find out when they form a
-// generation, and end: they would take places that the last one needs.
+// If several processes were started with one number, the last one counts. The others find out when they form a
+// generation, and end, because they would take the place that the last one needs.
 //
 // The rendezvous may be started anew, and then knows nothing: the processes tell it again which generations there were.
 //
@@ -63,8 +63,8 @@ class Members {
   // generation have. Then the job is over, and no generation is formed any more. Errors: those of the rendezvous.
   // REQUIRES: Form has succeeded.
   absl::StatusOr<bool> Finish();
-  // After that: whether Finish has returned true to all of them, so that none needs the rendezvous any more. Errors, and
-  // REQUIRES: those of Finish.
+  // For calls after Finish has returned true: whether it has done so in all processes of this generation, so that none
+  // needs the rendezvous any more. Errors, and REQUIRES: those of Finish.
   absl::StatusOr<bool> AllKnow();
 
  private:
@@ -74,7 +74,7 @@ class Members {
 
     bool operator==(const Member&) const = default;
   };
-  // Who is in a generation. Nobody: it is left out.
+  // The members of a generation. Empty: the generation is left out.
   using Decided = std::vector<Member>;
 
   // Members as the rendezvous has them, and back.
@@ -88,7 +88,7 @@ class Members {
   absl::Status Replaced() const;
   // Tells a rendezvous that was started anew which generations there were.
   absl::Status Remind();
-  // Who has come to a generation.
+  // The processes that have come to a generation.
   absl::StatusOr<std::vector<Member>> Present(int64_t generation);
   bool IsMajority(const std::vector<Member>& present) const;
   // Says `progress` of this process, and returns whether all processes of the last generation have said it.

@@ -70,7 +70,8 @@ class MessageOp : public RemoteOp {
     return absl::OkStatus();
   }
 
-  // Before the first run: MPI does not say how long a message was that did not fit, and Gloo ends the process.
+  // Called before the first run, because MPI does not say how long a message was that did not fit, and Gloo ends the
+  // process.
   absl::Status CheckSizes() {
     const std::vector<Message>& expected = exchange_->receives;
     std::vector<int64_t> sent, received(expected.size());
@@ -166,7 +167,7 @@ class MessageTransport : public Transport {
     return shorts_->Run();
   }
 
-  // What of the texts did not fit into the first message.
+  // Exchanges the parts of the texts that did not fit into the first message.
   absl::Status GatherRests(const std::string& where, std::vector<std::string>& texts) {
     const auto mine = static_cast<size_t>(domain());
     std::vector<Message> sends, receives;
@@ -186,7 +187,8 @@ class MessageTransport : public Transport {
   const ForkMark made_;
   std::vector<ShortText> texts_;          // by domain
   UnlessForked<MessageExchange> shorts_;  // of the last question
-  // How many texts were gathered, and how many operations prepared since: an operation's slot.
+  // The number of AllGathers, and a number for each operation prepared since the last one: together an operation's
+  // slot.
   uint64_t asked_ = 0, prepared_ = kRestSlot;
 };
 

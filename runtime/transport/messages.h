@@ -1,5 +1,5 @@
-// A transport out of messages: what the transports over MPI and Gloo have in common. Programs use mpi.h and gloo.h; this
-// header is for their implementations.
+// A transport made of messages: the common part of the transports over MPI and Gloo. Programs use mpi.h and gloo.h;
+// this header is for their implementations.
 //
 //   class MpiLink : public MessageLink { … };                       // how messages move
 //   return MakeMessageTransport(std::make_shared<MpiLink>(…), {.bandwidth = 2e9, .latency = 16e-6}, deadline);
@@ -68,7 +68,7 @@ class MessageLink {
 };
 
 // In the child of a fork its calls fail, and neither the link nor its exchanges are touched; the child must not delete
-// the link either (DeleteUnlessForked, base/fork.h). `speed`: until it is measured.
+// the link either (DeleteUnlessForked, base/fork.h). `speed`: Transport::speed until it is measured.
 std::unique_ptr<Transport> MakeMessageTransport(std::shared_ptr<MessageLink> link, const Link& speed,
                                                 std::chrono::milliseconds deadline);
 

@@ -45,12 +45,12 @@ using Clock = std::chrono::steady_clock;
 constexpr int kDataTag = 1, kAbortTag = 2;
 constexpr int64_t kMostBytes = int64_t{1} << 30;  // of one message: MPI counts in int
 constexpr int64_t kAhead = int64_t{4} << 20;      // bytes: see Outbox
-// Over a link that takes longer, in seconds, messages go in pieces that MPI sends without asking the receiver first: Open
-// MPI does so up to 64 KiB over TCP. On faster ones asking is cheaper than pieces.
+// The latency, in seconds, above which a link is far. Over a far link messages go in pieces that MPI sends without
+// asking the receiver first; Open MPI does so up to 64 KiB over TCP. On faster links asking is cheaper than pieces.
 constexpr double kFar = 100e-6;
 constexpr int64_t kFarPiece = int64_t{60} << 10, kFarAhead = int64_t{512} << 10;
 constexpr auto kWatch = std::chrono::milliseconds(20);
-// While messages are under way; more often costs more than it moves.
+// The time between polls while messages are under way; to poll more often costs more than it gains.
 constexpr auto kPoll = std::chrono::microseconds(300), kFarPoll = std::chrono::microseconds(1000);
 constexpr auto kLeaving = std::chrono::seconds(1);   // for messages under way, after an abort
 constexpr auto kPatience = std::chrono::seconds(2);  // with others, after an abort
@@ -72,8 +72,8 @@ const ForkMark& FirstUse() {
   return mark;
 }
 
-// At the end of the process. MPI waits there for all others, which may hang where a transport was aborted: so the
-// launcher ends the job after a while.
+// Runs at the end of the process. MPI_Finalize waits for all other processes, and may hang if a transport was aborted.
+// Then this process ends after a while without it, so that the launcher ends the job.
 void Finalize() {
   if (!FirstUse().is_here()) return;  // the parent's
   int done = 0;
@@ -91,7 +91,8 @@ void Finalize() {
   finalized->get_future().wait_for(kPatience);
 }
 
-// call(), which needs all processes, on a thread that is left alone if they do not come: MPI waits for ever.
+// Runs call(), which needs all processes, on a thread. If they do not come, the thread is left alone, because MPI waits
+// for ever.
 absl::Status Within(std::chrono::milliseconds deadline, std::function<absl::Status()> call) {
   auto result = std::make_shared<std::promise<absl::Status>>();
   std::future<absl::Status> done = result->get_future();
@@ -108,7 +109,7 @@ absl::Status Within(std::chrono::milliseconds deadline, std::function<absl::Stat
       deadline.count()));
 }
 
-// MPI is initialised, by this or by the program.
+// Initialises MPI, unless the program has done so.
 absl::Status Initialize(std::chrono::milliseconds deadline) {
   MESHWORK_RETURN_IF_ERROR(FirstUse().Check("MPI"));
   int finalized = 0, initialized = 0, level = 0;
@@ -191,7 +192,7 @@ class MpiLink : public MessageLink {
   }
 
  private:
-  // Between Start and Wait the watcher moves the messages on; in Run, the thread that waits.
+  // Between Start and Wait the watcher moves the messages on; in Run the waiting thread does.
   class Exchange : public MessageExchange {
    public:
     Exchange(MpiLink& link, std::string where, const Link& speed, std::vector<Message> sends,
@@ -202,7 +203,7 @@ class MpiLink : public MessageLink {
           piece_bytes_(is_far_ ? kFarPiece : kMostBytes),
           ahead_(is_far_ ? kFarAhead : kAhead) {}
 
-    // Wait must follow if it throws, too.
+    // Wait must follow even if Start throws.
     absl::Status Start() override {
       return link_.CallMpi([&] {
         ++link_.under_way_;
@@ -238,9 +239,10 @@ class MpiLink : public MessageLink {
     int64_t unsent_ = 0;                 // pieces in outboxes
   };
 
-  // What goes to one domain, in order. MPI moves all messages that it is given at a time, a part of each in turn, so that
-  // all come at the end of all. So it is given the next only while few bytes are under way, enough to hide that it asks
-  // whether the receiver is ready: what was sent first comes first, and is computed with while the rest is on its way.
+  // The messages to one domain, in order. MPI moves all messages that it has at the same time, a part of each in turn,
+  // so that each arrives only when all do. So MPI gets the next message only while few bytes are under way: enough to
+  // hide the time in which it asks whether the receiver is ready. A message that was sent first then arrives first, and
+  // the receiver computes with it while the rest is on its way.
   struct Piece {
     Exchange* exchange;
     std::byte* data;
@@ -254,7 +256,7 @@ class MpiLink : public MessageLink {
     int64_t bytes = 0;  // of these
   };
 
-  // While one lives, somebody else than the watcher calls MPI, or wants to.
+  // While a Busy lives, a thread other than the watcher calls MPI, or wants to.
   class Busy {
    public:
     explicit Busy(MpiLink& link) : link_(link) { ++link_.callers_; }
@@ -266,7 +268,7 @@ class MpiLink : public MessageLink {
     MpiLink& link_;
   };
 
-  // f(), which calls MPI, while nobody else does. Afterwards the watcher looks again whether it has to poll.
+  // Runs f(), which calls MPI, while no other thread does. Afterwards the watcher looks again whether it has to poll.
   template <typename F>
   absl::Status CallMpi(F&& f) {
     absl::Status status;
@@ -301,7 +303,7 @@ class MpiLink : public MessageLink {
       });
     }
     for (const Message& send : exchange.sends) {
-      // Where nothing comes back, only a matched message says that the other domain is there.
+      // If nothing comes back from the other domain, only a matched message says that it is there.
       const bool is_answered =
           std::any_of(exchange.receives.begin(), exchange.receives.end(),
                       [&](const Message& receive) { return receive.domain == send.domain; });
@@ -392,8 +394,9 @@ class MpiLink : public MessageLink {
     return GiveUp(LateError(exchange.where, missing, deadline_, rank_), exchange);
   }
 
-  // Gives the messages up. Receives that have not met their message are cancelled. For those that have, and for sends, of
-  // which MPI does not say whether they have, the domain waits a while: the others move them on until they leave, too.
+  // Gives up the messages of the exchange. Receives that are not matched yet are cancelled. The domain waits a while
+  // for matched receives and for sends, of which MPI does not say whether they are matched: the other domains move
+  // these on until they leave, too.
   absl::Status Leave(Exchange& exchange) {
     Tell();
     std::vector<MPI_Request> requests = TakeBack(exchange);
@@ -409,7 +412,7 @@ class MpiLink : public MessageLink {
     return Aborted();
   }
 
-  // The requests of the exchange, which are no longer anybody else's.
+  // Takes the requests of the exchange out of it and out of the outboxes.
   std::vector<MPI_Request> TakeBack(Exchange& exchange) {
     std::vector<MPI_Request> requests = std::exchange(exchange.received_, {});
     for (Outbox& outbox : outboxes_) {
@@ -497,7 +500,7 @@ class MpiLink : public MessageLink {
   std::mutex state_;
   std::condition_variable changed_;
   std::atomic<bool> is_aborted_{false};
-  std::atomic<bool> is_far_{false};  // what was started last crosses a far link
+  std::atomic<bool> is_far_{false};  // whether the exchange started last crosses a far link
   std::atomic<int> under_way_{0};    // operations that were started and not waited for
   std::atomic<int> callers_{0};      // threads that call MPI, or want to, without the watcher
   absl::Status aborted_;

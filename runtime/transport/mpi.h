@@ -4,12 +4,12 @@
 //   end->domain()        this process among end->num_domains()
 //
 // Data goes by nonblocking point-to-point messages (MPI 3.1, section 3.7) of a communicator of its own. MPI itself
-// waits for ever and says nothing: a domain that does not come within the deadline is named, and all are aborted.
-// An abort reaches processes that are busy elsewhere within some 20 ms.
+// would wait for ever and say nothing; here an error names a domain that does not come within the deadline, and all
+// domains are aborted. An abort reaches processes that are busy elsewhere within some 20 ms.
 //
 // MPI is initialised at the first call with MPI_THREAD_SERIALIZED, unless the program has done so, and finalised at the
-// end of the process. After an abort, a process waits 2 s for the others there, and then ends without them; so the
-// launcher ends the whole job.
+// end of the process. After an abort, a process waits there for the others for 2 s, and then ends without them, so that
+// the launcher ends the whole job.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ struct MpiOptions {
   std::chrono::milliseconds deadline = std::chrono::seconds(30);
   // How long the processes wait for each other when they make the transport; 0: `deadline`.
   std::chrono::milliseconds join_deadline = std::chrono::milliseconds(0);
-  // The first so many of the launched processes have a domain; 0: all.
+  // The number of launched processes, from the first on, that have a domain; 0: all.
   int64_t num_domains = 0;
 };
 

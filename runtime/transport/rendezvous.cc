@@ -59,11 +59,12 @@ constexpr const char* kCalls[] = {kSet, kSetFirst, kGet, kFind};
 constexpr int kMaxMessageBytes = static_cast<int>(Rendezvous::kMaxValueBytes) + (1 << 16);
 constexpr int64_t kMaxBytes = int64_t{256} << 20;
 constexpr size_t kMaxKeys = 1 << 20, kMaxWaits = 1 << 18;
-// Of requests that may be anybody's: up to kMaxMessageBytes are held of each.
+// The most requests whose token is not read yet, so that they may be anybody's; each holds up to
+// kMaxMessageBytes.
 constexpr int64_t kMaxUnread = 4096;
-constexpr const char* kBusy = "busy";                // is the answer to more of them
+constexpr const char* kBusy = "busy";                // the answer to further ones
 constexpr auto kFarewell = std::chrono::seconds(1);  // for answers under way when the server ends
-// For gRPC to say why it has not connected, when the time for that is over.
+// The time in which gRPC can say why it has not connected, when the deadline has passed.
 constexpr std::chrono::milliseconds kLastLook{50};
 
 // ---- Messages: fields, each with its length in front, in four bytes, the lowest first.
@@ -78,7 +79,7 @@ grpc::ByteBuffer Encoded(const std::vector<std::string_view>& fields) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
-// Nothing unless the message is `count` fields.
+// The fields of the message; nullopt unless there are `count` of them.
 std::optional<std::vector<std::string>> Decoded(const grpc::ByteBuffer& message, size_t count) {
   std::vector<grpc::Slice> slices;
   if (!message.Dump(&slices).ok()) return std::nullopt;
@@ -103,7 +104,7 @@ std::optional<std::vector<std::string>> Decoded(const grpc::ByteBuffer& message,
 
 // ---- The server.
 
-// What the server keeps, and the calls that wait for it.
+// The values that the server keeps, and the calls that wait for them.
 class Values : public grpc::CallbackGenericService {
  public:
   explicit Values(std::string token) : token_(std::move(token)) {}
@@ -140,7 +141,7 @@ class Values : public grpc::CallbackGenericService {
       HasRead();
       delete this;
     }
-    // Its token is read, or never will be.
+    // To be called when its token is read, or never will be.
     void HasRead() {
       if (std::exchange(is_unread_, false)) --values_->num_unread_;
     }

@@ -6,12 +6,12 @@
 //   (*rendezvous)->Get("address of worker 0", 30s);                       // waits until it is set
 //
 // Every request carries the job's token; one with another token is refused. With TlsFiles (tls.h) server and clients speak
-// TLS. Without, requests go over the network as they are. Then the token keeps apart only jobs that meet by mistake: who
-// reads the network has it.
+// TLS. Without TLS, requests go over the network as they are. The token then only keeps apart jobs that meet by
+// mistake, because anyone who reads the network has it.
 //
 // The server keeps everything in memory until it ends: at most 256 MiB, and at most 4096 requests whose token it has not
-// read yet; while there are so many, it answers others as if it were away. Both classes may be used by several threads.
-// In the child of a fork that came after one of them was made, there is neither: all functions here fail.
+// read yet; while there are so many, further requests get the answer of a server that is away. Both classes may be used
+// by several threads. In the child of a fork, if one of them was made before the fork, all functions here fail.
 #pragma once
 
 #include <chrono>
@@ -38,7 +38,7 @@ class RendezvousServer {
                                                                  const std::string& token,
                                                                  bool insecure = false,
                                                                  const TlsFiles& tls = {});
-  // Those who wait are told that the server ends.
+  // Clients that wait are told that the server ends.
   virtual ~RendezvousServer() = default;
 
   virtual int port() const = 0;

@@ -9,7 +9,8 @@ namespace meshwork {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// Of the thread that uses the end. An operation may outlive the object of the transport, not what it counts to.
+// The time that the thread which uses the end has waited. It is shared, because an operation may outlive the object of
+// the transport.
 using Waited = std::shared_ptr<Clock::duration>;
 
 template <typename F>

@@ -32,10 +32,11 @@ using Bio = std::unique_ptr<BIO, FreeBy<BIO_free_all>>;
 using Certificate = std::unique_ptr<X509, FreeBy<X509_free>>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, FreeBy<EVP_PKEY_free>>;
 
-// All authorities that a system trusts take a quarter of it. A pipe or a device may never end.
+// All authorities that a system trusts take a quarter of this. There is a limit because a pipe or a device
+// may never end.
 constexpr size_t kMaxPemBytes = size_t{4} << 20;
 
-// Nobody is asked for one.
+// Asks nobody for a password.
 int NoPassword(char*, int, int, void*) { return -1; }
 
 Bio Over(const std::string& pem) { return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()))); }

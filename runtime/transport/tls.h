@@ -1,10 +1,10 @@
-// TLS of the rendezvous and of parameter servers: which files it takes, and these files read and looked at. What is wrong
-// with them is said here, where gRPC would only log it.
+// TLS of the rendezvous and of parameter servers: the files that it takes, and functions that read and check them.
+// Their errors say what is wrong with a file; gRPC would only log it.
 //
 //   const TlsFiles tls{.certificate = "server.pem", .key = "server.key", .authorities = "ca.pem"};
 //   const TlsFiles same = TlsFilesOf(ProcessEnvironment());   // MESHWORK_TLS_CERTIFICATE=server.pem …
 //
-// Files are read when a server starts and when a client is made: one that is renewed is used from the next start on.
+// Files are read when a server starts and when a client is made; a renewed file is used from the next start on.
 //
 // Thread-safe.
 #pragma once
@@ -19,17 +19,17 @@ namespace meshwork {
 // Files in PEM form. One TlsFiles may serve all processes of a job. A process that has any of them speaks no plain text:
 // a server without a certificate and a client without authorities are errors.
 struct TlsFiles {
-  // The certificates of this process, its own first, and the private key of that one. A server needs them. A client that has
-  // them shows them to a server that asks.
+  // The certificates of this process, its own first, and the private key of its own. A server needs them. A client that
+  // has them shows them to a server that asks.
   std::string certificate = {}, key = {};
-  // Of a client, which needs them: the certificates of the authorities that it trusts. The server's certificate must name
-  // the host by which the client calls the server.
+  // For clients, which need them: the certificates of the authorities that a client trusts. The server's certificate
+  // must name the host by which the client calls the server.
   std::string authorities = {};
-  // Of a server: only clients whose certificate one of these authorities has signed may call it (mutual TLS). Empty: it asks
-  // for no certificate.
+  // For servers: only clients whose certificate one of these authorities has signed may call the server (mutual TLS).
+  // Empty: the server asks for no certificate.
   std::string client_authorities = {};
 
-  // Whether there is any of them.
+  // Whether any file is named.
   bool any() const {
     return !certificate.empty() || !key.empty() || !authorities.empty() || !client_authorities.empty();
   }
@@ -50,8 +50,8 @@ struct ClientPem {
 // The files that a server needs. Errors: no certificate or no key is named; a file cannot be read, or has more than 4 MiB;
 // there is no certificate or no key in it; the key is another certificate's; the certificate has expired, or is not valid yet.
 absl::StatusOr<ServerPem> ReadServerPem(const TlsFiles& files);
-// Those that a client needs. Errors: no authorities are named; a certificate is named without its key, or a key alone; the
-// errors of files that ReadServerPem has.
+// The files that a client needs. Errors: no authorities are named; a certificate is named without its key, or a key
+// alone; the errors of files that ReadServerPem has.
 absl::StatusOr<ClientPem> ReadClientPem(const TlsFiles& files);
 
 }  // namespace meshwork

@@ -25,19 +25,20 @@ constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 // How often the price of memory is raised until a plan fits, by which factor, and how often it is then halved.
 constexpr int kRaises = 10, kHalvings = 3;
 constexpr double kRaise = 8;
-constexpr int kMostRefusals = 3;  // times that gathers are allowed, which may need others
+constexpr int kMostRefusals = 3;  // rounds in which gathers are allowed; one round may need another
 constexpr size_t kMostSteps = 3;  // times each set of axes
-// Of layouts that take the same time, those that need less memory: a byte that is held costs this part of a byte that is
-// sent.
+// A byte that is held costs at least this part of a byte that is sent: so, of layouts that take the same time, those
+// that need less memory are found.
 constexpr double kHeldByte = 1e-3;
-// What a search may take (SolveOptions).
+// Limits of a search (SolveOptions).
 constexpr size_t kMostTableEntries = 60'000'000;
-// Of two axes, which are all that a mesh has most often; of more; of these at the second price of what is held and later
-// ones, as there may be many; and of some of the axes, to start from.
+// max_entries on a mesh of at most two axes, as most meshes are, and on a mesh of more; at the second price of a held
+// byte and at later ones, of which there may be many; and for a search that, on more than two axes, only finds a start:
+// along some of the axes, or along joined axes.
 constexpr int64_t kMostEntries = 20'000'000'000, kMostEntriesOfMany = 80'000'000'000,
                   kMostEntriesLater = 4'000'000'000, kMostEntriesOfPart = 500'000'000;
 constexpr size_t kMostThorough = 3;   // axes of a mesh on which OpenAxes::is_thorough holds
-constexpr double kBetter = 1 - 1e-4;  // what is not less by this factor is not worth another search
+constexpr double kBetter = 1 - 1e-4;  // a cost that is not less by this factor is not worth another search
 
 bool IsPinned(const ValueInfo& info) {
   return info.layout.has_value() && LayoutPin{*info.layout, info.modes}.is_locked();
@@ -103,7 +104,8 @@ class LayoutFinder {
   }
 
  private:
-  // Of plans that need too much memory, those that are planned again to fit, where they are then faster than those that fit.
+  // Plans again, to fit, those plans that need too much memory. Adds those that are then faster than all plans that
+  // fit.
   void AddFitted(std::vector<FoundLayouts>& found) const {
     CompileOptions within = options_;
     within.memory_budget = budget_;
@@ -129,7 +131,7 @@ class LayoutFinder {
     plan.compute_seconds = CountFlops(program.body) / options_.topology.flops();
   }
 
-  // The plan where a byte that a device holds costs so many seconds.
+  // The plan at a price, in seconds, of a byte that a device holds.
   absl::StatusOr<FoundLayouts> At(double price) {
     std::optional<SolvedLayouts> solved = is_solvable_ ? Solve(price) : std::nullopt;
     FoundLayouts found{.graph = graph_, .gap = 1};
@@ -161,8 +163,8 @@ class LayoutFinder {
     std::vector<AxisList> joined = {};
   };
 
-  // What a search has come to. Of layouts that were left out, and where another search has found something better, its bound
-  // says nothing.
+  // The result of a search. Its lower bound holds only if no layouts were left out and no other search has found
+  // something better.
   struct Known {
     explicit Known(const std::optional<SolvedLayouts>& found)
         : of_all(found.has_value() && !found->is_cut_off),
@@ -173,8 +175,10 @@ class LayoutFinder {
     double cost, lower_bound;
   };
 
-  // All axes as one, then as two; two of them at once, as if the others were not there, or one after the other where that
-  // is too much, or finds nothing; then all at once from the best of these, if that is not too much. The best of all.
+  // Returns the best result of several searches. The first one takes all axes as one; if there are more than two, the
+  // next ones take them as two. Then come the pairs of axes, each as if the others were not there; or the single axes,
+  // if pairs are too much or find nothing better. The last search takes all axes at once, starting from the best
+  // results so far, if that is not too much.
   std::optional<SolvedLayouts> Solve(double price) {
     const AxisList axes = AxesThatCut(graph_.mesh());
     const bool is_single = axes.size() < 2;
@@ -198,7 +202,7 @@ class LayoutFinder {
         (found.has_value() && (found->is_optimal || !best.has_value() || found->cost < best->cost * kBetter));
     if (!is_known) keep(Descend(single, price, Start(std::nullopt)));
     if (axes.size() > 2) known = Known(std::nullopt);
-    // All axes at once, from the best that was found so, and from that of pairs: each time among layouts that are near
+    // All axes at once, from the best result so far, and from that of pairs: each time among layouts that are near
     // those found before.
     std::vector<SolvedLayouts> starts;
     for (const std::optional<SolvedLayouts>* start : {&best, &found})
@@ -221,13 +225,13 @@ class LayoutFinder {
     return best;
   }
 
-  // Where a search starts: at the best that is known, or where one at another price ended.
+  // Where a search starts: at the best result that is known, else at the result at another price.
   const SolvedLayouts* Start(const std::optional<SolvedLayouts>& best) const {
     return best.has_value() ? &*best : last_.has_value() ? &*last_ : nullptr;
   }
 
-  // Lays values out along one of the sets of axes after the other, with what was found along the others, until nothing
-  // costs less. from: layouts that values have before; null: those of Propagate.
+  // Lays values out along each set of axes in turn, keeping what was found along the others, until no set lowers the
+  // cost. from: the layouts that values have before; null: those of Propagate.
   std::optional<SolvedLayouts> Descend(const std::vector<Opening>& sets, double price,
                                        const SolvedLayouts* start, const SolvedLayouts* from = nullptr) {
     Graph laid_out = opened_, propagated = propagated_;
@@ -290,7 +294,7 @@ class LayoutFinder {
     return flops / options_.topology.flops() / static_cast<double>(graph_.mesh().num_devices());
   }
 
-  // Values that nobody has pinned, as they were found.
+  // laid_out: becomes the program in which values that nobody has pinned have the layouts found.
   void PinAs(const SolvedLayouts& found, Graph& laid_out) const {
     laid_out = opened_;
     for (ValueId id = 0; id < static_cast<ValueId>(opened_.values().size()); ++id) {
@@ -303,7 +307,7 @@ class LayoutFinder {
     }
   }
 
-  // Values that would lie otherwise by the arguments' pins alone.
+  // Pins the values that would have other layouts by the arguments' pins alone.
   void PinValues(const SolvedLayouts& solved, Graph& graph) const {
     const Graph guessed = Propagate(FoldSizes(graph)).graph;
     for (ValueId id = 0; id < static_cast<ValueId>(graph.values().size()); ++id) {
@@ -319,7 +323,7 @@ class LayoutFinder {
     }
   }
 
-  // What the found layouts gather is asked for.
+  // Marks the values that the found layouts gather with gather=allowed.
   void AllowGathers(Graph& graph) const {
     for (int round = 0; round < kMostRefusals; ++round) {
       std::vector<ValueId> to;

@@ -5,14 +5,14 @@
 //                             FindLayouts(graph, {.memory_budget = int64_t{16} << 30, .topology = topology}));
 //   Compile(found[0].graph, {.topology = topology})     // the fastest, with its pins
 //
-// The search is SolveLayouts (spmd/planner/solve_layouts.h) with arguments open. What devices hold has a price there, in seconds per
-// byte: with a higher one weights and their state are laid out over more devices, and gathered for each op that reads
-// them (ZeRO stage 3). A few prices are tried; each result is compiled, and what does not fit is dropped, unless Compile can
-// plan it again so that it fits, and it is then faster than what fits as it is: a value that is computed again for a late
-// reader takes less time than a layout that holds less, on slow links.
+// The search is SolveLayouts (spmd/planner/solve_layouts.h) with arguments open. There, each byte that a device holds has a
+// price in seconds. With a higher price, weights and their state are laid out over more devices, and gathered for each
+// op that reads them (ZeRO stage 3). A few prices are tried, and each plan is compiled. A plan that does not fit is
+// dropped, unless Compile can plan it again so that it fits, and it is then faster than the plans that fit as they are:
+// on slow links, computing a value again for a late reader takes less time than a layout that holds less.
 //
-// Times are those of the topology: of collectives, and of floating-point operations, one after the other. Without a
-// topology the assumed one says them: they compare layouts and predict nothing.
+// Times are those of the topology: of collectives, and of floating-point operations, one after the other. With the
+// assumed topology they compare layouts and predict nothing.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ namespace meshwork {
 struct FoundLayouts {
   struct Pin {
     std::string name;    // of an input or a variable
-    std::string layout;  // "{batch,_}", as a text says it
+    std::string layout;  // the text form, "{batch,_}"
     bool gathers;        // kept so, and gathered for each op that reads it
 
     bool operator==(const Pin&) const = default;
@@ -40,13 +40,13 @@ struct FoundLayouts {
   std::vector<Pin> pins;       // those that the user has not given
   StepCost cost;               // of the compiled step
   double compute_seconds = 0;  // its floating-point operations
-  // How much less the search's cost could be, as a part of it. 0: it is the least of all layouts that are looked at. A value
-  // has one further form at most, and on meshes of more than two axes only some of these are looked at, as of layouts that
-  // owe a sum. Where there are too many layouts, no more is known than what the operations take. 1: nothing is known, as
-  // where a manual region says itself how its values lie.
+  // The part of the search's cost by which the cost could be lower. 0: it is the least of all layouts that are looked
+  // at. In these, a value has at most one further form; on meshes of more than two axes, only some of the further
+  // forms, and of the layouts that owe a sum, are looked at. If there are too many layouts, the lower bound is the time
+  // of the operations alone. 1: nothing is known, for instance because a manual region lays out its values itself.
   double gap = 0;
-  // It fits only as Compile plans it again for the memory budget (spmd/local/fit_memory.h): in another order, with smaller
-  // collectives, with values computed again. `cost` and `compute_seconds` are those of that program.
+  // The plan fits only because Compile plans it again for the memory budget (spmd/local/fit_memory.h): in another order, with
+  // smaller collectives, with values computed again. `cost` and `compute_seconds` are those of that program.
   bool is_fitted = false;
   double seconds() const { return cost.seconds + compute_seconds; }
 };
@@ -55,8 +55,8 @@ struct FindOptions {
   int most = 3;  // plans that are returned
 };
 
-// `options`: those of the compile that is asked for; verify and dump are not looked at. What a plan gathers beyond the
-// replication budget is marked gather=allowed in it.
+// `options`: those of the compile that is asked for; verify and dump are ignored. Values that a plan gathers beyond the
+// replication budget are marked gather=allowed in it.
 // Returns plans that fit into options.memory_budget, the fastest first, each with other pins. Errors: those of Compile,
 // for the program as it is pinned; RESOURCE_EXHAUSTED: no plan fits, with the least memory that one needs.
 absl::StatusOr<std::vector<FoundLayouts>> FindLayouts(const Graph& graph, const CompileOptions& options = {},

@@ -12,10 +12,10 @@
 namespace meshwork {
 namespace {
 
-// A further cut is made for so much less time.
+// A further cut is made if the step then takes less than this part of the time.
 constexpr double kLessTime = 0.999;
 
-// Other than 1 and the number itself, ascending.
+// The divisors other than 1 and the number itself, ascending.
 std::vector<int64_t> ProperDivisors(int64_t number) {
   std::vector<int64_t> small, large;
   for (int64_t i = 2; i <= number / i; ++i) {
@@ -46,7 +46,7 @@ auto RankOf(const FoundLayouts& plan) {
   return std::tuple(plan.seconds(), plan.cost.peak_bytes, plan.cost.bytes, plan.cost.collectives);
 }
 
-// The best `most`, each once; of plans that are the same, the first, whose mesh is cut less.
+// Keeps the best `most` plans. Of plans that cost the same, it keeps the first, whose mesh is cut less.
 void KeepBest(int most, std::vector<FoundLayouts>& plans) {
   std::stable_sort(plans.begin(), plans.end(),
                    [](const FoundLayouts& a, const FoundLayouts& b) { return RankOf(a) < RankOf(b); });

@@ -33,23 +33,24 @@ namespace meshwork {
 namespace {
 
 constexpr int64_t kMostTried = 64;
-// Values of several layers are alike if all that lies up to so many ops away is. Fewer would not tell the weights of
-// queries and keys apart.
+// Values of several layers are alike if everything up to so many ops away is. With fewer ops, the weights of queries
+// and keys would be alike.
 constexpr int kRoundsAlike = 4;
-// A large program is compiled again until these compiles have so many ops together; one for a change that turns out not to cost
-// less counts half. At least one for a change that does, or two for others, are made. For a small program it is half as many
-// ops, and at least as many compiles as changes are asked for.
+// The most nodes, all together, of the compiles of a large program. A compile whose change turns out not to cost less
+// counts half. At least one compile of a cheaper change, or two of others, are made. For a small program the limit is
+// half as many nodes, and at least as many compiles as changes are asked for.
 constexpr int64_t kMostCompiledNodes = 8192;
-// In a program of so few ops, changes are compiled whatever the planner says: it counts no halos, and does not know which
-// collectives become one. In a larger one, changes by which it says that this part of the step is saved.
+// In a program of at most so many ops, all changes are compiled, whatever the planner says: it counts no halos, and
+// does not know which collectives become one. In a larger program, only changes that by the planner save at least the
+// part kWorthTrying of the step.
 constexpr int64_t kFewNodes = 512;
 constexpr double kWorthTrying = 0.005;
-// On meshes of more axes there are so many layouts that to know what each relayout takes would take longer than compiles.
+// On meshes of more axes there are so many layouts that costing all relayouts would take longer than compiles.
 constexpr size_t kMostAxes = 2;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kLeastLatency = 1e-12;  // seconds: a collective counts less than a byte
 
-// What a device reads and computes.
+// The work of a device: per op, the operations or the elements that it reads, whichever are more.
 double WorkOf(const Graph& local) {
   double work = 0;
   for (const Node& node : local.nodes()) {
@@ -61,17 +62,17 @@ double WorkOf(const Graph& local) {
   return work;
 }
 
-// A device may do this much more: what is cut unevenly counts its padding.
+// A device may do this much more work: uneven cuts count their padding.
 constexpr double kSameWork = 1.02;
 
-// A compile ends early if few of the layers say that the whole sends more than now by this factor.
+// A compile ends early if, by its short program, the whole program sends more than now by this factor.
 constexpr double kFarMore = 1.05;
 
 struct Candidate {
-  // They change together: what is alike, and the state of weights; of the program that is looked at.
+  // The values that change together: those that are alike, and the state of weights. They are of the program looked at.
   std::vector<ValueId> values;
   Layout layout;
-  int64_t others = 0;  // of the whole program that change with the first one, state apart
+  int64_t others = 0;  // values of the whole program that change with the first one, not counting state
 };
 
 // Every layout that differs in one step.
@@ -116,13 +117,13 @@ bool IsCheaper(const TrialResult& a, const TrialResult& b) {
   return WeightOf(a) < WeightOf(b) && a.work <= b.work * kSameWork;
 }
 
-// The step with one layout changed; where layers repeat, in all of them.
+// Tries the step with one layout changed; if layers repeat, changed in all layers.
 class Trials {
  public:
   Trials(const Graph& global, const CompileOptions& options) : global_(global), options_(options) {
     options_.verify = false;
     options_.dump = nullptr;
-    // Memory counts in the whole.
+    // A memory budget holds for the whole program.
     if (options.memory_budget == 0) short_ = ShortProgramOf(global, options.replication_budget);
     const auto num_looked_at = static_cast<int64_t>(LookedAt().values().size());
     first_.assign(num_looked_at, kNoValue);
@@ -131,14 +132,14 @@ class Trials {
       if (times_[LookedAt(id)]++ == 0) first_[LookedAt(id)] = id;
   }
 
-  // The program that is looked at: of few layers, where they repeat.
+  // The program that is looked at: one of few layers, if layers repeat.
   const Graph& LookedAt() const { return short_.has_value() ? short_->graph : global_; }
-  // Of the whole program: what a candidate changes, the first of its values.
+  // The first value of the whole program that a candidate changes.
   const ValueInfo& InfoOf(const Candidate& candidate) const {
     return global_.value(first_[candidate.values[0]]);
   }
 
-  // Those of the largest values first.
+  // All candidates, those of the largest values first.
   std::vector<Candidate> Candidates() const {
     const Graph& graph = LookedAt();
     const auto size = static_cast<ValueId>(graph.values().size());
@@ -177,10 +178,10 @@ class Trials {
     return all;
   }
 
-  // What a candidate, null for none, makes of the step: to compare with others, not what the whole costs. Of few layers
-  // without the search for layouts, which takes most of the time.
+  // The program with a candidate (null: with none), to compare with other candidates; its cost is not that of the whole
+  // program. A program of few layers is compiled without the search for layouts, which takes most of the time.
   absl::StatusOr<Program> Rank(const Candidate* candidate) const {
-    // Whether budgets allow a layout is asked of the cheapest: a refusal takes compiles of its own to find a way out.
+    // Budgets are only checked for the cheapest layouts: a refusal takes compiles of its own to find a way around it.
     CompileOptions quick = options_;
     quick.memory_budget = 0;
     quick.replication_budget = std::numeric_limits<int64_t>::max();
@@ -191,7 +192,8 @@ class Trials {
     return CompileWith(changed, quick, {.left_out = {"choose_layouts"}});
   }
 
-  // Of the whole step, compiled with the candidate; nothing if budgets do not allow that, or by far more moves than `now`.
+  // The costs of the whole step, compiled with the candidate. Nothing if budgets do not allow the candidate, or if the
+  // step then sends far more than `now`.
   std::optional<TrialResult> CostsOf(const Candidate& candidate, const StepCost& now) const {
     std::vector<bool> changes(times_.size(), false);
     for (ValueId id : candidate.values) changes[id] = true;
@@ -207,8 +209,9 @@ class Trials {
     return TrialResult{then.cost, WorkOf(program->body), std::move(then.collectives)};
   }
 
-  // Per candidate, how much more the planner says that the step takes (spmd/planner/solve_layouts.h). Nothing where it does not know the
-  // program. counts_collectives: where times are not known, bytes count first, and then collectives.
+  // Per candidate: by the planner, how many seconds longer the step takes (CostsOfChanges, spmd/planner/solve_layouts.h).
+  // Nothing if the planner does not know the program. counts_collectives: with the assumed topology, bytes count first,
+  // and then collectives.
   std::optional<std::vector<double>> MoreSeconds(const std::vector<Candidate>& candidates,
                                                  bool counts_collectives) const {
     const Graph& looked_at = LookedAt();
@@ -231,7 +234,7 @@ class Trials {
     return more;
   }
 
-  // How many values of the whole program each one stands for, on average, that the candidate changes.
+  // How many values of the whole program each value of the candidate stands for, on average.
   double TimesOf(const Candidate& candidate) const {
     int64_t times = 0;
     for (ValueId id : candidate.values) times += times_[id];
@@ -239,7 +242,7 @@ class Trials {
   }
 
  private:
-  // Per value that is looked at: the first one that changes with it, as they are alike in the whole.
+  // Per value that is looked at: the first value that changes with it, because both are alike in the whole program.
   std::vector<ValueId> Alike() const {
     std::vector<ValueId> first(times_.size());
     std::iota(first.begin(), first.end(), 0);
@@ -257,7 +260,7 @@ class Trials {
     return first;
   }
 
-  // The value that is looked at for one of the whole program.
+  // The value that is looked at instead of a value of the whole program.
   ValueId LookedAt(ValueId id) const { return short_.has_value() ? short_->value_of[id] : id; }
 
   const Graph& global_;
@@ -274,7 +277,7 @@ std::string NameOf(const Graph& global, const ValueInfo& info) {
                      info.type.ToString());
 }
 
-// Per candidate, how much more the step takes by what quick compiles say; infinite where it is not cheaper.
+// Per candidate: by quick compiles, how many seconds longer the step takes; infinite if it is not cheaper.
 std::vector<double> MoreByCompiling(const Trials& trials, std::span<const Candidate> candidates,
                                     const Topology& topology) {
   const auto rank = [&](const Candidate* candidate) -> std::optional<TrialResult> {
@@ -297,9 +300,9 @@ std::vector<double> MoreByCompiling(const Trials& trials, std::span<const Candid
   return more;
 }
 
-// Those that save so much, the best first. in_turns: of changes of each kind, from one layout to another, the best, and each
-// kind in its turn: the planner sees what is near a value alone.
-// more: seconds, per candidate.
+// The candidates that save at least `least_saved`, the best first. more: seconds, per candidate. in_turns: the best
+// change of each kind (from one layout to another) first, then the second best of each kind, and so on, because the
+// planner only sees what is near a value.
 std::vector<const Candidate*> Ranked(const Trials& trials, std::span<const Candidate> candidates,
                                      const std::vector<double>& more, double least_saved, bool in_turns) {
   std::vector<size_t> order;
@@ -325,7 +328,7 @@ LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const C
   const Trials trials(global, options);
   const std::vector<Candidate> candidates = trials.Candidates();
   LayoutSearch search{.layouts = std::ssize(candidates), .tried = std::ssize(candidates)};
-  // What sends nothing costs least.
+  // A step that sends nothing cannot become cheaper.
   if (now.cost.collectives == 0) return search;
   const int64_t nodes = std::max<int64_t>(1, std::ssize(global.nodes()));
   const bool has_few_nodes = nodes <= kFewNodes;

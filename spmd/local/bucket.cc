@@ -33,7 +33,7 @@ std::vector<int> DepthFromEnd(const Graph& graph) {
 // Nodes that are written as one, in the order of the program; most are alone.
 using Unit = absl::InlinedVector<int, 2>;
 
-// What collectives have in common that can be written as one.
+// What collectives must have in common to be written as one.
 struct Kind {
   CollectiveKind op;
   DType dtype;
@@ -49,16 +49,16 @@ struct Bucket {
   Unit nodes;
 };
 
-// Every collective has a level, below those of all that need its result, so that what is joined on one level
-// makes no cycle. At first that is the last possible one, counted from the end, on which the gradients of all
-// layers meet. Then a bucket whose collectives could all run in others that come earlier is dissolved.
+// Every collective has a level. It is below the levels of all collectives that need its result, so that joining
+// collectives of one level makes no cycle. At first it is the last possible level, counted from the end: there
+// the gradients of all layers meet. Then a bucket is dissolved if all its collectives could run in earlier buckets.
 class Buckets {
  public:
   explicit Buckets(const Graph& graph)
       : graph_(graph), level_(DepthFromEnd(graph)), earliest_(level_.size(), 0) {
-    // Gathers that others follow are left alone: joined, they would hold what is gathered for longer. So are
-    // those of a program that gathers on use, and its scatters: no two weights, or their gradients, shall be
-    // whole at a time.
+    // Gathers that other collectives follow are not joined: they would hold the gathered values for longer. In a
+    // program that gathers on use, no gathers and no reduce-scatters are joined, so that no two weights, or their
+    // gradients, are whole at a time.
     const bool on_use = GathersOnUse(graph);
     for (size_t n = 0; n < graph.nodes().size(); ++n) {
       const CollectiveKind kind = graph.nodes()[n].row->collective;
@@ -82,7 +82,7 @@ class Buckets {
     while (Dissolve());
   }
 
-  // Those of more than `most_bytes` in parts.
+  // All nodes in units. Buckets of more than `most_bytes` are split.
   std::vector<Unit> Units(int64_t most_bytes) && {
     std::vector<Unit> units;
     for (int n = 0; n < static_cast<int>(graph_.nodes().size()); ++n)
@@ -116,7 +116,7 @@ class Buckets {
             .reduction = collective.op};
   }
 
-  // Of operands or results, whichever are larger.
+  // The bytes of operands or of results, whichever are more.
   int64_t BytesOf(int n) const {
     int64_t in = 0, out = 0;
     for (ValueId id : graph_.nodes()[n].operands) in += graph_.value(id).type.bytes();
@@ -129,7 +129,7 @@ class Buckets {
     bucket.nodes.push_back(n);
   }
 
-  // Per node, the first level above those of the collectives that it needs.
+  // Finds, per node, the first level above those of the collectives that it needs.
   void FindEarliest() {
     const int lowest = level_.empty() ? 0 : *std::min_element(level_.begin(), level_.end());
     std::vector<int> value(graph_.values().size(), lowest);
@@ -142,7 +142,7 @@ class Buckets {
     }
   }
 
-  // Whether a bucket was dissolved.
+  // Dissolves buckets. Returns whether there was one to dissolve.
   bool Dissolve() {
     bool any = false;
     for (auto& [kind, buckets] : buckets_) {

@@ -23,14 +23,14 @@ namespace {
 // So many limits are tried for buckets, and for relayouts.
 constexpr size_t kTries = 16;
 
-// Of numbers that descend, if they are many, the first ones and the last.
+// If there are many numbers, which descend: the first ones and the last.
 std::vector<int64_t> SomeOf(std::vector<int64_t> numbers) {
   if (numbers.size() > kTries) numbers.erase(numbers.begin() + kTries - 1, numbers.end() - 1);
   return numbers;
 }
 
-// Halves of the largest bucket, down to no more than the smallest value in one; of operands or results, as
-// BucketReductions counts.
+// Limits for buckets: the largest bucket halved again and again, down to the smallest value in a bucket, and 1. Bytes
+// are counted as BucketReductions does.
 std::vector<int64_t> BucketLimits(const Graph& local) {
   int64_t bucket = 0, smallest = std::numeric_limits<int64_t>::max();
   for (const Node& node : local.nodes()) {
@@ -106,7 +106,7 @@ class Fitter {
   int64_t peak_;
 };
 
-// ---- What to say.
+// ---- The error.
 
 // A layout that cuts the value by one more axis, and its bytes then.
 struct FurtherCut {
@@ -114,7 +114,8 @@ struct FurtherCut {
   int64_t bytes;
 };
 
-// By the first axis that the value is whole along and that makes it smallest.
+// Cuts the value by one more axis: the one that makes it smallest, the first of equals. Nothing if no axis makes it
+// smaller.
 std::optional<FurtherCut> CutFurther(const ValueInfo& info) {
   const Layout& layout = *info.layout;
   if (layout.is_strided()) return std::nullopt;

@@ -56,7 +56,7 @@ struct Move {
   }
 };
 
-// Of each value, whether all that it owes is picked, by its op or before (see OnlyMoves).
+// Per value: whether all that it owes is picked, by its op or an earlier one (see OnlyMoves).
 std::vector<bool> PickedValues(const Graph& graph) {
   std::vector<bool> picked(graph.values().size(), false);
   const auto adds_nothing = [&](ValueId id) { return picked[id] || !graph.value(id).layout->is_partial(); };
@@ -71,7 +71,7 @@ std::vector<bool> PickedValues(const Graph& graph) {
   return picked;
 }
 
-// Which values of bf16 are carried in f32, for sums of theirs are owed.
+// The bf16 values that are carried in f32, because they owe sums.
 class WideSums {
  public:
   WideSums(const Graph& graph, const LocalizeOptions& options) : graph_(graph), narrow_(options.narrow_sums) {
@@ -82,7 +82,7 @@ class WideSums {
   }
 
   bool Contains(ValueId id) const { return IsWideUnlessPicked(id) && !picked_[id]; }
-  // Whether it would be if it were added to others.
+  // Whether the value would be carried in f32 if it were not picked.
   bool IsWideUnlessPicked(ValueId id) const {
     const ValueInfo& info = graph_.value(id);
     return !narrow_ && CarriedDType(info.type.dtype, info.layout->partials()) != info.type.dtype;
@@ -137,7 +137,7 @@ class Localizer {
     const RelayoutPlan plan = Move{from, target, options_.topology}.PlanWithin(elements);
     for (const RelayoutStep& step : plan.steps) {
       at = WriteStep(step, at, node);
-      // As soon as nothing is owed: what is gathered then is bf16 again.
+      // Rounds as soon as nothing is owed, so that later gathers send bf16.
       if (IsWide(at, node.results[0]) && !to_.value(at).layout->is_partial())
         at = WriteRounding("narrow", at, "the sum is whole", node);
     }
@@ -146,7 +146,7 @@ class Localizer {
 
   // ---- Sums of bf16.
 
-  // Whether the local value is f32 in the place of the global program's bf16.
+  // Whether the local value is f32 where the global one is bf16.
   bool IsWide(ValueId local, ValueId global) const {
     return to_.value(local).global.dtype != graph_.value(global).global.dtype;
   }
@@ -167,14 +167,14 @@ class Localizer {
     if (to_.value(id).type.dtype != BF16) return id;
     return WriteRounding("widen", id, "sums of bf16 are owed in f32", node);
   }
-  // Rows that are picked one by one are no longer once they are added up.
+  // An output that is added up over the iterations is no longer picked, so it is carried in f32.
   void WidenSum(ValueId output) {
     const int producer = graph_.value(output).node;
     if (producer >= 0 && wide_.IsWideUnlessPicked(output))
       rewriter_.Set(output, Widened(rewriter_.Map(output), graph_.nodes()[producer]));
   }
 
-  // The result of an op that runs so.
+  // Makes the result of an op that runs in f32 an f32 value.
   static void ToWide(ValueInfo& info) {
     if (info.type.dtype == BF16) info.type.dtype = info.global.dtype = F32;
   }
@@ -190,7 +190,7 @@ class Localizer {
     return to_.nodes()[added].results[0];
   }
 
-  // Steps whose result cannot be told from the operand's layout.
+  // Writes a step whose result does not follow from the operand's layout.
   ValueId WriteAs(const RelayoutStep& step, ValueId at, const Node& node) {
     Node local{.row = &GetOp(RelayoutKindName(step.kind)), .location = node.location, .cause = node.cause};
     local.operands.push_back(at);
@@ -267,7 +267,7 @@ class Localizer {
     return windows;
   }
 
-  // An op that only moves elements.
+  // Writes an op that only moves elements as an exchange.
   void WriteExchange(const Node& node, bool is_wide) {
     const std::vector<Type> operands = TypesOf(graph_, node.operands),
                             results = TypesOf(graph_, node.results);
@@ -297,7 +297,7 @@ class Localizer {
     return to_.nodes()[to_.AddNode(std::move(local), {std::move(result)})].results[0];
   }
 
-  // Operand i with what its windows need of the neighbours. `windows`: all that are cut.
+  // Operand i with the halos that its windows need. `windows`: all windows along letters that are cut.
   ValueId WithWindows(ValueId id, const Rule& rule, const std::vector<WindowedDim>& windows, size_t i,
                       const Node& node) {
     const ValueInfo& have = to_.value(id);
@@ -345,7 +345,7 @@ class Localizer {
       infos.push_back(graph_.value(node.results[r]));
       ToBlock(infos.back());
       if (!infos.back().layout->is_partial() || r < carries) continue;
-      // Owed as the body leaves it.
+      // A sum is owed in the dtype in which the body leaves it.
       const Graph& body = *local.regions[0];
       if (body.value(body.outputs()[r - carries].value).type.dtype == F32) ToWide(infos.back());
     }
@@ -384,7 +384,7 @@ class Localizer {
     const Layout layout = *info.layout;
     const Shape shape = info.global.shape;
     if (!layout.is_strided()) return Mask(id, dims, rule.reduce, node);
-    // Masks know blocks: of the tensor of the factors' shape each device has one.
+    // Masks work on blocks. Each device has one block of the tensor of the factors' shape.
     const ValueId flat =
         WriteAs({.kind = RelayoutKind::kReshape, .result = layout.Flat(), .shape = layout.FactorShape(shape)},
                 id, node);
@@ -398,7 +398,7 @@ class Localizer {
     return to_.nodes()[mask].results[0];
   }
 
-  // The positions among all factors of those of `dims` that have padding.
+  // The positions, among all factors, of the factors of `dims` that have padding.
   static std::vector<int64_t> PaddedFactors(const Layout& layout, const Shape& shape,
                                             const std::vector<int64_t>& dims) {
     const Layout flat = layout.Flat();

@@ -19,7 +19,7 @@ namespace {
 constexpr int kMostNodes = 8;
 // So many values are tried one by one where taking several at once has not helped.
 constexpr size_t kTried = 8;
-// So often the peak is looked at.
+// The most rounds. Each lowers a peak.
 constexpr int kRounds = 64;
 
 bool IsCheap(const Graph& graph, const Node& node) {
@@ -30,7 +30,7 @@ bool IsCheap(const Graph& graph, const Node& node) {
                       [](const Letter& letter) { return letter.reduced; });
 }
 
-// Who reads what, and what stays to the end.
+// The readers of each value, and the values that stay to the end.
 class Readers {
  public:
   explicit Readers(const Graph& graph)
@@ -43,7 +43,7 @@ class Readers {
   }
 
   bool stays(ValueId id) const { return stays_[id]; }
-  // Whether the value is there when node n runs, whatever we do.
+  // Whether the value is live in any case when node n runs.
   bool IsLiveAt(ValueId id, int n) const {
     return stays_[id] || (!readers_[id].empty() && readers_[id].back() >= n);
   }
@@ -66,7 +66,7 @@ struct Late {
   ValueId value;
   int reader;
 };
-// Those that lie in one memory: a value and its views.
+// A value and its views, which lie in one memory.
 using LateTogether = std::vector<Late>;
 
 class Recomputer {
@@ -78,7 +78,7 @@ class Recomputer {
       if (contents[v] != static_cast<ValueId>(v)) views_[contents[v]].push_back(static_cast<ValueId>(v));
   }
 
-  // What may be computed again, of the values given, with their views.
+  // Those of the given values that may be computed again, with their views.
   std::vector<LateTogether> Candidates(const std::vector<LiveValue>& live) const {
     std::vector<LateTogether> candidates;
     for (const LiveValue& one : live)
@@ -128,8 +128,8 @@ class Recomputer {
     return late;
   }
 
-  // Whether the value can be had when node n runs, without those dropped: it is there, or made by at most
-  // `left` cheap ops of what is there.
+  // Whether the value is available when node n runs, without the dropped ones: it is live, or at most `left` cheap
+  // ops make it from values that are live.
   bool CanCompute(ValueId value, const std::vector<ValueId>& dropped, int n, int& left) const {
     if (!Holds(dropped, value) && readers_.IsLiveAt(value, n)) return true;
     const int made_by = graph_.value(value).node;
@@ -140,8 +140,8 @@ class Recomputer {
                        [&](ValueId operand) { return CanCompute(operand, dropped, n, left); });
   }
 
-  // Computes the value again in front of node n; returns the new one. What cannot be had otherwise is read
-  // where it is, and stays for it.
+  // Computes the value again in front of node n; returns the new one. An operand that is not available otherwise is
+  // read as it was, and stays live until then.
   ValueId Again(ValueId value, const std::vector<ValueId>& dropped, int n, Rewriter& rewriter) const {
     const Node& node = graph_.nodes()[graph_.value(value).node];
     Node copy = node;
@@ -166,7 +166,7 @@ class Recomputer {
   const Graph& graph_;
   const Readers readers_;
   const int node_;
-  std::vector<std::vector<ValueId>> views_;  // per value that is none
+  std::vector<std::vector<ValueId>> views_;  // per value that is no view
 };
 
 // How much a program needs, and at how many nodes.
@@ -174,7 +174,8 @@ std::pair<int64_t, int64_t> Need(const MemoryReport& report) {
   return {report.peak_bytes, report.peak_nodes};
 }
 
-// One round: the values idle at the peak that are computed again, the largest first; nothing if none helps.
+// One round: the program that computes values which are idle at the peak again, the largest first; nothing if none
+// helps.
 std::optional<Graph> Lowered(const Graph& local, const MemoryReport& report, int64_t budget) {
   const Recomputer recomputer(local, report.node);
   const std::vector<LateTogether> candidates = recomputer.Candidates(report.largest);

@@ -13,7 +13,7 @@
 namespace meshwork {
 namespace {
 
-// What becomes of a value's memory while nodes are put in order.
+// The state of a value's memory while nodes are put in order.
 struct Liveness {
   int64_t bytes = 0;           // that its last reader frees; 0 of what stays to the end
   int readers = 0;             // nodes that have still to read it
@@ -51,7 +51,7 @@ class Scheduler {
   }
 
  private:
-  // What is live more after the node, how much it makes, its place in the program.
+  // The bytes by which live memory grows with the node, the bytes that it makes, its place in the program.
   using Rank = std::tuple<int64_t, int64_t, int>;
 
   int size() const { return static_cast<int>(graph_.nodes().size()); }
@@ -99,11 +99,11 @@ class Scheduler {
       for (ValueId id : Distinct(graph_.nodes()[n])) readers_[id].push_back(n);
   }
 
-  // Whether the node is all that has still to read the value.
+  // Whether the node is the only one that has still to read the value.
   bool ReadsLast(int n, ValueId id) const { return values_[id].readers == 1 && values_[id].reader_sum == n; }
 
-  // Whether result r of node n takes no memory of its own, were n next: as ir/plan/storage.h says of the whole,
-  // but for views of what is read later.
+  // Whether result r of node n would take no memory of its own if n came next. The rules are those of ir/plan/storage.h
+  // for a whole program, except for views of values that are read later.
   bool IsInPlace(int n, size_t r) const {
     const Node& node = graph_.nodes()[n];
     const bool is_view = node.row->is_view;
@@ -126,7 +126,7 @@ class Scheduler {
       const ValueId result = node.results[r];
       const int64_t bytes = graph_.value(result).type.bytes();
       if (IsInPlace(n, r)) {
-        // What lies in an operand's memory does not free it; what lies in a variable's takes nothing.
+        // A result in an operand's memory keeps that memory live; a result in a variable's memory takes none.
         if (values_[result].updates == kNoValue) freed -= bytes;
         continue;
       }

@@ -36,7 +36,7 @@ class Splitter {
   }
 
  private:
-  // What a step makes of its operands.
+  // The op of a step.
   enum class StepKind { kAllReduce, kReduceScatter, kSlice };
   struct Step {
     StepKind kind;
@@ -107,7 +107,7 @@ class Splitter {
     return steps;
   }
 
-  // Whether the blocks of each result are those of all steps on the way there, cut further.
+  // Whether the blocks of each result are the blocks after every step on the way, cut further.
   bool AllNest(const Node& node, const CollectiveSpec& collective) const {
     for (size_t i = 0; i < node.results.size(); ++i) {
       const ValueInfo& to = local_.value(node.results[i]);
@@ -119,7 +119,7 @@ class Splitter {
     return true;
   }
 
-  // `info` of an operand becomes that of a result.
+  // Turns `info` of an operand of the step into that of its result.
   void Apply(const Step& step, int64_t dim, const ValueInfo& result, ValueInfo& info) const {
     info.name.clear();
     info.location = result.location;

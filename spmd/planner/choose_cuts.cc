@@ -19,8 +19,8 @@
 namespace meshwork {
 namespace {
 
-// Letters on many axes that nobody agrees on have exponentially many combinations; the first so many
-// are costed, the most sharded ones.
+// Letters for which tensors offer many different axes have exponentially many combinations. Only the first so
+// many are costed, the most sharded ones.
 constexpr int kMaxCombinations = 4096;
 
 // Chooses how one op's letters are cut.
@@ -84,8 +84,9 @@ class LetterChooser {
     }
   }
 
-  // Where a dim is cut that the op must have whole, and by axes that could cut nothing else of it, all their
-  // devices would do the same: they are offered to the letters that they may cut, an all-to-all away.
+  // A dim that the op needs whole may be cut by axes that cut nothing else of the op. All devices along these
+  // axes would compute the same. So the axes are offered to the letters that they may cut; an all-to-all then
+  // moves the cut.
   void CollectMoved() {
     AxisSet used;
     for (const auto& offers : offers_)
@@ -171,8 +172,8 @@ class LetterChooser {
     Try(l + 1, used, cuts);
   }
 
-  // A reshape needs no letters where the elements that a device has, in their order, are a part of the result
-  // as well: as the operand lies, or as the result is wanted.
+  // Tries to run a reshape without letters, so that no element moves: on the operand as it lies, and to the
+  // result as it is wanted.
   void TryUnmoved() {
     const ValueInfo &from = graph_.value(node_.operands[0]), &to = graph_.value(node_.results[0]);
     const LetterCuts whole(rule_.letters.size(), Whole());
@@ -191,12 +192,12 @@ class LetterChooser {
     return choice;
   }
 
-  // What it takes to run the op so.
+  // The costs of running the op by one choice.
   struct Costs {
     double seconds = 0;
     int64_t refused = 0;  // bytes that are gathered and must not be
     bool sends_operand = false;
-    bool sends_unasked = false;  // what is refused and not implied by the layouts, or to sum it
+    bool sends_unasked = false;  // an operand is moved that IsUnasked, or a refused gather of a result
 
     bool IsLessThan(const Costs& other) const {
       return seconds != other.seconds ? seconds < other.seconds : refused < other.refused;
@@ -244,8 +245,8 @@ class LetterChooser {
     return costs;
   }
 
-  // Whether nobody asks for it that the op gets the operand so: it is gathered for no letter of others, or
-  // leaves axes over which the op then sums, as the rows of a batch do for a weight that is cut along k.
+  // Whether nobody asks for the move of this operand: it is a refused gather that the layouts do not imply, or
+  // the operand leaves axes over which the op then sums, as the rows of a batch do if the weight is cut along k.
   bool IsUnasked(ValueId operand, bool is_refused, const Choice& choice) const {
     const Layout& has = LayoutOf(operand);
     const bool is_summed = std::any_of(choice.reduced.begin(), choice.reduced.end(),
@@ -269,8 +270,8 @@ class LetterChooser {
   int tried_ = 0;
 };
 
-// Ops that are alike in all that LetterChooser asks of them; what is costed at once with an operand, as what it could be
-// made of elsewhere, is no further away.
+// Folds ops that are alike in all that LetterChooser looks at. Besides the op and its tensors, it looks at the ops from
+// which an operand could be computed elsewhere; these are at most kMaxElsewhere ops away.
 Fold AlikeForCuts(const Graph& graph, const Replication& replication) {
   constexpr size_t kFew = 64;
   if (graph.nodes().size() < kFew) return Unfolded(graph);

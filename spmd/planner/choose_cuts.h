@@ -25,7 +25,7 @@ namespace meshwork {
 struct Choice {
   std::shared_ptr<const Rule> rule;  // null only in an empty Choice
   LetterCuts cuts;
-  PartialSet reduced;  // what its reduced letters leave owed; of LayoutSpace's, with what operands owe
+  PartialSet reduced;  // what its reduced letters leave owed; if LayoutSpace made it, also what operands owe
   absl::InlinedVector<Layout, 2> operands, results;
 
   AxisSet sharded() const;  // the axes of its operands and results

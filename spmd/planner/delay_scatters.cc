@@ -56,10 +56,10 @@ class ScatterDelayer {
   struct Later {
     Choice choice;
     PartialSet owed;   // by its result
-    double saves = 0;  // seconds, with those of ops that would run so for its sake
+    double saves = 0;  // seconds, including those of the ops before it that would then run so, too
   };
 
-  // Where several ops read a value, it is scattered once for all of them, or for none.
+  // Lets all ops that read a value run on the sum that it owes, or none of them. REQUIRES: several ops read it.
   void DelayForAll(ValueId id) {
     const int definer = graph_.value(id).node;
     std::vector<Later> all;
@@ -67,7 +67,7 @@ class ScatterDelayer {
     for (int n : readers_[id]) {
       if (n == kLeaves || !choices_[n].has_value()) return;
       const Node& node = graph_.nodes()[n];
-      // What else it reads must be known by now.
+      // Its other operands must come before the value: what they owe is known by now.
       for (ValueId other : node.operands)
         if (graph_.value(other).node > definer) return;
       if (std::count(node.operands.begin(), node.operands.end(), id) > 1) return;
@@ -92,7 +92,7 @@ class ScatterDelayer {
     if (before.has_value()) Commit(static_cast<size_t>(definer));
   }
 
-  // The op and those before it that wait for it run on what is owed.
+  // Makes op n, and the ops before it that wait for it, run on operands that owe.
   void Commit(size_t n) {
     choices_[n] = passing_[n]->choice;
     passing_[n].reset();
@@ -102,14 +102,14 @@ class ScatterDelayer {
     }
   }
 
-  // How a value lies as long as it owes.
+  // The layout of a value while it owes.
   const Layout& LiesOwing(ValueId id) const {
     const int from = graph_.value(id).node;
     return (passing_[from].has_value() ? passing_[from]->choice : *choices_[from]).results[0];
   }
 
-  // The op on what its operands owe, if it can pass that on and would be cut by the axes otherwise. All
-  // readers of `shared` are asked.
+  // How the op would run on operands that owe. Nothing if it cannot pass on what they owe, if the axes owed
+  // would not cut it otherwise, or if it does not pay. `shared`: a value whose readers are all asked.
   std::optional<Later> Delayed(const Node& node, const Choice& now, ValueId shared = kNoValue) const {
     if (node.results.size() != 1 || node.row->name == "reshape") return std::nullopt;
     const ValueInfo& result = graph_.value(node.results[0]);
@@ -120,7 +120,8 @@ class ScatterDelayer {
     for (ValueId id : node.operands) {
       sets.push_back(owed_[id]);
       if (owed_[id].empty()) continue;
-      // One that others read is scattered for them in any case; one that grows is better summed before.
+      // An operand that others read is scattered for them in any case; a small operand of a larger result is better
+      // summed before.
       const int64_t bytes = graph_.value(id).type.bytes();
       if ((readers_[id].size() != 1 && id != shared) || bytes < result.type.bytes()) return std::nullopt;
       shrinks |= bytes > result.type.bytes();
@@ -139,13 +140,13 @@ class ScatterDelayer {
     if (!passed->empty() && !reduced.empty() && passed->front().op != reduced.front().op) return std::nullopt;
     later.owed = UnionOf(*passed, reduced);
     later.saves = Saves(node, now, later);
-    // For a sum of one that keeps its size there is nothing to be saved yet.
+    // An op that keeps the size of its one owing operand saves nothing itself, but ops after it may.
     if ((owing > 1 || !now.reduced.empty()) && later.saves <= 0) return std::nullopt;
     if (owing == 1 && !shrinks) later.saves = std::min(later.saves, 0.0);
     return later;
   }
 
-  // Cuts the letters as the owing operands lie, the others of those by nothing. False if it cannot run so.
+  // Cuts the letters of the owing operands as these lie, and no others. False if the op cannot run so.
   bool CutAsOwed(const Node& node, Choice& choice) const {
     const Rule& rule = *choice.rule;
     std::vector<bool> seen(rule.letters.size(), false);
@@ -173,8 +174,8 @@ class ScatterDelayer {
     return true;
   }
 
-  // Each operand lies for itself: one axis may cut a letter of one and another letter of the next, or be what that one owes
-  // a sum over.
+  // Whether each axis cuts at most one letter, and none if an operand owes over it. Each operand has its own layout,
+  // so this may not hold.
   bool CutsByDifferentAxes(const Node& node, const std::vector<Cut>& cuts) const {
     AxisSet used;
     for (ValueId id : node.operands)
@@ -227,7 +228,7 @@ class ScatterDelayer {
   const Topology& topology_;
   const Replication& replication_;
   std::vector<std::optional<Choice>>& choices_;
-  std::vector<std::optional<Later>> passing_;         // per node; it runs so if a sum after it does
+  std::vector<std::optional<Later>> passing_;         // per node: how it runs if an op after it runs on sums
   std::vector<std::optional<PartialSet>> settled_;    // per node that runs on what is owed: what it then owes
   std::vector<PartialSet> owed_;                      // per value, by what its op reduces or passes on here
   std::vector<absl::InlinedVector<int, 2>> readers_;  // per value; several if it leaves the program

@@ -1,13 +1,13 @@
-// DelayScatters has ops run on sums before they are scattered, where their results are less to scatter.
+// DelayScatters makes ops run on sums before these are scattered, if scattering the results sends less.
 //
 //   %c = matmul %a, %w      %c owes a sum over x, and so does %d
 //   %d = matmul %b, %v
 //   %e = add %c, %d         is wanted as {x,_}: scattering %e is half of what scattering %c and %d is
 //
-// Where operands owe the same over axes by which an op would be cut, and it can pass that on, it runs on them
-// as they are. That sends less where several operands owe, or where the op shrinks what one of them owes. So
-// do ops on the way there that pass on what one operand owes, as a factor does. Thread-safe for different
-// choices.
+// If operands owe the same sum over axes by which an op would be cut, and the op can pass the sum on, it runs
+// on the operands as they are. That sends less if several operands owe, or if the op shrinks the one operand
+// that owes. An op before it that passes on what one operand owes, such as a multiplication by a factor, runs
+// on the owing operand, too. Thread-safe for different choices.
 #pragma once
 
 #include <optional>
@@ -20,8 +20,8 @@
 
 namespace meshwork {
 
-// Changes `choices`, per node of `graph` and nothing for a relayout, where that sends less. What
-// `replication` refuses is not gathered.
+// Changes `choices` if that sends less. `choices`: per node of `graph`, nothing for a relayout. Adds no gather
+// that `replication` refuses.
 void DelayScatters(const Graph& graph, const Topology& topology, const Replication& replication,
                    std::vector<std::optional<Choice>>& choices);
 

@@ -16,7 +16,7 @@ class Folder {
   Fold Run(int rounds) {
     NumberValues();
     NumberNodes();
-    // What constants alone make is told apart to its beginning.
+    // Values made from constants alone differ if anything in their computation differs.
     value_colors_.resize(graph_.values().size());
     is_constant_.resize(graph_.values().size());
     for (size_t id = 0; id < value_colors_.size(); ++id)
@@ -87,7 +87,7 @@ class Folder {
     }
   }
 
-  // Each value's color says what lies one op further away than before.
+  // Lets the color of each value depend on ops one step further away than before.
   void Refine() {
     std::vector<uint64_t> made(value_colors_.size(), 0), read(value_colors_.size(), 0);
     for (size_t n = 0; n < graph_.nodes().size(); ++n) {

@@ -1,16 +1,17 @@
-// Ops and values of a program that are alike, as those of a model's layers are, so that what is asked of each is asked
+// Finds ops and values of a program that are alike, such as those of a model's layers, so that a search looks at them
 // once.
 //
 //   h1 = tanh(x · w1)     h2 = tanh(h1 · w2)     …     h64 = tanh(h63 · w64)      one matmul and one tanh, 60 times;
 //                                                                                 those near the ends by themselves
 //
-// FoldAlike: two values are alike if their types, layouts and marks are, and all that lies up to so many ops away: what
-// makes them, and what reads them. This is color refinement (Weisfeiler and Leman, 1968) of so many rounds; more would
-// tell each layer from the next by how far it lies from an end.
+// FoldAlike: two values are alike if their types, layouts and marks are equal, and if the ops that make and read them,
+// up to `rounds` ops away, are alike, too. This is color refinement (Weisfeiler and Leman, 1968) of so many rounds;
+// more rounds would tell each layer from the next by its distance from an end.
 //
-// SkipRepeats: what repeats in a row is left out but for its first and last times. The rest is a program, too: what reads
-// the last layer that is left out reads the one before the first. Its width, in which searches take exponential time, is
-// that of the whole, while a program in which each class is one op would be wider: its layers would be circles.
+// SkipRepeats: of layers that repeat in a row, all but the first and last ones are left out. The rest is a program,
+// too: an op that reads the last layer left out reads the layer before the first one left out instead. Searches take
+// time exponential in the width of a program. The rest is as wide as the whole program; a program with one op per class
+// would be wider, because its layers would be circles.
 //
 //   layers 0 1 2 3 … 62 63, and their gradients 63 62 … 1 0    ->    0 1 62 63, and 63 62 1 0
 //
@@ -34,20 +35,20 @@ struct Fold {
   bool folds() const { return first.size() < class_of.size(); }
 };
 
-// value_marks, node_marks: per value and per node of `graph`, what else tells them apart; may be empty. Nodes are alike
-// if their rows, attributes, marks, and the classes of their operands and results are. Ops with bodies are like no
-// other.
+// value_marks, node_marks: per value and per node of `graph`, marks that also tell them apart; may be empty. Nodes are
+// alike if their rows, attributes and marks are equal, and their operands and results are alike. An op with bodies is
+// like no other op.
 Fold FoldAlike(const Graph& graph, int rounds, std::span<const uint64_t> value_marks,
                std::span<const uint64_t> node_marks);
 
-// alike: of `graph`. kept: how many layers that are alike stay, at least 2: one before those that are left out, and one
-// behind. Where nothing repeats often enough, each by itself.
+// alike: of `graph`. kept: how many of the layers that are alike stay, at least 2: one before the layers that are left
+// out, and one after them. If nothing repeats often enough, the result is Unfolded(graph).
 Fold SkipRepeats(const Graph& graph, const Fold& alike, int kept = 2);
 
-// Each by itself.
+// Each value and each node stands for itself alone.
 Fold Unfolded(const Graph& graph);
 
-// The nodes that stand for the others, on values that stand for others.
+// The nodes that stand for their classes. Their operands and results are values that stand for others.
 class FoldedNodes {
  public:
   // `graph` must outlive this.

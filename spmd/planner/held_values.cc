@@ -33,14 +33,15 @@ HeldValues::HeldValues(const Graph& pinned, const Fold& fold, const Topology& to
   }
 }
 
-// Every layout, alone or with another one that several ops could read; of a pinned result, that one could.
+// Each layout alone, and with each further form that several ops could read. For a pinned result, one such op is
+// enough.
 std::vector<Held> HeldValues::StatesOf(ValueId id) {
   LayoutTable& table = space_.TableOf(id);
   const std::vector<int>& layouts = space_.layouts(id);
   std::vector<Held> states;
   for (int layout : layouts) states.push_back({layout});
   const bool is_result = pinned_.value(id).node >= 0;
-  // What is pinned may also be read as its op leaves it.
+  // A pinned result may also be read in the layout in which its op leaves it.
   const size_t needed = is_result && layouts.size() == 1 ? 1 : 2;
   if (readers_[id].size() < needed || space_.IsKept(id) || pinned_.value(id).type.rank() == 0) return states;
   std::vector<size_t> count(table.size(), 0);

@@ -1,5 +1,5 @@
-// How values could be held: in one of their layouts, alone or with one more form that is made of it and read by several
-// ops. Internal to the planner (solve_layouts.h).
+// The ways in which a value could be held: in one of its layouts, alone or with one further form that is made of it and
+// read by several ops. Internal to the planner (solve_layouts.h).
 #pragma once
 
 #include <utility>
@@ -13,7 +13,7 @@
 
 namespace meshwork {
 
-// Numbers of layouts in the table of the value's type; -1: there is no other.
+// One way to hold a value. Numbers of layouts in the table of the value's type; other: the further form, -1: none.
 struct Held {
   int form;
   int other = -1;
@@ -23,18 +23,18 @@ struct Held {
 
 class HeldValues {
  public:
-  // All must outlive this. few_others: a value that lies otherwise than Propagate has it has no further form but that one,
-  // and the whole. many_states: more forms of a value are looked at.
+  // All must outlive this. few_others: a value that is not held in Propagate's layout may only have that layout, or the
+  // whole value, as its further form. many_states: more forms of a value are looked at.
   HeldValues(const Graph& pinned, const Fold& fold, const Topology& topology, LayoutSpace& space,
              bool few_others = false, bool many_states = false);
 
-  // REQUIRES, as below: the value stands for others, or for itself. The layouts that it could have come first, alone.
+  // The ways to hold a value. Each of its layouts alone comes first. REQUIRES, here and below: fold.value_of[id] == id.
   const std::vector<Held>& of(ValueId id) const { return kinds_[kind_[id]]; }
-  // A number that values share which could be held alike.
+  // Values that could be held in the same ways have the same number.
   int kind(ValueId id) const { return kind_[id]; }
   // Whether a value has more further forms than are looked at.
   bool is_cut_off() const { return is_cut_off_; }
-  // Nodes, by their classes, and which operand of theirs the value is.
+  // The nodes that read the value, by their classes, each with the index of the operand.
   const absl::InlinedVector<std::pair<int, size_t>, 2>& readers(ValueId id) const { return readers_[id]; }
 
  private:

@@ -8,7 +8,8 @@
 namespace meshwork {
 namespace {
 
-// Whether what the node gives is kept: it has the elements that are kept already, one for one.
+// Whether the results of the node are kept: it computes from kept values and scalars alone, and the results have as
+// many elements as these values.
 bool GivesKept(const Graph& graph, const Node& node, const std::vector<bool>& kept,
                const std::vector<bool>& carries) {
   if (!ReadsKeptAlone(graph, node, kept)) return false;

@@ -20,17 +20,17 @@ bool IsUse(const Node& node, const std::vector<bool>& kept);
 // Whether the program has variables that are gathered on use; if not, the passes of spmd/rewrite/gather_on_use.h do nothing.
 bool GathersOnUse(const Graph& graph);
 
-// The parts of KeptValues, for what goes through a program as it does.
+// The parts of KeptValues, for code that goes through a program node by node, as KeptValues does.
 
 bool IsKeptVariable(const Graph& graph, const Argument& argument);
 
 // Per value: whether it is a carry of a loop, which is a variable in the first iteration alone.
 std::vector<bool> CarriesOf(const Graph& graph);
 
-// Whether the node computes of kept values and scalars alone.
+// Whether the node computes from kept values and scalars alone.
 bool ReadsKeptAlone(const Graph& graph, const Node& node, const std::vector<bool>& kept);
 
-// Notes what the node gives in `kept`, if it is kept, too.
+// Marks the results of the node in `kept`, if they are kept, too.
 void MarkKept(const Graph& graph, const Node& node, const std::vector<bool>& carries,
               std::vector<bool>& kept);
 

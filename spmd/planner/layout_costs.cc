@@ -11,9 +11,9 @@ namespace meshwork {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr double kRefusedSeconds = 1e3;  // beside what the operations of a step take on one device
+constexpr double kRefusedSeconds = 1e3;  // beside twice what the operations of a step take on one device
 constexpr double kImplied = 1;           // seconds of a gather that the layouts imply
-// An op of more operations per element that it reads or writes runs on no fewer devices than before.
+// An op with more than so many operations per element that it reads or writes runs on no fewer devices than before.
 constexpr double kHeavy = 8;
 
 }  // namespace
@@ -59,15 +59,15 @@ double LayoutCosts::Read(ValueId id, const Held& held, int to, const Mover& move
   return std::min(direct, Move(id, held.other, to, mover));
 }
 
-// An op leaves its result in `left`; it is held so.
+// The cost to bring a result from `left`, the layout in which its op leaves it, into the forms in which it is held.
 double LayoutCosts::Leave(ValueId id, int left, const Held& held, const Mover& mover) {
   const double seconds = Move(id, left, held.form, mover);
   if (held.other < 0 || held.other == left) return seconds;
   return seconds + std::min(Move(id, held.form, held.other, mover), Move(id, left, held.other, mover));
 }
 
-// Of an op that gives the whole value on every device, though the value was laid out in blocks: as of the gather that is
-// spared.
+// If the op gives the whole value on every device, although the value was laid out in blocks before: the cost of the
+// gather that this spares, if that gather is refused. Otherwise 0.
 double LayoutCosts::Whole(ValueId id, int left, int before, const Node& node) {
   LayoutTable& table = space_.TableOf(id);
   const int lies = space_.layouts(id)[0];
@@ -79,7 +79,7 @@ double LayoutCosts::Whole(ValueId id, int left, int before, const Node& node) {
 
 template <typename Make>
 CostList LayoutCosts::Known(int n, size_t i, ValueId id, double times, Make&& make) {
-  std::vector<uint64_t> refused;  // what else it depends on which gathers are refused
+  std::vector<uint64_t> refused;  // all that decides which gathers are refused
   if (replication_.MayRefuse(id)) {
     refused = {replication_.KindOf(id), static_cast<uint64_t>(space_.layouts(id)[0])};
     for (ValueId result : nodes_[n].results) refused.push_back(replication_.KindOf(result));
@@ -96,7 +96,7 @@ CostList LayoutCosts::Reads(int n, size_t i, ValueId id, double times) {
     const bool may_refuse = nodes_[n].row->name != "relayout" && replication_.MayRefuse(id);
     std::vector<double> costs;
     costs.reserve(held_.of(id).size() * modes.count);
-    std::vector<double> of_layout;  // what is read in it, where no gather is refused
+    std::vector<double> of_layout;  // per layout that is read: its cost, if no gather is refused
     for (const Held& held : held_.of(id)) {
       of_layout.assign(space_.TableOf(id).size(), -1);
       for (size_t m = 0; m < modes.count; ++m) {
@@ -120,7 +120,7 @@ CostList LayoutCosts::Leaves(int n, size_t r, ValueId id) {
     const Mover mover{node.results, &node, {}, replication_.MayRefuse(id)};
     std::vector<double> costs;
     costs.reserve(modes.count * states.size());
-    // Where the costs of a layout that is left begin.
+    // Per layout in which the op leaves the value: where its costs begin.
     std::vector<int64_t> of_layout(space_.TableOf(id).size(), -1);
     for (size_t m = 0; m < modes.count; ++m) {
       const int left = modes.LeftBy(m)[r];
@@ -148,7 +148,7 @@ std::vector<double> LayoutCosts::Arithmetic(int n, bool may_compute_more) const 
   const bool is_heavy = !may_compute_more && (node.row->is_product || flops > kHeavy * elements);
   const double seconds = counts_.runs[n] * flops / topology_.flops();
   const OpModes& modes = space_.modes(n);
-  // Padding counts only where arithmetic is weighed against what moves: else it would send more.
+  // Padding counts only if arithmetic is weighed against communication; otherwise more would be sent to avoid padding.
   const std::vector<double>& parts = may_compute_more ? modes.parts : modes.even_parts;
   std::vector<double> costs;
   costs.reserve(modes.count);

@@ -1,4 +1,4 @@
-// What it takes, in seconds, to hold values and to run ops in one way or another: the tables of SolveLayouts
+// The costs, in seconds, of each way to hold a value and of each way to run an op: the tables of SolveLayouts
 // (solve_layouts.h). Internal to the planner.
 #pragma once
 
@@ -18,8 +18,8 @@
 
 namespace meshwork {
 
-// Costs are per state of what is asked of, rows first; infinite where it may not be. Values are those that stand for others
-// or for themselves, nodes are numbers of classes.
+// Lists of costs are row-major, of the shape that the comment gives in brackets; infinite if a combination is
+// forbidden. Values are those that stand for themselves (Fold::value_of); nodes are numbers of classes.
 class LayoutCosts {
  public:
   // All must outlive this.
@@ -27,33 +27,35 @@ class LayoutCosts {
               const Topology& topology, const Replication& replication, LayoutSpace& space,
               const HeldValues& held);
 
-  // Of a gather that is refused: more than the rest of any step that is looked at.
+  // The cost of a refused gather: more than all the rest of any step that is looked at.
   double refused_seconds() const { return refused_seconds_; }
 
-  // [states of the value, ways to run the op], of its operand `i`. What enters a body is moved before the loop.
+  // [states of the value, ways to run the op]: to bring the value where the op reads it, as operand `i`. A value that
+  // enters a body is moved before the loop.
   CostList Reads(int n, size_t i, ValueId id, double times);
-  // [ways to run the op, states of the value], of its result `r`.
+  // [ways to run the op, states of the value]: to bring result `r` of the op into the forms in which it is held.
   CostList Leaves(int n, size_t r, ValueId id);
-  // [ways to run the op]. may_compute_more: a product may run on fewer devices than in the first way.
+  // [ways to run the op]: its arithmetic. may_compute_more: a product may run on fewer devices than in the first way.
   std::vector<double> Arithmetic(int n, bool may_compute_more) const;
-  // [states of the argument]: to make its second form, and to have the whole of it on every device though it lay in blocks,
-  // as of the gather that is spared. What an op leaves is in Leaves.
+  // [states of the argument]: to make its further form. If the argument lay in blocks and is now held whole, it also
+  // costs as much as the gather that this spares, if that gather is refused. For results of ops, Leaves has these
+  // costs.
   std::vector<double> Argument(ValueId id);
-  // [states of the value]: of what a device holds, both forms, at a price per byte.
+  // [states of the value]: for the bytes that a device holds of both forms, at a price per byte.
   std::vector<double> Memory(ValueId id, double byte_seconds);
-  // [states of the value, states of the variable that gets it].
+  // [states of the value, states of the variable that gets it]: to bring the value where the variable is held.
   std::vector<double> Update(ValueId value, ValueId variable, double times);
-  // [states of a, states of b]: both lie alike.
+  // [states of a, states of b]: 0 if both have the same layout, otherwise infinite.
   std::vector<double> Alike(ValueId a, ValueId b) const;
 
  private:
-  // What a value is moved for: an op, and the axes that cut its letters then; or an update.
+  // The purpose of a move: an op, and the axes that then cut its letters; or an update.
   struct Mover {
     std::span<const ValueId> results;  // of the op, or the variable
     const Node* node = nullptr;
     AxisSet axes = {};
     bool may_be_refused =
-        true;  // not of values that are never refused, nor what the user asks for: a relayout
+        true;  // false for values that are never refused, and for relayouts, which the user asks for
   };
 
   double Move(ValueId id, int from, int to, const Mover& mover);
@@ -61,7 +63,7 @@ class LayoutCosts {
   double Read(ValueId id, const Held& held, int to, const Mover& mover);
   double Leave(ValueId id, int left, const Held& held, const Mover& mover);
   double Whole(ValueId id, int left, int before, const Node& node);
-  // As made before for an op that is alike: of the op's tensor `i`.
+  // The costs for tensor `i` of the op: those made before for an op that is alike, or new ones.
   template <typename Make>
   CostList Known(int n, size_t i, ValueId id, double times, Make&& make);
 
@@ -73,7 +75,8 @@ class LayoutCosts {
   LayoutSpace& space_;
   const HeldValues& held_;
   double refused_seconds_;
-  // By what costs depend on: the ways to run the op, its tensor, the states of the value, how often.
+  // Costs by all that they depend on: the ways to run the op, its tensor, the states of the value, how often it is
+  // moved, and which gathers are refused.
   std::map<std::tuple<int, int, int, double, std::vector<uint64_t>>, CostList> known_;
 };
 

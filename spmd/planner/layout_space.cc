@@ -13,7 +13,7 @@ namespace meshwork {
 namespace {
 
 constexpr int kMostRounds = 8;  // in which cuts flow through the program and back
-// Cuts of further layouts of pins flow along one op; in programs of few ops, along several.
+// Cuts of OpenAxes::further flow along one op; in programs of at most so many ops, along kMostFlowFew.
 constexpr int kFewNodesOfSpace = 256, kMostFlowFew = 4;
 
 // f(value, dim, letter) for every dim of the node's tensors that has a letter.
@@ -156,8 +156,8 @@ bool LayoutSpace::AddCut(ValueId id, int dim, CutId cut) {
   return true;
 }
 
-// Each dim by each of the axes, or joined ones, and by those that follow each other, alone or behind what cuts it now, as
-// far as there are elements for their devices.
+// Offers cuts of each dim of the value: by each of the open axes (or joined axes), and by several that follow each
+// other; these alone, and after the axes that cut the dim now. A dim is cut into no more blocks than it has elements.
 void LayoutSpace::Offer(ValueId id) {
   const Mesh& mesh = pinned_.mesh();
   const Shape& shape = pinned_.value(id).type.shape;
@@ -188,7 +188,7 @@ void LayoutSpace::Offer(ValueId id) {
   }
 }
 
-// Whether there are more cuts of an op's tensors than when it was last spread through.
+// Whether the op's tensors have got cuts since the op was last spread through.
 bool LayoutSpace::HasNews(int n) const {
   const auto is_new = [&](ValueId id) { return changed_[id] > visited_[n]; };
   return std::any_of(nodes_[n].operands.begin(), nodes_[n].operands.end(), is_new) ||
@@ -284,7 +284,7 @@ std::vector<LayoutSpace::Candidates> LayoutSpace::OffersTo(int n) const {
       if (cut == kWhole) continue;
       offer(static_cast<size_t>(l), cut);
       if (!rule.letters[l].whole || pool_.is_strided(cut)) continue;
-      // What cuts a dim that must be whole may cut another letter instead, an all-to-all away.
+      // Axes that cut a dim which must be whole may cut another letter instead, after an all-to-all.
       for (size_t other = 0; other < rule.letters.size(); ++other)
         if (!rule.letters[other].reduced &&
             rule.letters[other].size >= pinned_.mesh().GroupSize(pool_.cut(cut)[0].axes))
@@ -303,7 +303,8 @@ bool LayoutSpace::SpreadAt(int n) {
   return changed;
 }
 
-// Dims that a reshape merges or splits, as far as no element then moves. One dim of a group is cut at a time.
+// Spreads cuts through dims that a reshape merges or splits, if no element then moves. Of a group of dims, one dim is
+// cut at a time.
 bool LayoutSpace::SpreadReshape(const Node& node) {
   const Shape& from = pinned_.value(node.operands[0]).type.shape;
   const Shape& to = pinned_.value(node.results[0]).type.shape;
@@ -365,7 +366,7 @@ void LayoutSpace::FindDomains() {
       domain_[id] = DomainOf(std::move(domain));
       continue;
     }
-    // Known by its candidates, until its layouts are made.
+    // Before layouts are made, looks for a domain that was made from the same candidates.
     const auto& known = of_table_[domain.table];
     const auto found = std::find_if(known.begin(), known.end(), [&](int d) {
       return !domains_[d].is_listed && domains_[d].layouts[0] == lies_[id] &&

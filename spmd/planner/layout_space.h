@@ -10,8 +10,8 @@
 // the op runs then, come first. In a wide space every value but outputs and variables may also be cut by any axes that
 // pins name, wherever these flow.
 //
-// Time and memory are near-linear in the program, for few types of values: what is looked at per op is bounded, and
-// ops that are alike, as those of repeated layers are, are looked at once. Not thread-safe.
+// Time and memory are near-linear in the program if there are few types of values: the layouts and ways looked at per
+// op are bounded, and ops that are alike, such as those of repeated layers, are looked at once. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ struct OpModes {
   std::vector<int> wanted;           // [count, operands]
   std::vector<int> left;             // [count, results], with what is owed
   std::vector<AxisSet> axes;         // that cut a letter
-  std::vector<double> parts;         // of the op's arithmetic that a device does, that with the most of it
+  std::vector<double> parts;         // the part of the op's arithmetic that the busiest device does
   std::vector<double> even_parts;    // likewise, as if all blocks were even
   std::vector<CutIds> cuts;          // per letter of the op's rule
   std::vector<std::vector<int>> wanted_by_any;  // per operand, each layout once
@@ -56,40 +56,41 @@ struct OpenAxes {
   bool is_wide = false;
   // With arguments open: many more cuts, layouts, ways to run an op and forms of a value are looked at.
   bool is_thorough = false;
-  // Layouts that values which are pinned could have, too.
+  // Further layouts of pinned values.
   std::span<const std::pair<ValueId, Layout>> further = {};
-  // Of searches of one mesh and topology, which share what they know and run one after the other; null: of this one alone.
+  // Shared by searches of one mesh and topology, which run one after the other; null: this search has its own.
   CutPool* pool = nullptr;
 };
 
 class LayoutSpace {
  public:
   // `pinned`: the user's program, its loops opened; `propagated`: Propagate's result for it; `choices`: how each
-  // op runs there, nothing for relayouts; `fold`: of `propagated`, such that what is alike is pinned alike, and `nodes`
-  // its nodes; price: see LayoutTable. All must outlive this. Only values that stand for others are known, and
-  // nodes are numbers of classes.
+  // op runs there, nothing for relayouts; `fold`: of `propagated`, in which only values with equal pins are alike;
+  // `nodes`: its nodes; price: see LayoutTable. All must outlive this. Below, values are those that stand for
+  // themselves (fold.value_of[id] == id), and nodes are numbers of classes.
   LayoutSpace(const Graph& pinned, const Graph& propagated, const std::vector<std::optional<Choice>>& choices,
               const Fold& fold, const FoldedNodes& nodes, const OpenAxes& open = {},
               const CollectivePrice& price = {});
 
   LayoutTable& TableOf(ValueId id) { return tables_[table_[id]]; }
-  // The layouts in which a value could be made, by their numbers in its table; one if all its dims are
-  // pinned, or if it is kept to be gathered on use (spmd/rewrite/gather_on_use.h). Those that owe a sum are left by its op, and come last.
+  // The layouts in which a value could be made, by their numbers in its table; one if all its dims are pinned, or if it
+  // is kept to be gathered on use (spmd/rewrite/gather_on_use.h). Last come those in which its op leaves a sum owed.
   const std::vector<int>& layouts(ValueId id) const { return domains_[domain_[id]].layouts; }
   bool IsKept(ValueId id) const { return kept_[id]; }
   // The ways to run an op; of a relayout, one for each layout of its result.
   const OpModes& modes(int node) const { return modes_[modes_of_[node]]; }
-  // A number that ops share which run in the same ways.
+  // Ops that run in the same ways have the same number.
   int modes_id(int node) const { return modes_of_[node]; }
-  // Whether there are more layouts, or ways to run an op, than are looked at; those apart that owe a sum.
+  // Whether there are more layouts, or ways to run an op, than are looked at, not counting those that owe a sum.
   bool is_cut_off() const { return is_cut_off_; }
-  // As ChooseCuts gives it, but that layouts say what is owed, too.
+  // A choice as ChooseCuts makes it, except that its layouts also say what is owed.
   Choice ChoiceOf(int node, size_t mode);
 
  private:
   using Candidates = absl::InlinedVector<CutId, 4>;
 
-  // How many are looked at: on meshes of many axes there are more combinations than differ in cost.
+  // How many cuts, layouts and ways are looked at: on meshes of many axes there are more combinations than differ in
+  // cost.
   struct Most {
     size_t cuts = 6;      // of one dim
     size_t layouts = 32;  // of one value
@@ -98,7 +99,7 @@ class LayoutSpace {
   };
   static Most MostOf(const OpenAxes& open);
 
-  // What values have in common that could lie alike.
+  // The layouts that a value could have, and what they depend on. Values share it.
   struct Domain {
     size_t table;
     std::vector<Candidates> cuts;  // per dim
@@ -137,7 +138,7 @@ class LayoutSpace {
   void SpreadFurther();
   bool HasNews(int n) const;
   bool SpreadThrough(int n);
-  // Per letter of the op's rule: how it could be cut, whole apart.
+  // Per letter of the op's rule: the cuts that it could have, besides whole.
   std::vector<Candidates> OffersTo(int n) const;
   bool SpreadAt(int n);
   bool SpreadReshape(const Node& node);

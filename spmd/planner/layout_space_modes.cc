@@ -10,7 +10,7 @@
 namespace meshwork {
 namespace {
 
-constexpr size_t kMostOperands = 16;  // of an op that is asked what it passes on
+constexpr size_t kMostOperands = 16;  // an op with more is not run on operands that owe
 
 }  // namespace
 
@@ -18,7 +18,7 @@ void LayoutSpace::FindModes(int n) {
   const Node& node = nodes_[n];
   OpKind& kind = kinds_[kind_[n]];
   const bool is_shared =
-      !MayBeOwed(node) || !AsksForMagnitudes(pinned_, node);  // what may wait is asked of each
+      !MayBeOwed(node) || !AsksForMagnitudes(pinned_, node);  // otherwise MayWait differs by op
   const auto found =
       std::find_if(kind.modes.begin(), kind.modes.end(), [&](int m) { return RunsAs(n, modes_[m]); });
   if (is_shared && found != kind.modes.end()) {
@@ -54,14 +54,14 @@ bool LayoutSpace::MayBeOwed(const Node& node) const {
   });
 }
 
-// Whether the op runs in the same ways, and now in the same.
+// Whether op n could run in these ways, and runs now as the op for which they were made.
 bool LayoutSpace::RunsAs(int n, const Modes& modes) const {
   const Node &node = nodes_[n], &other = nodes_[modes.first];
   for (size_t i = 0; i < node.operands.size(); ++i)
     if (domain_[node.operands[i]] != modes.operand_domains[i]) return false;
   for (size_t i = 0; i < node.results.size(); ++i)
     if (domain_[node.results[i]] != modes.result_domains[i]) return false;
-  // The same operand twice.
+  // Operands that are one value in one op must be one value in the other.
   for (size_t i = 0; i < node.operands.size(); ++i)
     for (size_t j = 0; j < i; ++j)
       if ((node.operands[i] == node.operands[j]) != (other.operands[i] == other.operands[j])) return false;
@@ -70,7 +70,7 @@ bool LayoutSpace::RunsAs(int n, const Modes& modes) const {
          (a->operands == b->operands && a->results == b->results && a->reduced == b->reduced);
 }
 
-// Unless there is such a way already.
+// Adds a way to run an op, unless there is an equal one already.
 void LayoutSpace::Push(OpModes& modes, const std::vector<int>& wanted, const std::vector<int>& left,
                        const CutIds& cuts, AxisSet axes, double part) {
   for (size_t m = 0; m < modes.count; ++m)
@@ -85,7 +85,8 @@ void LayoutSpace::Push(OpModes& modes, const std::vector<int>& wanted, const std
   ++modes.count;
 }
 
-// What does not divide leaves some devices less. A reshape is cut by `axes`, and not by letters.
+// The part of an op's arithmetic that the busiest device does. If blocks are uneven, some devices do less. A reshape is
+// cut by `axes`, not by letters.
 double LayoutSpace::PartOf(const Rule& rule, const CutIds& cuts, AxisSet axes) const {
   double part = 1;
   AxisSet by_letters;
@@ -132,7 +133,7 @@ void LayoutSpace::AddMode(int n, const CutIds& cuts, Modes& modes) {
   Push(modes, wanted, left, cuts, sharded, PartOf(rule, cuts, sharded));
 }
 
-// Where no element moves: as the operand could lie, and as the result could.
+// Ways in which no element moves: one for each layout of the operand, and one for each layout of the result.
 void LayoutSpace::MakeReshapeModes(int n, Modes& modes) {
   const ValueId operand = nodes_[n].operands[0], result = nodes_[n].results[0];
   const Shape &from = pinned_.value(operand).type.shape, &to = pinned_.value(result).type.shape;
@@ -191,7 +192,7 @@ void LayoutSpace::MakeModes(int n, Modes& modes) {
   if (!IsMark(node)) AddOwing(n, modes);
 }
 
-// The ways to run an op on operands that owe something, which it passes on.
+// Adds the ways to run an op on operands that owe something that the op passes on.
 void LayoutSpace::AddOwing(int n, Modes& modes) {
   const Node& node = nodes_[n];
   std::vector<int> sets;
@@ -238,7 +239,7 @@ void LayoutSpace::AddOwing(int n, size_t base, const std::vector<int>& owed, Mod
   Push(modes, wanted, left, CutIds(modes.cuts[base]), axes, modes.parts[base]);
 }
 
-// What ways to run an op leave owed, its results may owe.
+// Adds to the layouts of the results those in which some way to run the op leaves a reduction owed.
 void LayoutSpace::KeepOwed(int n, Modes& modes) {
   const Node& node = nodes_[n];
   for (size_t r = 0; r < node.results.size(); ++r) {

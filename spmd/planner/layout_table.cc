@@ -63,8 +63,8 @@ double LayoutTable::FoundSeconds(int from, int to, const Topology& topology) {
   return seconds;
 }
 
-// All devices have blocks of the same size, which divides further into a part for each device; and large ones, of which
-// plans may hold no more than a multiple.
+// Whether all devices have blocks of the same size, which divide further into a part for each device, and which are
+// large. For large blocks, the memory that a plan may take is a multiple of the block (RelayoutOptions::peak_elements).
 bool LayoutTable::IsEven(int id) const {
   int64_t elements = 1;
   for (size_t d = 0; d < keys_[id].cuts.size(); ++d) {
@@ -75,8 +75,8 @@ bool LayoutTable::IsEven(int id) const {
   return elements >= kLargeBlock && elements % mesh_.num_devices() == 0;
 }
 
-// What a move depends on. is_linear: it takes time of the number of elements, and which plans are good depends on how dims
-// could be cut on the way.
+// All that the time of a move depends on. is_linear: the time is proportional to the number of elements; which plan is
+// best then depends on how dims can be cut on the way, and not on their sizes.
 std::vector<int64_t> LayoutTable::KeyOf(int from, int to, bool is_linear) const {
   std::vector<int64_t> key = {static_cast<int64_t>(type_.dtype), is_linear ? 1 : 0, keys_[from].owed};
   for (size_t d = 0; d < type_.shape.size(); ++d) {
@@ -95,7 +95,7 @@ int LayoutTable::RememberedCollectives(int from, int to) {
   return known->second;
 }
 
-// A move is linear where no latency counts and blocks are even.
+// The time of a move is proportional to the number of elements if latencies do not count and blocks are even.
 double LayoutTable::RememberedSeconds(int from, int to, const Topology& topology) {
   const bool is_linear = topology.is_assumed() && NumElements(type_.shape) > 0 && IsEven(from) && IsEven(to);
   const double scale = is_linear ? static_cast<double>(NumElements(type_.shape)) : 1;

@@ -41,7 +41,7 @@ class CutPool {
   int OwedId(const PartialSet& owed);
   const PartialSet& owed(int id) const { return owed_[id]; }
 
-  // By what they depend on, for types that are alike, too; see LayoutTable::Seconds.
+  // Seconds of moves, by all that they depend on. Types that are alike share them; see LayoutTable::Seconds.
   std::map<std::vector<int64_t>, double> moves;
   std::map<std::vector<int64_t>, int> collectives;  // of moves
 
@@ -54,8 +54,8 @@ class CutPool {
 // The layouts of values of one type.
 class LayoutTable {
  public:
-  // price: of each collective, beside what it sends. is_rough: where only bytes count, moves are those of the first plan
-  // found; tables that share a pool must agree.
+  // price: of each collective, beside what it sends. is_rough: with the assumed topology, moves cost what the greedy
+  // plan costs; tables that share a pool must have the same is_rough.
   LayoutTable(const Mesh& mesh, CutPool& pool, Type type, CollectivePrice price = {}, bool is_rough = false)
       : mesh_(mesh), pool_(pool), type_(std::move(type)), price_(price), is_rough_(is_rough) {}
 
@@ -72,8 +72,8 @@ class LayoutTable {
   bool is_partial(int id) const { return keys_[id].owed != 0; }
   AxisSet sharded(int id) const { return keys_[id].sharded; }
 
-  // The time to bring a value from one layout to another, its collectives counted. Infinity if it would owe
-  // something otherwise than before.
+  // The time to bring a value from one layout to another, its collectives counted. Infinite if `to` owes a
+  // reduction, unless `to` is `from`.
   double Seconds(int from, int to, const Topology& topology) {
     const std::vector<double>& row = seconds_[from];
     const auto at = static_cast<size_t>(to);

@@ -16,12 +16,13 @@ namespace {
 // A constant that was reshaped and broadcast, and the like, is found through so many ops.
 constexpr int kMaxOps = 8;
 
-// Between which numbers, without their signs, all elements lie.
+// Bounds of the absolute values of all elements.
 struct Magnitude {
   double least, most;
 };
 
-// What a node that moves elements lays around or between them; nothing if it lays nothing.
+// The absolute value with which a node that moves elements fills the space around or between them; nothing if it fills
+// none.
 std::optional<double> FillOf(const Graph& graph, const Node& node) {
   if (node.row->on_windows != nullptr) return 0;  // windows may leave gaps
   if (node.row->exchange == nullptr) return std::nullopt;

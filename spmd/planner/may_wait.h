@@ -21,7 +21,8 @@ namespace meshwork {
 // and at the values behind ops that only move elements.
 bool MayWait(const Graph& graph, const Node& node, const Rule& rule, std::span<const PartialSet> owed);
 
-// Whether that depends on what makes the node's operands: on the magnitude of one. Else nodes that are alike are answered alike.
+// Whether MayWait depends on the magnitude of an operand, and so on the ops that make it. Otherwise it is the same for
+// nodes that are alike.
 bool AsksForMagnitudes(const Graph& graph, const Node& node);
 
 }  // namespace meshwork

@@ -15,7 +15,7 @@
 namespace meshwork {
 namespace {
 
-constexpr int64_t kFewElements = 16;  // of which a part of one counts
+constexpr int64_t kFewElements = 16;  // so few that a fraction of an element matters
 
 bool IsSmaller(const Graph& graph, const Node& node) {
   int64_t bytes = 0;
@@ -56,7 +56,7 @@ double SecondsOf(const RelayoutPlan& plan, const Layout& from, const Type& type,
   const Shape* shape = &type.shape;
   for (const RelayoutStep& step : plan.steps) {
     const int64_t element = at->is_partial() ? owed_size : size;
-    // Groups share bytes: where they round down, few elements are more than whole ones.
+    // Plans round a device's share down to whole elements. If these are few, the share is computed in bytes instead.
     if (step.axes.empty() || step.wire_elements > kFewElements) {
       bytes += step.wire_elements * element;
     } else {
@@ -72,15 +72,15 @@ double SecondsOf(const RelayoutPlan& plan, const Layout& from, const Type& type,
   return static_cast<double>(bytes) / Topology::kAssumedLink.bandwidth;
 }
 
-// What the greedy order sends: more than the plan that Localize writes, rarely.
+// The plan of the greedy order. It rarely sends more than the plan that Localize writes.
 RelayoutPlan GreedyPlan(const Layout& from, const Layout& to, const Type& type) {
   RelayoutOptions options;  // one plan for all types
   options.search = false;
   return PlanRelayout(from, to, type.shape, options).value();
 }
 
-// Whether no plan sends fewer bytes: some device lacks what each one receives. Where blocks are uneven, plans count less than
-// a device with a short one receives.
+// Whether no plan can send fewer bytes, because some device must receive as many. False if blocks are uneven: then a
+// plan may count fewer elements than a device with a short block receives.
 bool SendsTheLeast(const RelayoutPlan& plan, const Layout& from, const Layout& to, const Shape& shape) {
   if (from.is_partial() || from.is_strided() || to.is_strided()) return false;
   for (const Layout* layout : {&from, &to})

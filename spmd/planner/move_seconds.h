@@ -18,27 +18,28 @@
 
 namespace meshwork {
 
-// A time is less than another one if it is less than so much of it: sums in another order differ by less.
+// A time counts as less than another one if it is less than this part of it: sums in another order differ by less.
 inline constexpr double kLess = 1 - 1e-9;
 
 // The time to bring a value of this type from one layout to another, in seconds. With the assumed topology,
 // latencies do not count. A bf16 value that owes a sum is sent as f32, unless it is picked (OnlyMoves).
 double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology,
                        bool is_picked = false);
-// As above, by the plan that Localize writes, which may be another than the greedy one where that has several steps.
+// As above, by the plan that Localize writes. If the greedy plan has several steps, that may be another plan.
 double LeastSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology);
-// The collectives of that plan, with the assumed topology, but for those of a kind.
+// The number of collectives in that plan, with the assumed topology. Those of the kind `but` do not count.
 int CountCollectives(const Layout& from, const Layout& to, const Type& type,
                      std::optional<RelayoutKind> but = {});
-// What each collective takes beside what it sends, but for those of a kind, several of which may run as one.
+// The time of each collective in addition to what it sends. Collectives of the kind `but` are free, because several of
+// them may run as one.
 struct CollectivePrice {
   double seconds = 0;
   std::optional<RelayoutKind> but = {};
 };
-// The time in which a step sends what it does. With the assumed topology: that of the bytes, without latency.
+// The time that a step takes to send. With the assumed topology: that of the bytes, without latency.
 double LinkSeconds(const StepCost& cost, const Topology& topology);
 
-// What a value is made of is looked at so many ops back: a chain of casts and comparisons is no longer.
+// At most so many ops before a value are looked at. Chains of casts and comparisons are no longer.
 inline constexpr int kMaxElsewhere = 3;
 
 // The layouts of the operands of `node` if its one result has layout `to`; nothing if it may not run

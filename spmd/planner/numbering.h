@@ -11,11 +11,11 @@
 
 namespace meshwork {
 
-// Equal for what is equal; the same in every run.
+// Equal for equal arguments; the same in every run.
 uint64_t HashOf(const Layout& layout);
 uint64_t HashOf(const Attrs& attrs);
 
-// Gives equal things one number, counted from 0. The hash finds few of them, which are compared.
+// Gives equal things one number, counted from 0. Only things with the same hash are compared.
 class Numbering {
  public:
   struct Number {

@@ -46,7 +46,7 @@ class Replication {
   // Whether `value` is a weight – a variable, or made from variables and scalars alone – beyond the budget
   // that nobody allows to be gathered. REQUIRES: this was made from a program.
   bool IsBoundWeight(ValueId value) const { return is_weight_[value] && !MayBeGathered(value); }
-  // Of two values of one type and layout with the same kind, the same gathers are refused or implied.
+  // For two values of the same type, layout and kind, the same gathers are refused or implied.
   uint64_t KindOf(ValueId value) const;
 
  private:

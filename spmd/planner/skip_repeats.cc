@@ -1,4 +1,4 @@
-// What repeats in a program, found in the order of its nodes.
+// SkipRepeats (fold_repeats.h): finds layers that repeat in the order of a program's nodes.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -13,7 +13,7 @@ constexpr int kMostPeriods = 24;    // that are tried
 constexpr size_t kMostBegins = 16;  // of a run, that are tried
 constexpr int kLeastTimes = 4;      // that something repeats, to leave some out
 
-// Nodes [begin, end) in which each is like the one `period` before, from begin + period on.
+// Nodes [begin, end). From begin + period on, each of them is like the node `period` before it.
 struct Repeats {
   int begin, end, period;
   int times() const { return (end - begin) / period; }
@@ -25,7 +25,7 @@ class RunFinder {
   explicit RunFinder(const std::vector<int>& class_of)
       : class_of_(class_of), size_(static_cast<int>(class_of.size())), taken_(class_of.size(), false) {}
 
-  // In the order of the program; none of a few times where others are of many.
+  // The runs of layers in the order of the program, without those that have far fewer layers than the longest run.
   std::vector<Repeats> Find() {
     std::vector<Repeats> runs;
     const std::vector<int> periods = Periods();
@@ -33,7 +33,7 @@ class RunFinder {
     const auto longest = std::max_element(
         runs.begin(), runs.end(), [](const Repeats& a, const Repeats& b) { return a.length() < b.length(); });
     if (longest == runs.end()) return runs;
-    // Layers at the ends may count to one run and not to another.
+    // Layers at the ends may belong to one run and not to another.
     const int least = longest->times() - 2;
     std::erase_if(runs, [&](const Repeats& run) { return run.times() < least; });
     std::sort(runs.begin(), runs.end(), [](const Repeats& a, const Repeats& b) { return a.begin < b.begin; });
@@ -41,7 +41,7 @@ class RunFinder {
   }
 
  private:
-  // How far nodes lie behind the last that is like them, the most frequent first.
+  // The distances between a node and the last one like it, the most frequent first.
   std::vector<int> Periods() const {
     std::vector<int> last(class_of_.size(), -1);
     std::map<int, int> count;
@@ -68,7 +68,7 @@ class RunFinder {
     auto end_at = [&](int end) {
       Repeats run{begin, end, period};
       if (run.times() >= kLeastTimes) {
-        // What has a period has its multiples, too.
+        // A run with some period also repeats with its multiples: the shortest period is the layer.
         for (int shorter : periods)
           if (shorter < run.period && HasPeriod(begin, end, shorter)) run.period = shorter;
         runs.push_back(run);
@@ -111,8 +111,8 @@ class Skipper {
     for (const Repeats& run : runs_)
       std::fill(is_in_run_.begin() + run.begin, is_in_run_.begin() + run.end, true);
     for (Repeats& run : runs_)
-      run.period *= run.times() / times;  // what is there several times in each layer
-    // Layers may begin at any of their ops: so that what becomes of a variable stays where it does.
+      run.period *= run.times() / times;  // if a run repeats several times in each layer
+    // Layers may begin at any of their ops. Chooses a beginning for which a variable stays if its new value does.
     std::optional<Fold> first;
     for (int begin : Begins(runs_[0], skipped)) {
       std::fill(stands_for_.begin(), stands_for_.end(), -1);
@@ -126,8 +126,8 @@ class Skipper {
   }
 
  private:
-  // Where a value is made, or an argument is first read, and how many values are held before each node: an argument up
-  // to what becomes of it.
+  // Finds the node that makes each value, or first reads an argument, and how many values are held before each node. A
+  // variable is held until its new value is made.
   void FindHomes() {
     for (const ValueInfo& info : graph_.values()) home_.push_back(info.node);
     std::vector<int> last = home_;
@@ -151,7 +151,8 @@ class Skipper {
     for (int change : changes) held_.push_back(held += change);
   }
 
-  // Where the first run may begin to be left out: behind one layer, and then from where the fewest values are held.
+  // The nodes from which layers of the first run may be left out: first the node after one layer, then the others,
+  // those first where the fewest values are held.
   std::vector<int> Begins(const Repeats& run, int times) const {
     std::vector<int> begins;
     for (int i = 0; i < run.period && run.begin + run.period + i + times * run.period <= run.end; ++i)
@@ -168,10 +169,12 @@ class Skipper {
     });
   }
 
-  // Where those layers begin that earlier runs leave out, told by what is read there.
+  // The node of this run at which the layers begin that earlier runs leave out. With the best beginning, the fewest
+  // reads lead from layers that are left out to layers that stay, or the other way.
   int BestBegin(const Repeats& run, int times) const {
     const int length = times * run.period;
-    // Reads of what is left out, and of what is not, before each node of the run.
+    // Before each node of the run: the number of reads of values that earlier runs leave out, and of values that they
+    // keep.
     std::vector<int> of_skipped = {0}, of_kept = {0};
     for (int n = run.begin; n < run.end; ++n) {
       of_skipped.push_back(of_skipped.back());
@@ -217,12 +220,12 @@ class Skipper {
       fold.class_of[n] = fold.class_of[stands_for_[n]];
       for (size_t r = 0; r < node.results.size(); ++r)
         fold.value_of[node.results[r]] = fold.value_of[alike.results[r]];
-      // Arguments that only layers read which are left out.
+      // Arguments that are read only in layers that are left out.
       for (size_t i = 0; i < node.operands.size(); ++i)
         if (const ValueId id = node.operands[i]; graph_.value(id).node < 0 && !is_kept[id])
           fold.value_of[id] = fold.value_of[alike.operands[i]];
     }
-    // Variables that nothing reads, as statistics that are only written, are as what becomes of them.
+    // A variable that nothing reads, such as a statistic that is only written, is folded as its new value is.
     std::vector<ValueId> variable_of(graph_.values().size(), kNoValue);
     for (const VariableUpdate& update : graph_.updates())
       variable_of[update.value] = graph_.arguments()[update.argument].value;

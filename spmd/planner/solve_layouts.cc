@@ -24,9 +24,9 @@
 namespace meshwork {
 namespace {
 
-constexpr int kRounds = 1;      // what lies up to so many ops away tells ops apart
+constexpr int kRounds = 1;      // of FoldAlike
 constexpr size_t kFewAxes = 2;  // on which all further forms of a value are looked at
-// Of changes of pins: variables that may change with them, and combinations that may be looked at.
+// For changes of pins: how many variables may change with them, and how many combinations may be looked at.
 constexpr size_t kNear = 64;
 constexpr double kMostEntriesNear = 300'000;
 constexpr size_t kMostTableEntriesOfChanges = 1'000'000;
@@ -57,7 +57,7 @@ class LayoutSolver {
     if (cost_now < problem_.CostOf(start)) start = as_now;
     const MinSumResult found = Minimize(
         problem_, {.max_entries = options_.max_entries, .start = std::move(start), .order = ProgramOrder()});
-    // A gather that is refused is not to be had by gathering what comes before it.
+    // So high a cost contains a refused gather.
     if (refuses_ && found.cost >= costs_.refused_seconds()) return std::nullopt;
     const bool is_better = found.cost < cost_now * kLess;
     SolvedLayouts solved = Realized(is_better ? found.assignment : as_now);
@@ -100,7 +100,7 @@ class LayoutSolver {
   }
 
  private:
-  // One of a problem; -1 where there is nothing to choose.
+  // A variable of the problem; -1: there is nothing to choose.
   struct Variable {
     int index = -1;
   };
@@ -118,7 +118,7 @@ class LayoutSolver {
     problem_.AddTable(std::move(variables), std::move(costs));
   }
 
-  // False if its tables are too large.
+  // Returns false if the tables are too large.
   bool MakeProblem() {
     for (ValueId id = 0; id < static_cast<ValueId>(of_value_.size()); ++id) {
       if (fold_.value_of[id] != id) continue;
@@ -172,7 +172,7 @@ class LayoutSolver {
       AddTable(variable, of_value_[node.results[r]], costs_.Leaves(n, r, node.results[r]));
   }
 
-  // What a step sends is asked of changes of pins, and not what it computes, but for what may not be.
+  // For changes of pins only communication counts. So arithmetic costs nothing then, unless it is forbidden.
   std::vector<double> Arithmetic(int n) const {
     std::vector<double> costs = costs_.Arithmetic(n, options_.may_compute_more);
     if (!options_.open.further.empty())
@@ -181,7 +181,7 @@ class LayoutSolver {
     return costs;
   }
 
-  // Whether a value is there for a large part of the step.
+  // Whether a value is held for a large part of the step.
   bool IsHeldLong(ValueId id) const {
     constexpr int kPart = 8;
     if (pinned_.value(id).node < 0) return true;
@@ -200,7 +200,7 @@ class LayoutSolver {
     return held_.of(id)[StateOf(assignment, of_value_[id])];
   }
 
-  // The states in which a value lies so.
+  // The states in which a value has this layout.
   std::vector<int> StatesIn(ValueId id, int layout) const {
     std::vector<int> states;
     for (size_t s = 0; s < held_.of(id).size(); ++s)
@@ -212,7 +212,7 @@ class LayoutSolver {
     return space_.TableOf(id).layout(StateIn(assignment, id).form);
   }
 
-  // As far as the states of another search are among those of this one; the first state, else.
+  // The states that another search found. If a state is not among those of this search, the first state instead.
   std::vector<int> AssignmentOf(const SolvedLayouts& solved) {
     std::vector<int> assignment(static_cast<size_t>(problem_.num_variables()), 0);
     for (ValueId id = 0; id < static_cast<ValueId>(of_value_.size()); ++id)
@@ -260,7 +260,7 @@ class LayoutSolver {
       chosen.others.emplace_back();
       if (held.other >= 0) chosen.others.back() = space_.TableOf(alike).layout(held.other);
     }
-    // Per value that stands for others: how many lie otherwise than before.
+    // Per value that stands for others: how many of them have another layout than before.
     std::vector<int> moved(of_value_.size(), 0);
     for (ValueId id = 0; id < static_cast<ValueId>(of_value_.size()); ++id) {
       const ValueId alike = fold_.value_of[id];

@@ -2,12 +2,13 @@
 // costs least.
 //
 // Each value has a variable whose states are the layouts that it could have, alone or with one more form that is made
-// of it and read by several ops; each op has a variable whose states are the ways to run it (layout_space.h). What a
-// step costs is then a sum of tables of two variables: an op's result brought into the value's layout, a value read as
-// an op needs it; and of an op's arithmetic. Minimize (spmd/solver/min_sum.h) finds the least sum: exactly, if eliminating
-// the variables takes no more than it may.
+// of it and read by several ops; each op has a variable whose states are the ways to run it (layout_space.h). The cost
+// of a step is then a sum of tables. Tables of two variables say what it costs to bring an op's result into the value's
+// layout, and a value into the layout in which an op reads it. Tables of one variable say what an op's arithmetic
+// costs. Minimize (spmd/solver/min_sum.h) finds the least sum: exactly, if eliminating the variables takes no more than it
+// may.
 //
-// Of layers that repeat only the first and the last ones are looked at (fold_repeats.h), and the others run as one of
+// If layers repeat, only the first and the last ones are looked at (fold_repeats.h), and the others run as one of
 // these.
 //
 // Layouts of minimum cost by elimination: Alpa (arXiv 2201.12023, section 4) states the same problem as an integer
@@ -33,30 +34,31 @@ struct SolvedLayouts {
   Graph propagated;                            // every value has a layout
   std::vector<std::optional<Layout>> others;   // per value: the further form that is made of it
   std::vector<std::optional<Choice>> choices;  // how each op runs, nothing for relayouts (InsertOwing)
-  std::vector<std::string> decisions;          // where values lie otherwise than before, a line each
+  std::vector<std::string> decisions;          // changed layouts of values, a line each
   double cost = 0;                             // seconds
-  double lower_bound = 0;                      // no other costs less, of those that are looked at
+  double lower_bound = 0;                      // no layouts that are looked at cost less
   bool is_optimal = false;                     // the cost is the bound
   bool is_cut_off = false;                     // there were more layouts than are looked at (LayoutSpace)
-  bool is_better = false;  // it costs less than the program as it is; else it is as that is
+  bool is_better = false;  // it costs less than the program as it is; otherwise nothing is changed
 };
 
 struct SolveOptions {
   OpenAxes open = {};  // of layouts (layout_space.h)
-  // What a byte costs that a device holds for long: of an argument, or of a value that is read much later than it is
-  // made, as gradients read what the forward pass has made.
+  // The price of a byte that a device holds for long: of an argument, or of a value that is read much later than it is
+  // made, such as the activations that the backward pass reads.
   double byte_seconds = 0;
   CollectivePrice price = {};
   bool may_compute_more = false;  // products may run on fewer devices than before
-  // What stands for others costs as often, and is also read by what reads these: the cost is that of the whole step. The
-  // search is wider then.
+  // Counts all layers, those that are left out as the ones that stand for them (FoldCounts), so that the cost is that
+  // of the whole step. The search is wider then.
   bool counts_all = false;
   // Which layers stand for others; null: RepeatsOf. Costs of searches with one fold can be compared.
   const Fold* fold = nullptr;
   // Entries of all tables: a program with more, on a mesh of several axes, is left as it is.
   size_t max_table_entries = 4'000'000;
   int64_t max_entries = 20'000'000;  // see MinSumOptions
-  // Of another search with the same fold: where this one starts. The result costs no more, as far as its layouts are looked at.
+  // The result of another search with the same fold, from which this one starts. The result costs no more, if this
+  // search looks at the same layouts.
   const SolvedLayouts* start = nullptr;
 };
 
@@ -66,8 +68,8 @@ struct PinChange {
   Layout layout;
 };
 
-// Whether the search knows all of a program, whose `loops` are opened: no manual region, which says itself how its
-// values lie, and no relayout that takes a dim as it is, which follows its operand.
+// Whether the search knows all of a program, whose `loops` are opened. It knows no manual regions, which lay out their
+// values themselves, and no relayouts with a MATCH dim, which follow their operands.
 bool MaySolveLayouts(const Graph& pinned, std::span<const OpenedLoop> loops);
 
 // The layers of the program that SolveLayouts looks at; arguments as there. kept: see SkipRepeats.
@@ -82,9 +84,10 @@ std::optional<SolvedLayouts> SolveLayouts(const Graph& pinned, const Graph& prop
                                           const Topology& topology, const Replication& replication,
                                           const SolveOptions& options = {});
 
-// Per change of pins: how many seconds more the operations of a step take than with the pins as they are, as far as only what
-// is near changes with it (spmd/solver/near_sums.h): values that nobody has pinned, and ops. Other arguments as there; changes of
-// the same values follow each other. Infinite where the search does not know such a layout. Nothing as above.
+// Per change of pins: how many seconds longer a step takes to send than with the pins as they are. Values that nobody
+// has pinned, and ops, change with the pins if they are near (spmd/solver/near_sums.h). Infinite if the search does not look
+// at such a layout. Nothing if the tables would be too large. Other arguments: as for SolveLayouts. REQUIRES: changes
+// of the same values follow each other.
 std::optional<std::vector<double>> CostsOfChanges(const Graph& pinned, const Graph& propagated,
                                                   const std::vector<std::optional<Choice>>& choices,
                                                   const Topology& topology, double collective_seconds,

@@ -16,9 +16,9 @@ bool HasDim(const Shape& result, const Shape& operand, int dim) {
   return result.size() == operand.size() && result[dim] == operand[dim];
 }
 
-// Summaries [a,count,b], one per block, are gathered for a result of [a,b]. Where that lies in blocks over
-// axes that cut the dim, each device gets the summaries of its own block alone. `first`: the first node of
-// the form.
+// Summaries [a,count,b], one per block, are gathered for a result of [a,b]. If the result lies in blocks over
+// axes that cut the dim, each device gets only the summaries of its own block. `first`: the first node of the
+// form.
 void GatherForBlocks(int first, int dim, const AxisList& cut, const ValueInfo& result, Graph& to) {
   for (int n = first; n < static_cast<int>(to.nodes().size()); ++n) {
     const Node& node = to.nodes()[n];
@@ -66,7 +66,7 @@ std::string Decision(const OpRow& row, const OperandDim& at) {
   return fmt::format("runs on blocks of dim {} of operand {}, which are not gathered", at.dim, at.operand);
 }
 
-// What the user says of a result holds of the value that stands for it.
+// Gives the value that stands for a result what the user says of the result: its name, its pin and its mark.
 void Stand(const ValueInfo& for_result, ValueInfo& value) {
   value.name = for_result.name;
   value.layout = for_result.layout;

@@ -12,7 +12,7 @@
 namespace meshwork {
 namespace {
 
-// Whether the op runs on the blocks as they are kept: nothing else is read that could lie across them.
+// Whether the op can run on the kept blocks: it reads nothing else that could be cut in another way.
 bool RunsOnKept(const Graph& graph, const Node& node, const std::vector<bool>& kept,
                 const std::vector<bool>& carries) {
   if (IsNote(node)) return true;
@@ -66,12 +66,12 @@ class Placer {
   Graph Run() && {
     for (size_t n = 0; n < waits_.size(); ++n)
       if (!waits_[n]) Write(static_cast<int>(n));
-    for (size_t n = 0; n < waits_.size(); ++n) Write(static_cast<int>(n));  // what only leaves the step
+    for (size_t n = 0; n < waits_.size(); ++n) Write(static_cast<int>(n));  // values that only leave the step
     return std::move(rewriter_).Finish();
   }
 
  private:
-  // A further collective or slice of what waits.
+  // Whether the node is a further collective or slice of values whose nodes wait.
   bool ContinuesMove(const Node& node) const {
     return node.row->kind != OpKind::kCompute &&
            std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId id) {

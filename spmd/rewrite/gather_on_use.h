@@ -20,7 +20,7 @@
 
 namespace meshwork {
 
-// `graph`: global, before Propagate. `to`, where it is asked for: per value of `graph`, its value in the result.
+// `graph`: global, before Propagate. `to`, unless null, gets per value of `graph` its value in the result.
 Graph MarkUses(const Graph& graph, std::vector<ValueId>* to = nullptr);
 
 // `local`: after all passes that share or join nodes. Law: the same nodes, in another order.

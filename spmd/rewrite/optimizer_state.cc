@@ -11,7 +11,7 @@
 namespace meshwork {
 namespace {
 
-// Finds weights with their state, by what reads them.
+// Finds weights with their state, by the ops that read them.
 class Groups {
  public:
   explicit Groups(const Graph& graph)
@@ -43,7 +43,7 @@ class Groups {
       if (!is_state[update.argument]) has_weight[Root(update.argument)] = true;
     for (const VariableUpdate& update : graph_.updates())
       if (is_state[update.argument]) JoinSource(update.argument, has_weight);
-    std::map<int, WeightState> groups;  // by root; weights of several, or none, are none
+    std::map<int, WeightState> groups;  // by root; a group of several weights, or of none, is left out
     std::map<int, int> weights;
     for (const VariableUpdate& update : graph_.updates()) {
       WeightState& group = groups[Root(update.argument)];
@@ -68,8 +68,8 @@ class Groups {
     return graph_.value(graph_.arguments()[argument].value).type.shape;
   }
 
-  // Whether variable `argument` is state; then it is joined with those whose new values it goes into. What a
-  // new value of another goes into is that one's affair.
+  // Whether variable `argument` is state. If so, joins it with the variables whose new values it goes into. Does not
+  // look at what these new values go into.
   bool FollowState(int argument) {
     const Shape& shape = ShapeOf(argument);
     if (shape.empty()) return false;
@@ -100,8 +100,8 @@ class Groups {
     return true;
   }
 
-  // State that goes into no weight, as an average does, is of the weight that it is computed of, if that is
-  // one.
+  // State that goes into no weight, such as an average, belongs to the weight that it is computed from, if that is
+  // a single one.
   void JoinSource(int argument, const std::vector<bool>& has_weight) {
     if (has_weight[Root(argument)]) return;
     std::set<int> roots;
@@ -110,8 +110,8 @@ class Groups {
     if (roots.size() == 1) root_[Root(argument)] = *roots.begin();
   }
 
-  // Adds the variables that `id` is computed of, element by element, from their old or new values.
-  // Not those of values that were `looked` at before.
+  // Adds the variables from whose old or new values `id` is computed, element by element. Skips values that were
+  // `looked` at before.
   void AddSources(ValueId id, std::set<ValueId>& looked, std::vector<int>& sources) const {
     std::vector<ValueId> next = {id};
     while (!next.empty()) {

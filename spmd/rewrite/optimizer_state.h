@@ -1,10 +1,11 @@
-// Which variables are the optimizer's state of which weight, found by what their new values are computed of.
+// Which variables are the optimizer's state of which weight, found by what their new values are computed from.
 //
 //   %m = mul %m0, %beta   …   %w = sub %w0, %step      update %m0 = %m, %w0 = %w
 //   FindWeightStates(graph)   ->   {{.weight = w0, .state = {m0}}}
 //
 // A variable is state if its old value goes, element by element, into new values of variables alone. It belongs
-// to the weight whose new value it goes into, or, as an average does, that it is computed of. Names say nothing.
+// to the weight whose new value it goes into, or, like an average, to the weight that it is computed from. Names
+// say nothing.
 // Pure functions; thread-safe.
 #pragma once
 
@@ -22,7 +23,7 @@ struct WeightState {
   std::vector<int> state;
 };
 
-// The weights of a global program that have state of their own. State that several weights share is of none.
+// The weights of a global program that have state of their own. State that several weights share belongs to none.
 std::vector<WeightState> FindWeightStates(const Graph& graph);
 
 // Whether the node computes each element of its results from the element at the same place of its operand `i`,

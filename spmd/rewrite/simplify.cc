@@ -102,7 +102,7 @@ void ReplaceByOperand(const Graph& graph, Node node, int operand, Rewriter& rewr
 
 namespace {
 
-// Whether the node leaves its first operand, or a relayout of it where the result is pinned. A relayout is one already.
+// Whether the node is replaced by its first operand, or by a relayout of it if the result is pinned. A relayout stays.
 bool IsDroppedNote(const Node& node) { return IsNote(node) && node.row->name != "relayout"; }
 
 Graph FoldSizesOf(const Graph& graph, std::vector<ValueId>* values) {
@@ -150,7 +150,7 @@ Graph ShareSubexpressionsOf(const Graph& graph) {
   return std::move(rewriter).Finish();
 }
 
-// Whether the program, or a body in it, has a node of which that is true.
+// Whether the program, or a body in it, has a node for which `is_it` is true.
 bool HasNode(const Graph& graph, bool (*is_it)(const Node&)) {
   return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
     return is_it(node) || std::any_of(node.regions.begin(), node.regions.end(),
@@ -158,7 +158,7 @@ bool HasNode(const Graph& graph, bool (*is_it)(const Node&)) {
   });
 }
 
-// Nothing if it has none; bodies stay as they are.
+// Nothing if the program has no dead code. Bodies stay as they are.
 std::optional<Graph> WithoutDeadCode(const Graph& program) {
   const std::vector<bool> live = LiveValues(program);
   const auto is_live = [&](const Node& node) { return live[node.results[0]]; };
@@ -182,7 +182,7 @@ Graph FoldSizes(Graph graph, std::vector<ValueId>* to) {
     }
     return graph;
   }
-  // The program itself comes last.
+  // The program itself comes last, after its bodies, so `to` ends up with its values.
   return WithRegions(graph, [&](const Graph& program) { return FoldSizesOf(program, to); });
 }
 
@@ -207,7 +207,7 @@ std::vector<bool> LiveValues(const Graph& graph) {
   std::vector<bool> live(graph.values().size(), false);
   for (const VariableUpdate& update : graph.updates()) live[update.value] = true;
   for (const OutputInfo& output : graph.outputs()) live[output.value] = true;
-  std::vector<bool> live_loops;  // of an opened program: what leaves a loop leaves it together
+  std::vector<bool> live_loops;  // of an opened program: the marks of a live loop are all live
   for (size_t i = graph.nodes().size(); i-- > 0;) {
     const Node& node = graph.nodes()[i];
     const size_t loop = IsMark(node) ? static_cast<size_t>(LoopOf(node)) : 0;
@@ -216,7 +216,7 @@ std::vector<bool> LiveValues(const Graph& graph) {
         !(IsMark(node) && live_loops[loop]))
       continue;
     if (IsMark(node)) live_loops[loop] = true;
-    // A result that nothing reads comes with those that something does.
+    // A live node keeps all its results, also those that nothing reads.
     for (ValueId id : node.results) live[id] = true;
     for (ValueId id : node.operands) live[id] = true;
   }

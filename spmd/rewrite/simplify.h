@@ -7,11 +7,11 @@
 
 namespace meshwork {
 
-// Replaces dimension_size by its constant, and notes (IsNote) but relayout by their first operand, or by a relayout if the
-// result is pinned. `to`, where it is asked for: per value of `graph`, its value in the result.
+// Replaces dimension_size by its constant, and notes (IsNote) other than relayout by their first operand, or by a
+// relayout if the result is pinned. `to`, unless null, gets per value of `graph` its value in the result.
 Graph FoldSizes(Graph graph, std::vector<ValueId>* to = nullptr);
 
-// A global program as it is outside of training: when_training is its second operand, in bodies of all kinds, too.
+// A global program as it is outside of training: each when_training, also in bodies, is replaced by its second operand.
 Graph WithoutTraining(const Graph& graph);
 
 // Common subexpressions: nodes with the same op, operands, attributes and result layouts become one.

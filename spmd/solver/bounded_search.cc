@@ -12,29 +12,30 @@
 namespace meshwork {
 namespace {
 
-// What may be taken of all entries that there are: in a round by message passing, by mini-buckets, and by each of two local
-// searches; and by branches, of what is left after the rounds.
+// Parts of max_entries that one round may take: for message passing, for mini-buckets, and for each of two local
+// searches. kForBranches: the part of the entries left after the rounds that branches may take.
 constexpr double kForMessages = 0.1, kForBuckets = 0.01, kForSearch = 0.01, kForBranches = 0.9;
 
-// What one variable may take that is eliminated on the way.
+// A variable is eliminated on the way if that takes at most so many combinations, and at most this part of max_entries.
 constexpr double kMaxJoint = 1'000'000, kForJoint = 0.01;
 
-// What an exact elimination may take, as long as rounds make it cheaper, and in a branch.
+// Parts of max_entries that an exact elimination may take in a round, when further rounds could make it cheaper, and in
+// a branch.
 constexpr double kForExact = 0.1, kForExactBranch = 0.002;
 
 constexpr int kMaxRounds = 40;
 
-// Branches are looked at where the bound is at least this part of the least cost that is known; otherwise there would be too
+// Branches are tried only if the bound is at least this part of the least known cost; otherwise there would be too
 // many.
 constexpr double kClose = 0.95;
 
-// So many parts lie in each other at most, because each of them holds its tables.
+// The whole problem and the branches within each other are at most so many parts, because each part holds its tables.
 constexpr size_t kMostDeep = 24;
 
-// Rounds are over where less than this part of the states is dropped.
+// Rounds end when one drops less than this part of the states.
 constexpr double kFewDropped = 0.02;
 
-// Message passing ends where a few passes raise the bound by less than this part of the gap.
+// Message passing ends when a few passes raise the bound by less than this part of the gap.
 constexpr double kSlow = 0.001;
 constexpr int kPassesBetween = 5;
 
@@ -74,17 +75,17 @@ class BoundedSearch {
     best_ = std::move(assignment);
   }
 
-  // The best assignment in terms of the part where `path_` ends. Where that part has dropped a state of it, another state
-  // stands for it, and the sum may be another.
+  // The best assignment, in the states of the last part of `path_`. A state that this part has dropped is replaced by
+  // another one, so the sum may differ.
   std::vector<int> BestInPart() const {
     std::vector<int> best = best_;
     for (const Shrunk* part : path_) best = part->Into(std::move(best));
     return best;
   }
 
-  // Makes `part`, the last of `path_`, smaller. A bound of what is in it, if that is more than the one that is known; where
-  // states were dropped because all that has them costs more than the best, no bound is above that. If nothing is left of it,
-  // that is the bound.
+  // Makes `part`, the last of `path_`, smaller. Returns a lower bound of its sums, or `bound`, which is known, if that
+  // is more. States were dropped because they only occur in sums above the best cost, so the returned bound never
+  // exceeds the best cost. If nothing is left of the part, the best cost is the bound.
   double Rounds(Shrunk& part, double bound, double max_exact) {
     for (int round = 0; round < kMaxRounds; ++round) {
       if (TryExact(part, max_exact)) return cost_;
@@ -117,7 +118,7 @@ class BoundedSearch {
     return bound;
   }
 
-  // An assignment, and the bound that comes with it, if that is more.
+  // An assignment by mini-buckets. Raises `bound` to their bound, if that is more.
   std::vector<int> FromBuckets(CostModel model, double& bound) {
     double joint = max_entries_ * kForBuckets, entries = 0;
     std::vector<int> order;
@@ -138,7 +139,7 @@ class BoundedSearch {
     Consider(std::move(assignment));
   }
 
-  // Drops states of which all assignments cost more than the best one. False if there are few.
+  // Drops states whose assignments all cost more than the best one. Returns false if it drops few.
   bool DropDear(const Reparametrization& messages, Shrunk& part) {
     if (cost_ == kNever) return false;
     CostModel left = messages.Model();
@@ -158,7 +159,7 @@ class BoundedSearch {
     return static_cast<double>(dropped) > kFewDropped * static_cast<double>(states);
   }
 
-  // Eliminates what is left, if that takes no more entries.
+  // Eliminates all variables of `part`, if that takes at most max_entries entries.
   bool TryExact(const Shrunk& part, double max_entries) {
     if (part.IsInfeasible()) return true;
     const double most = std::min({max_entries, max_entries_ - entries_, kMostExact});
@@ -169,9 +170,10 @@ class BoundedSearch {
     return true;
   }
 
-  // Fixes a variable of `part`, the last of `path_`, to each of its states: messages then bound what is near it better. Of
-  // all variables the one whose state in the best assignment has the largest bound: it is where messages and the best
-  // assignment disagree most. The least bound of the branches, or `bound`, which is known, if that is more.
+  // Fixes one variable of `part`, the last of `path_`, to each of its states in turn: messages then give better bounds
+  // near it. It chooses the variable whose state in the best assignment has the largest bound, because there messages
+  // and the best assignment disagree most. Returns the least bound of the branches, or `bound`, which is known, if that
+  // is more.
   double BoundOfBranches(const Shrunk& part, double bound) {
     Reparametrization messages(part.model(), order_);
     PassMessages(messages);
@@ -217,7 +219,7 @@ class BoundedSearch {
   const std::vector<int>& order_;
   double entries_ = 0, end_of_branches_ = 0, cost_ = kNever;
   std::vector<int> best_;
-  std::vector<const Shrunk*> path_;  // the parts that are looked at: all, some of it, some of that
+  std::vector<const Shrunk*> path_;  // the whole problem and the branches in each other, the current one last
 };
 
 }  // namespace

@@ -1,8 +1,9 @@
-// For problems that cannot be eliminated exactly: in rounds, an assignment by local search and a bound by message passing and
-// mini-buckets. States that the two show to be too dear are dropped, and what can be eliminated at little cost is
-// (shrink.h), so that each round sees a smaller problem. Where so little is left that it can be eliminated, the result is
-// exact. Where rounds drop few states, and the bound is close, a variable is fixed to each of its states, and each of these
-// branches is bounded by further rounds ("branch and bound": Land and Doig, Econometrica 28, 1960). Internal.
+// Search with bounds, for problems that are too wide for exact elimination. Each round finds an assignment by local
+// search, and a lower bound by message passing and mini-buckets. It drops the states that, by their bounds, cannot be
+// in a better assignment, and eliminates variables at little cost (shrink.h), so that the next round sees a smaller
+// problem. If what is left can be eliminated, the result is exact. If rounds drop few states and the bound is close,
+// one variable is fixed to each of its states in turn, and further rounds bound each of these branches ("branch and
+// bound": Land and Doig, Econometrica 28, 1960). Internal.
 #pragma once
 
 #include <vector>

@@ -49,7 +49,7 @@ class Condenser {
     return around;
   }
 
-  // Into the queue, if it may be eliminated.
+  // Puts `v` into the queue, if it may be eliminated.
   void Push(int v) {
     ++version_[v];
     if (of_[v].empty()) return;

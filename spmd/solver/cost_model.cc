@@ -115,7 +115,7 @@ AroundVariable Around(const CostTable& table, size_t position, std::span<const i
 }
 
 double LeastOf(std::span<const double> costs) {
-  // Four at a time: each comparison waits for the one before.
+  // Four minima at a time, because each comparison waits for the one before.
   double least[4] = {kNever, kNever, kNever, kNever};
   size_t i = 0;
   for (; i + 4 <= costs.size(); i += 4)

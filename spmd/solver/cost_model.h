@@ -1,4 +1,4 @@
-// What the solver's parts work on: tables whose costs may be of either sign, and loops over them. Internal.
+// Tables whose costs may have either sign, and loops over them, for all parts of the solver. Internal.
 #pragma once
 
 #include <bit>
@@ -15,14 +15,14 @@ namespace meshwork {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// Costs up to this factor apart are equal, when it is asked whether a cost is the least.
+// Costs that differ by at most this factor count as equal in deciding whether a cost is the least.
 constexpr double kEqual = 1 + 1e-9;
 
 // The number of combinations of states of the variables; as a double, so that it does not overflow.
 double Combinations(std::span<const int> variables, std::span<const int> states);
 
-// Adds `table` to `sum`, a table over `scope`, which has all variables of it, in any order. Reads and writes each entry of
-// `sum` once.
+// Adds `table` to `sum`, a table over `scope`. Reads and writes each entry of `sum` once. REQUIRES: `scope` has all
+// variables of `table`, in any order.
 void AddBroadcast(const CostTable& table, std::span<const int> scope, std::span<const int> states,
                   std::vector<double>& sum);
 
@@ -47,7 +47,7 @@ double SumOf(const CostModel& model, std::span<const int> assignment);
 // `table` with its variables in another order.
 CostTable Reordered(const CostTable& table, std::vector<int> order, std::span<const int> states);
 
-// Per variable: the indices of the tables that have it, which are few most often.
+// Per variable: the indices of the tables that have it. Most often these are few.
 using TablesOfEach = std::vector<absl::InlinedVector<int, 4>>;
 TablesOfEach TablesOf(const CostModel& model);
 
@@ -72,13 +72,14 @@ class TableKinds {
  private:
   std::vector<Kind> kinds_;
   std::unordered_map<uint64_t, std::vector<int>> of_hash_;
-  // A list of a table, held so that no other one takes its place in memory, and the number of the last table that had it.
+  // The costs of a table, held so that no other list gets their address, and the number of the last table that had
+  // them.
   struct Seen {
     CostList list;
     int number;
   };
   std::unordered_map<const std::vector<double>*, Seen>
-      seen_;  // what shares a list is found without reading it
+      seen_;  // tables that share a list are found without reading it
 };
 
 // How the entries of a table lie around one of its variables: [before, states, after].

@@ -9,7 +9,8 @@
 namespace meshwork {
 namespace {
 
-// Sums this factor apart are one for the choice of a state: what is added in another order is no other cost.
+// Sums with at most this relative difference count as equal in the choice of a state: the order of additions may make
+// it.
 constexpr double kSame = 1e-14;
 
 // Tables of one variable that are minimised together, and the variables that they have.
@@ -24,7 +25,8 @@ std::vector<int> Union(const std::vector<int>& a, const std::vector<int>& b) {
   return both;
 }
 
-// Scopes in buckets, one per variable, by which variable of a scope comes first in the order.
+// The scopes of tables in buckets, one per variable. A scope is in the bucket of its variable that comes first in the
+// order.
 class Buckets {
  public:
   Buckets(const CostModel& model, std::span<const int> order, double max_joint)
@@ -38,7 +40,7 @@ class Buckets {
     }
   }
 
-  // Table `t` has these variables; it is put where it is needed. False if it has none.
+  // Puts table `t`, which has these variables, into its bucket. Returns false if it has no variables.
   bool Add(int t, std::vector<int> scope) {
     int first = -1;
     for (int v : scope)
@@ -51,7 +53,8 @@ class Buckets {
 
   const std::vector<int>& Tables(size_t place) const { return buckets_[place]; }
 
-  // The tables of a bucket, together where they look at no more than max_joint combinations, the large ones first.
+  // The tables of a bucket in groups, the large tables first. A table joins a group unless that would then have more
+  // than max_joint combinations.
   std::vector<Group> Groups(size_t place) const {
     std::vector<int> tables = buckets_[place];
     if (max_joint_ < kNever) {
@@ -93,7 +96,7 @@ class Buckets {
   std::vector<std::vector<int>> scopes_;   // per table
 };
 
-// Minimises sums of a model's tables. What is equal, as in layers that repeat, is minimised once.
+// Minimises sums of a model's tables. Equal sums, as those of repeated layers, are minimised once.
 class LeastSums {
  public:
   explicit LeastSums(CostModel& model) : model_(model) {
@@ -134,7 +137,7 @@ class LeastSums {
     std::vector<int> places;  // of its variables among those of the sum
   };
 
-  // Among the variables of the sum, in the order in which they are met.
+  // The place of the variable among those of the sum, in the order in which they are met.
   int PlaceOf(int variable) {
     const auto at = std::find(variables_.begin(), variables_.end(), variable);
     const auto place = static_cast<int>(at - variables_.begin());
@@ -143,7 +146,7 @@ class LeastSums {
   }
 
   CostModel& model_;
-  std::vector<int> kinds_;  // per table: equal where they are, of sums the first that is equal
+  std::vector<int> kinds_;  // per table: the same for equal tables; of a sum: the first equal sum
   std::unordered_map<std::vector<int>, Known, HashOfInts> known_;
   std::vector<int> variables_, key_;  // of the sum that is looked at
 };
@@ -161,7 +164,7 @@ int BestState(int variable, std::span<const CostTable* const> tables, std::span<
   const double scale = least < 0 ? -least : least;
   for (int s = 0; s < states[variable]; ++s)
     if (sums[s] <= least + kSame * scale) return s;
-  return 0;  // all may not be
+  return 0;  // not reached: the least sum qualifies
 }
 
 Eliminated Eliminate(CostModel model, std::span<const int> order, double max_joint) {

@@ -1,9 +1,9 @@
-// Eliminates variables one by one: the tables that have a variable are replaced by the least of their sum over its states,
-// a table over the other variables. Internal.
+// Eliminates variables one by one. The tables that have the variable are replaced by one table over their other
+// variables: the least, over the states of the variable, of their sum. Internal.
 //
-// With max_joint, tables over more than so many combinations are not made: the tables of a variable are then minimised in
-// groups, each by itself, which gives a lower bound of the least sum, and a good assignment ("mini-buckets": Dechter and
-// Rish, "Mini-buckets: a general scheme for bounded inference", Journal of the ACM 50, 2003).
+// With max_joint, no table over more than so many combinations is made. The tables of a variable are then minimised in
+// groups, each group by itself. This gives a lower bound of the least sum, and a good assignment ("mini-buckets":
+// Dechter and Rish, "Mini-buckets: a general scheme for bounded inference", Journal of the ACM 50, 2003).
 #pragma once
 
 #include <span>
@@ -13,7 +13,8 @@
 
 namespace meshwork {
 
-// Entries that one elimination may take, whatever a search may take in all: it holds its tables until it ends.
+// The most entries of one elimination, however many a whole search may take: an elimination holds its tables until it
+// ends.
 constexpr double kMostExact = 2e9;
 
 struct Eliminated {
@@ -27,8 +28,8 @@ struct Eliminated {
 // variable's included.
 Eliminated Eliminate(CostModel model, std::span<const int> order, double max_joint = kNever);
 
-// The state of `variable` with which the sum of `tables`, which all have it, is least, the others as `assignment` has them;
-// the first one of equals. Writes assignment[variable].
+// The state of `variable` for which the sum of `tables` is least, the other variables being as in `assignment`; the
+// first of equal states. Writes assignment[variable]. REQUIRES: all `tables` have the variable.
 int BestState(int variable, std::span<const CostTable* const> tables, std::span<const int> states,
               std::vector<int>& assignment);
 

@@ -10,10 +10,10 @@
 namespace meshwork {
 namespace {
 
-// The fills of variables with more neighbours are not counted: such a one comes late anyway.
+// The fills of variables with more neighbours are not counted: such a variable comes late anyway.
 constexpr size_t kMaxCounted = 24;
 
-// Which variables share a table, and will as others are eliminated.
+// The variables that share a table with each variable, now and after others are eliminated.
 class Neighbours {
  public:
   explicit Neighbours(const CostModel& model) : states_(model.states), of_(model.states.size()) {
@@ -38,7 +38,7 @@ class Neighbours {
   // Combinations of states of a variable and its neighbours.
   double Joint(int v) const { return states_[v] * Combinations(of_[v], states_); }
 
-  // Pairs of neighbours that are none of each other, by their combinations of states.
+  // The pairs of neighbours of `v` that are not neighbours of each other, counted by their combinations of states.
   double Fills(int v) const {
     const std::vector<int>& near = of_[v];
     if (near.size() > kMaxCounted) return kNever;
@@ -50,7 +50,7 @@ class Neighbours {
     return fills;
   }
 
-  // Takes `v` out. True if its neighbours, where they are joined, were not all neighbours before.
+  // Takes `v` out. joins: its neighbours become neighbours of each other. True if some of them were not before.
   bool Remove(int v, bool joins) {
     const std::vector<int> near = std::move(of_[v]);
     of_[v].clear();
@@ -88,7 +88,7 @@ class GreedyOrder {
       if (is_open_[v]) Push(static_cast<int>(v));
   }
 
-  // times_fixed: empty if none may be.
+  // times_fixed: empty if no variable may be fixed.
   EliminationOrder Run(double max_entries, double max_joint, std::span<const int> times_fixed, int seed) {
     EliminationOrder result;
     while (!queue_.empty()) {
@@ -112,7 +112,7 @@ class GreedyOrder {
   }
 
  private:
-  using Entry = std::tuple<double, double, int, int>;  // what is least, what decides ties, variable, version
+  using Entry = std::tuple<double, double, int, int>;  // key, key among equals, variable, version
 
   void Push(int v) {
     const double joint = near_.Joint(v);
@@ -127,7 +127,7 @@ class GreedyOrder {
     const bool filled = near_.Remove(v, joins);
     for (int u : around) Push(u);
     if (next_ != NextVariable::kFewestFills || !filled) return;
-    // Those that see two of them may have a pair less to fill.
+    // A variable with two of them as neighbours may have one pair less to fill.
     std::vector<int> second;
     for (int u : around)
       if (near_.of(u).size() <= kMaxCounted)
@@ -145,7 +145,7 @@ class GreedyOrder {
     return best;
   }
 
-  // 0, 1 or 2, without a pattern, so that the same variables are not fixed together each time. None for the first seeds.
+  // 0, 1 or 2, pseudo-random, so that different variables are fixed together each time. 0 for the first two seeds.
   static int Noise(int v, int seed) {
     if (seed < 2) return 0;
     uint64_t mixed = (static_cast<uint64_t>(seed) << 32 | static_cast<uint32_t>(v)) * 0x9E3779B97F4A7C15u;

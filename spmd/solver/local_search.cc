@@ -16,10 +16,10 @@ constexpr double kFirstSteps = 128;
 constexpr int kMaxIdleSteps = 4;
 constexpr double kGrowth = 4;
 
-// What is less by this factor is better; less than that may be rounding, and would have no end.
+// A sum is better if it is less than this part of the sum before. Smaller gains may be rounding, and might never end.
 constexpr double kBetter = 1 - 1e-12;
 
-// The part of a table in which the variables that are fixed have their states.
+// The entries of a table in which the fixed variables have their states in `assignment`.
 CostTable PartWithFixed(const CostTable& table, const std::vector<bool>& is_fixed,
                         const std::vector<int>& states, const std::vector<int>& assignment) {
   std::vector<int> left;  // variables
@@ -83,7 +83,7 @@ class LocalSearch {
         sum = next_sum;
         assignment = std::move(next);
       }
-      if (order.fixed.empty()) break;  // it is the least
+      if (order.fixed.empty()) break;  // nothing was fixed: the sum is the least
       ++num_steps_;
     }
     return sum;
@@ -115,7 +115,8 @@ class LocalSearch {
   std::vector<int> times_fixed_;  // per variable
 };
 
-// What may not be costs `fine` instead, which is more than all that may be.
+// The model with costs of `fine` in place of infinity. `fine` is so large that each assignment with an infinite cost
+// then has a larger sum than all assignments without.
 CostModel WithFines(const CostModel& model, double& fine) {
   fine = 1;
   for (const CostTable& table : model.tables) {

@@ -8,11 +8,12 @@
 namespace meshwork {
 namespace {
 
-// Blocks of the result that are computed by one vectorised loop have at least so many entries, where there are so many,
-// and more up to the other number.
+// One vectorised loop computes a block of the result. A block has at least kMinBlock entries, if the result has so
+// many, and grows further up to kGoodBlock.
 constexpr size_t kMinBlock = 16, kGoodBlock = 64;
 
-// Pieces of few entries, compared with all combinations, are made one, so that fewer are added up in the loop.
+// Pieces with at most this part of all outer combinations are added up before the loop, so that the loop adds fewer
+// pieces.
 constexpr double kFew = 1.0 / 32;
 
 // A sum of tables over [outer variables..., the eliminated variable, the block], or without the block.
@@ -66,7 +67,8 @@ class MinOutLoop {
   }
 
  private:
-  // Variables of many tables come last: what lacks those of the block must be repeated for each of them.
+  // Variables of many tables come last, in the block: a table with some of the block's variables is repeated for the
+  // rest.
   void ChooseScope(std::span<const CostTable* const> tables) {
     std::vector<int> all;
     for (const CostTable* table : tables)
@@ -165,7 +167,7 @@ class MinOutLoop {
         } else {
           const double* term = piece.at + s * block_;
           if (num_terms == terms.size()) {
-            // More than the loops below know: the first three become one.
+            // The loops below take at most three terms: the first three become one.
             folded_.resize(block_);
             for (size_t j = 0; j < block_; ++j) folded_[j] = terms[0][j] + terms[1][j] + terms[2][j];
             terms[0] = folded_.data();

@@ -41,7 +41,8 @@ double MinSum::CostOf(std::span<const int> assignment) const {
 
 namespace {
 
-// A problem of few entries whose tables hardly grow when it is eliminated as it is: to drop states first would take longer.
+// Solves a problem of few entries whose tables hardly grow in elimination: to drop states first would take longer.
+// Nothing for other problems.
 std::optional<MinSumResult> EliminateAsItIs(const MinSum& problem, double max_entries) {
   size_t entries = 0;
   for (const CostTable& table : problem.tables()) entries += table.costs.size();

@@ -28,7 +28,7 @@
 
 namespace meshwork {
 
-// A list of costs that does not change. Copies share it, as the tables of layers that repeat do.
+// A list of costs that does not change. Copies share it; so tables of repeated layers need little memory.
 class CostList {
  public:
   CostList() : CostList(std::vector<double>()) {}
@@ -55,7 +55,7 @@ struct CostTable {
 
 // Tables over variables that are numbered from 0.
 struct CostModel {
-  std::vector<int> states;  // per variable: how many it has, >= 1 unless none is left that may be
+  std::vector<int> states;  // per variable: how many it has; 0 if all were forbidden and dropped
   std::vector<CostTable> tables;
 };
 
@@ -88,7 +88,8 @@ struct MinSumOptions {
   int64_t max_entries = 500'000'000;
   // A known assignment to start from, where exact elimination takes too many entries. The result costs no more. Empty: none.
   std::vector<int> start = {};
-  // All variables, those near each other that share tables: messages then go far in one pass. Empty: as they are numbered.
+  // All variables, with those that share tables near each other: messages then go far in one pass. Empty: as they are
+  // numbered.
   std::vector<int> order = {};
 };
 

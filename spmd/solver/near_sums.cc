@@ -15,7 +15,8 @@
 namespace meshwork {
 namespace {
 
-// The states that variables may have: their usual ones, those near a change also others, those far from it one alone.
+// The states that each variable may have. Near a change these are its usual states, and those of the change if it is
+// changed itself; far from it, a single state.
 class AllowedStates {
  public:
   AllowedStates(const StateLists& usual, const std::vector<int>& far) : usual_(usual), far_(far) {}
@@ -33,7 +34,7 @@ class AllowedStates {
   std::unordered_map<int, std::vector<int>> near_;
 };
 
-// The entries of a table in which variables have states that they may have, in the order of these.
+// The entries of a table in which all variables have allowed states, in the order of these states.
 CostTable EntriesIn(const CostTable& table, const AllowedStates& may, std::span<const int> states) {
   std::vector<double> part = table.costs.list(), costs;
   size_t before = 1, after = table.costs.size();
@@ -56,7 +57,7 @@ CostTable EntriesIn(const CostTable& table, const AllowedStates& may, std::span<
 // A problem of some of the variables of another one.
 class PartOfProblem {
  public:
-  // may: of the other problem's variables; those of one state are left out.
+  // may: the states that the other problem's variables may have; variables of one such state are left out.
   PartOfProblem(const CostModel& problem, const AllowedStates& may) : problem_(problem), may_(may) {}
 
   int IndexOf(int v) {
@@ -84,7 +85,7 @@ class PartOfProblem {
   CostModel model_;
 };
 
-// Per state of `last`: the least sum where it has that state; empty if that takes too much.
+// Per state of `last`: the least sum with that state; empty if that looks at more than max_entries combinations.
 std::vector<double> LeastByState(CostModel model, int last, double max_entries) {
   EliminationOrder found = FindOrder(model, max_entries, /*few=*/max_entries / 8);
   if (found.entries > max_entries) return {};  // it is not complete
@@ -182,7 +183,8 @@ std::vector<double> NearSums::MoreWith(std::span<const int> variables, const std
     part.AddTable({std::move(scope), std::move(costs)});
   }
   std::vector<double> least = LeastByState(std::move(part.model()), which, max_entries);
-  // Fewer, where there are fewer: what is next to a change is near at least.
+  // Tries again with fewer variables near, if that makes a difference: the direct neighbours of a change are always
+  // near.
   for (size_t fewer = near / 4; least.empty() && fewer > 0; fewer /= 4)
     if (NearTo(variables, fewer).size() < near_these.size())
       return MoreWith(variables, changes, fewer, max_entries);

@@ -10,31 +10,32 @@
 namespace meshwork {
 namespace {
 
-// A variable's states are compared where that takes at most so many steps: about as many as to eliminate it, else.
+// A variable's states are compared only if that takes at most so many steps. It takes about as many as its elimination.
 constexpr double kMaxCompared = 1 << 16;
 
-// How often a variable is looked at again after others lost states.
+// How often the states of a variable are compared, again after others lost states. Later visits drop forbidden states
+// only.
 constexpr int kMaxVisits = 8;
 
 // Sums of tables differ by rounding by less than this times their largest costs. A state must be worse than a later one by
 // more than that, so that the first of equals is kept.
 constexpr double kRounding = 1e-14;
 
-// What is asked of a table about the states of one of its variables.
+// Facts of a table about the states of one of its variables.
 struct StateFacts {
   std::vector<double> least;  // per state
-  // [a, b]: the most that state b costs more than a, where a may be; empty: not asked yet.
+  // [a, b]: the most that state b costs more than a, over combinations that allow a; empty: not computed yet.
   std::vector<double> most;
 };
 
-// Tables that are equal, as those of layers are that repeat, are asked once.
+// The facts of tables. Those of equal tables, as repeated layers have, are computed once.
 class KnownTables {
  public:
   int NumberOf(const CostTable& table, std::span<const int> states) {
     return Known(kinds_.NumberOf(table, states));
   }
 
-  // compares: `most` is asked for, too.
+  // compares: computes `most`, too.
   const StateFacts& FactsOf(int number, size_t position, bool compares) {
     StateFacts& facts = asked_[number].facts[position];
     const std::vector<double>& list = costs(number).list();
@@ -42,7 +43,7 @@ class KnownTables {
     if (compares && facts.most.empty()) facts.most = MostOf(list, AroundOf(number, position));
     return facts;
   }
-  // The largest amount of a finite entry.
+  // The largest absolute value of a finite entry.
   double LargestOf(int number) const { return asked_[number].largest; }
   const CostList& costs(int number) const { return kinds_[number].costs; }
 
@@ -51,7 +52,7 @@ class KnownTables {
     return costs(NumberOf(table, states));
   }
 
-  // Of tables whose variables are all in `scope`.
+  // The sum of `terms`, a table over `scope`. REQUIRES: all variables of `terms` are in `scope`.
   CostList Sum(std::span<const int> scope, std::span<const CostTable* const> terms,
                std::span<const int> states) {
     key_.clear();
@@ -68,7 +69,7 @@ class KnownTables {
     return known->second;
   }
 
-  // The number of what is left without some states of the variable at `position`.
+  // The number of the table that is left without the states in `drop` of the variable at `position`.
   int Without(int number, size_t position, const std::vector<bool>& drop) {
     const auto num_kept = static_cast<size_t>(std::count(drop.begin(), drop.end(), false));
     const AroundVariable around = AroundOf(number, position);
@@ -121,7 +122,7 @@ class KnownTables {
 
   TableKinds kinds_;
   std::vector<Asked> asked_;  // per kind
-  // By the kinds of the terms, and the places of their variables in the scope.
+  // Sums that were made, by the numbers of their terms and the places of the terms' variables in the scope.
   std::unordered_map<std::vector<int>, CostList, HashOfInts> sums_;
   std::vector<int> key_;  // of the sum that is looked for
 };
@@ -160,12 +161,12 @@ class Reducer {
   }
 
  private:
-  // A state that is never better than another one; instead: that one, -1 if it may not be at all.
+  // A state that is never better than `instead`; -1: it is forbidden altogether.
   struct Worse {
     int state, instead;
   };
 
-  // What is found at a variable, and what is left when it is dropped.
+  // The worse states of a variable, and what is left of it and its tables without them.
   struct Looked {
     std::vector<Worse> worse;
     std::vector<int> kept;   // states
@@ -175,7 +176,7 @@ class Reducer {
   std::vector<CostTable>& tables() { return result_.model.tables; }
   const std::vector<int>& states() const { return result_.model.states; }
 
-  // Drops what it finds, until there is nothing more.
+  // Drops worse states until it finds no more.
   void DropStates(bool compares) {
     of_ = TablesOf(result_.model);
     kinds_.clear();
@@ -212,7 +213,7 @@ class Reducer {
     return std::find(table.variables.begin(), table.variables.end(), v) - table.variables.begin();
   }
 
-  // As at a variable that was looked at before, where the tables are equal.
+  // Finds the worse states of a variable. If an earlier variable had equal tables, reuses its result.
   const Looked& Look(int v, bool compares) {
     key_.assign({compares ? 1 : 0, states()[v]});
     for (int t : of_[v]) {
@@ -281,7 +282,7 @@ class Reducer {
     }
   }
 
-  // Adds each table to one that has all of its variables. True if states may be forbidden now that were not.
+  // Adds each table to one that has all of its variables. Returns true if this may forbid further states.
   bool Absorb() {
     std::vector<size_t> by_rank(tables().size());
     std::iota(by_rank.begin(), by_rank.end(), size_t{0});
@@ -333,7 +334,8 @@ class Reducer {
   TablesOfEach of_;  // the tables of a variable
   KnownTables known_;
   std::vector<int> kinds_;  // per table: its number in known_
-  // By whether states are compared, how many, and per table of a variable, its number and the variable's place in it.
+  // Results of Look. Key: whether states are compared, how many there are, and per table of the variable the number of
+  // the table and the variable's place in it.
   std::unordered_map<std::vector<int>, Looked, HashOfInts> looked_;
   std::vector<int> key_;  // of the variable that is looked at
 };

@@ -17,19 +17,20 @@ struct Reduced {
   std::vector<std::vector<int>> kept;  // per variable and state: the state in the model before
   std::vector<Dropped> dropped;        // the first first
 
-  // A variable has no state that may be, or a table without variables forbids all.
+  // True if a variable has no states left, or a table without variables forbids everything.
   bool IsInfeasible() const;
 
   // The states in the model before.
   std::vector<int> Original(const std::vector<int>& assignment) const;
 
-  // The other way, by states instead of those that were dropped: the sum is no larger. REQUIRES: !IsInfeasible().
+  // The inverse. Dropped states are replaced by their `instead`, so the sum is no larger. REQUIRES: !IsInfeasible().
   std::vector<int> Into(std::vector<int> original) const;
 };
 
-// Drops states that some table forbids whatever the others are, and states that another one always beats: x's state a by
-// b where the sum over x's tables of the most that b costs more than a, over all states of others, is at most 0 (Goldstein
-// 1994). Of equal states the first is kept. Adds tables whose variables another table has to that one.
+// Drops states that some table forbids whatever the others are, and states that another one always beats. State b of x
+// beats state a if this sum over the tables of x is at most 0: the most that b costs more than a, over all states of
+// the others (Goldstein 1994). Of equal states the first is kept. A table whose variables are all in another table is
+// added to that one.
 // keeps: per variable, whether it keeps all its states; empty: none does.
 Reduced Reduce(CostModel model, std::vector<bool> keeps = {});
 

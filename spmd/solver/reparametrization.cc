@@ -16,7 +16,7 @@ void AddPerState(const std::vector<double>& amounts, const AroundVariable& aroun
       for (size_t j = 0; j < around.after; ++j) row[j] += amounts[s];
 }
 
-// Four at a time: each comparison waits for the one before.
+// Four minima at a time, because each comparison waits for the one before.
 double LeastSum(const double* a, const double* b, size_t count) {
   double least[4] = {kNever, kNever, kNever, kNever};
   size_t i = 0;
@@ -97,7 +97,8 @@ std::vector<double> Reparametrization::LeastPerStateOf(const Place& at) const {
   return least;
 }
 
-// Takes what its tables know of the variable, and gives it to those that have variables that are visited later.
+// Moves the least costs per state of the variable out of its tables, and shares them among the tables that have a
+// variable visited later.
 void Reparametrization::Visit(int variable, bool forward) {
   std::vector<double>& own = own_[variable];
   int num_later = 0, num_earlier = 0;

@@ -13,9 +13,9 @@ namespace meshwork {
 
 class Reparametrization {
  public:
-  // Tables have their variables in increasing order, and no state is forbidden whatever the others are (as Reduce leaves
-  // a model). `model` must outlive this: its tables are only read, what moves is kept per variable and table.
-  // order: of all variables, in which they are visited; empty: as they are numbered.
+  // `model` must outlive this: its tables are only read; the costs that move are kept per variable and table. order:
+  // the order in which all variables are visited; empty: as they are numbered. REQUIRES: tables have their variables in
+  // increasing order, and no state is forbidden whatever the others are (as Reduce leaves a model).
   explicit Reparametrization(const CostModel& model, const std::vector<int>& order = {});
 
   // Once along the variables and once back. The bound does not fall, up to rounding.
@@ -26,14 +26,14 @@ class Reparametrization {
 
   double Bound() const;
 
-  // A bound per variable and state: of the sums where the variable has that state.
+  // Per variable and state: a lower bound of the sums in which the variable has that state.
   std::vector<std::vector<double>> BoundPerState() const;
 
-  // Of the same sum as the model given, assignment by assignment.
+  // A model that has the same sum as the given one for each assignment.
   CostModel Model() const;
 
  private:
-  // One of the tables of a variable, and its place in that.
+  // One of the tables of a variable, and the variable's place in it.
   struct Place {
     int table;
     size_t position;

@@ -7,7 +7,8 @@
 namespace meshwork {
 namespace {
 
-// A variable that is eliminated on the way leaves a table of no more entries than its tables had, or of so many.
+// A variable that is eliminated on the way leaves a table of at most so many entries, or of no more than its tables
+// had.
 constexpr double kMaxMade = 1000;
 
 }  // namespace
@@ -25,7 +26,8 @@ std::vector<int> Twins::Into(std::vector<int> original) const {
 Twins JoinTwins(CostModel model) {
   TableKinds kinds;
   const TablesOfEach of = TablesOf(model);
-  // By its states, and per table of a variable: a number that equal tables have, the variable first, and the others.
+  // Variables by their key: the number of states, and per table of the variable a number that equal tables have (with
+  // the variable put first), and the other variables.
   std::map<std::vector<int>, std::vector<int>> alike;
   for (size_t v = 0; v < of.size(); ++v) {
     std::vector<std::vector<int>> tables;

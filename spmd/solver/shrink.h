@@ -11,11 +11,12 @@
 
 namespace meshwork {
 
-// Variables whose tables are equal, with the same other variables, have equal best states: all but the first of them are
-// left out, as the weights of layers that run as one are, and the tables of that one count as often as there are some.
+// Twins are variables whose tables are equal and have the same other variables, such as weights of layers that run as
+// one. They have equal best states. So all but the first of them are left out, and the tables of the first are
+// multiplied by their number.
 struct Twins {
   CostModel model;                         // twins have one state, and no table
-  std::vector<std::pair<int, int>> twins;  // and of which variable
+  std::vector<std::pair<int, int>> twins;  // a variable that is left out, and the one that stands for it
 
   std::vector<int> Original(std::vector<int> assignment) const;
   std::vector<int> Into(
@@ -28,18 +29,19 @@ class Shrunk {
  public:
   // model: as Reduce leaves it. max_joint: combinations that the elimination of a variable may take on the way.
   Shrunk(CostModel model, double max_joint);
-  // Of the model that Replace is called with first.
+  // Starts with the model of the first call of Replace.
   explicit Shrunk(double max_joint) : max_joint_(max_joint) {}
 
   const CostModel& model() const { return model_; }  // as Reduce leaves it
   bool IsInfeasible() const { return is_infeasible_; }
   double entries() const { return entries_; }  // combinations that were looked at
 
-  // `model`: over the variables of model(), with no smaller sums, as of fewer states. Shrinks it further.
+  // Goes on with `model`, which has the variables of model() and no smaller sums, for instance because states are
+  // forbidden.
   void Replace(CostModel model);
 
-  // From an assignment of model() to one of the first model, whose sum is the same; and the other way, where the sum is
-  // no larger, but for twins that had different states. REQUIRES for Into: !IsInfeasible().
+  // Original maps an assignment of model() to one of the first model, with the same sum. Into is its inverse: the sum
+  // is no larger, unless twins had different states. REQUIRES for Into: !IsInfeasible().
   std::vector<int> Original(std::vector<int> assignment) const;
   std::vector<int> Into(std::vector<int> original) const;
 

@@ -26,9 +26,9 @@ struct RealFunction {
   double low = -1, high = 1;  // inputs are drawn from [low, high)
 };
 
-// The row as a function of those operands of a sample that are real, in f64; the others are drawn. If there
-// are several results, the function is the WeightedSum of the real ones. Nothing if the op takes no f64, or
-// gives none.
+// The row as a function of a sample's real operands, in f64; the other operands are drawn. If there are
+// several results, the function is the WeightedSum of the real ones. Nothing if the op takes no f64, or gives
+// none.
 std::optional<RealFunction> FunctionOfSample(const Sample& sample);
 
 // The sum of all elements of `y` times different weights, so that no two elements have the same gradient.

@@ -60,7 +60,7 @@ double RoundingOf(DType dtype) {
   }
 }
 
-// The terms of a pack, and what they come to.
+// The terms of a pack, and the right results.
 struct Trial {
   DType dtype;
   ReduceOp op;
@@ -110,12 +110,12 @@ struct Trial {
     }
     right[i] = result;
     const bool rounds = op == ReduceOp::kSum || op == ReduceOp::kProd;
-    // Twice, as f64 is not added up in a finer dtype.
+    // Twice as much, because the right sum of f64 is computed in f64, too.
     if (rounds) tolerance[i] = 2 * static_cast<double>(terms.size()) * RoundingOf(dtype) * size;
   }
 };
 
-// Tries an op and gathers what is wrong.
+// Tries an op and collects findings.
 class CrossDeviceTrials {
  public:
   explicit CrossDeviceTrials(CrossDeviceOps& ops) : ops_(ops) {}
@@ -124,7 +124,7 @@ class CrossDeviceTrials {
     report_.op = ops_.name();
     if (report_.op.empty())
       findings_.emplace_back("CheckCrossDeviceOps: name() is empty; messages name the op by it.");
-    // Wrong moves may be of memory that is not there.
+    // Wrong moves may refer to memory that does not exist.
     if (ops_.algorithm() != nullptr && !MovesAreRight(*ops_.algorithm()))
       return InvalidArgument("{}", fmt::join(findings_, "\n"));
     for (size_t devices = 1; devices <= 8 && findings_.size() < kMostFindings; ++devices) {
@@ -143,7 +143,7 @@ class CrossDeviceTrials {
   }
 
  private:
-  // What a call found, and left.
+  // The status of a call, and the memory that it left.
   struct Outcome {
     absl::Status status;
     std::vector<GuardedRoom> terms, results;
@@ -189,7 +189,7 @@ class CrossDeviceTrials {
     return outcome;
   }
 
-  // False if the op does not do it, or fails.
+  // False if the op does not support the call, or fails.
   bool IsDone(const std::string& what, const Trial& trial, const absl::Status& status) {
     if (status.ok()) return true;
     if (absl::IsUnimplemented(status))
@@ -198,7 +198,8 @@ class CrossDeviceTrials {
     return false;
   }
 
-  // What an algorithm says that it does, for backends that do it by themselves: up to the first mistake.
+  // Checks the moves that an algorithm states, for backends that carry them out themselves; up to the first
+  // mistake.
   bool MovesAreRight(const CrossDeviceAlgorithm& algorithm) {
     using Function = CrossDeviceFunction;
     constexpr std::pair<Function, std::string_view> kFunctions[] = {{Function::kReduce, "Reduce"},
@@ -261,7 +262,7 @@ class CrossDeviceTrials {
     return outcome;
   }
 
-  // The first element that is wrong.
+  // Reports the first element that is wrong.
   void CompareWithRight(const std::string& what, const Trial& trial, size_t k, const GuardedRoom& result) {
     const DoubleTensor found = FromBytes({trial.dtype, {trial.count}}, result.data());
     for (size_t i = 0; i < found.values.size(); ++i) {

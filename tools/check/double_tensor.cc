@@ -14,7 +14,7 @@ Shape ShapeOf(const Block& block) {
   return shape;
 }
 
-// The largest whole numbers are no doubles, and what they round to is none of theirs.
+// The largest whole numbers have no exact double, and the double that they round to is beyond their range.
 template <typename T>
 T ToElement(double x) {
   using Limits = std::numeric_limits<T>;
@@ -38,7 +38,7 @@ std::vector<std::byte> ToBytes(const DoubleTensor& tensor) {
 DoubleTensor FromBytes(const Type& type, const void* bytes) {
   DoubleTensor tensor{type, std::vector<double>(static_cast<size_t>(type.num_elements()))};
   DispatchAny(type.dtype, [&](auto zero) {
-    // A bool that nobody has written is a byte like another.
+    // A bool that nobody has written may be any byte.
     using T = std::conditional_t<std::is_same_v<decltype(zero), bool>, uint8_t, decltype(zero)>;
     const auto* from = static_cast<const T*>(bytes);
     std::copy(from, from + tensor.values.size(), tensor.values.begin());

@@ -11,14 +11,14 @@
 namespace meshwork {
 namespace {
 
-// Whether the rule says that the op may run so. All layouts are of one mesh of one axis of `devices`.
+// The placements that a rule accepts. All layouts are of one mesh of one axis of `devices`.
 class RuleBook {
  public:
   RuleBook(Rule rule, int64_t devices) : rule_(std::move(rule)), devices_(devices) {}
 
   const Rule& rule() const { return rule_; }
 
-  // Whether it accepts operands that lie so with some results.
+  // Whether it accepts operands with these layouts, with some layouts of the results.
   bool Takes(const std::vector<Layout>& operands) const {
     if (std::any_of(operands.begin(), operands.end(),
                     [](const Layout& layout) { return layout.is_partial(); })) {
@@ -34,8 +34,8 @@ class RuleBook {
     return false;
   }
 
-  // Whether it cuts a letter that windows lie along: that the op needs nothing of its neighbours may be so,
-  // of some blocks.
+  // Whether the placement cuts a letter with windows. Such a placement may be right by chance, if these
+  // blocks need nothing from their neighbours.
   bool CutsWindows(const OpPlacement& placement) const {
     for (const WindowedDim& w : rule_.windows)
       if (!placement.operands[w.operand].dim(w.dim).empty()) return true;
@@ -52,7 +52,7 @@ class RuleBook {
   }
 
  private:
-  // Windows take an exchange before the op; tools/check/program_trial.h tries those.
+  // Windows need an exchange before the op; tools/check/program_trial.h tries those.
   bool MayBeCut(const Letter& letter) const {
     return !letter.whole && !letter.windowed && (!letter.must_divide || letter.size % devices_ == 0);
   }
@@ -116,7 +116,7 @@ class KernelTrial {
 
  private:
   using Choice = std::vector<Layout>;
-  // A placement that is right by chance, among few elements, is not so every time.
+  // With few elements a placement may be right by chance, but not every time.
   static constexpr size_t kDraws = 3, kDrawsOfMissing = 32;
 
   // Whole, or sharded along a dim.
@@ -129,7 +129,7 @@ class KernelTrial {
     return choices;
   }
 
-  // What is owed by those that are partial.
+  // The reduction that the partial layouts owe.
   static std::optional<ReduceOp> OwedBy(const std::vector<Layout>& layouts) {
     for (const Layout& layout : layouts)
       if (layout.is_partial()) return layout.partials()[0].op;
@@ -147,7 +147,7 @@ class KernelTrial {
     }
   }
 
-  // As ForEach, where at least one of the values owes `op`.
+  // ForEach over combinations in which at least one of the values owes `op`.
   template <typename F>
   void ForEachOwing(const std::vector<Type>& types, std::vector<Choice> choices, ReduceOp op, F&& f) const {
     for (size_t i = 0; i < types.size(); ++i) {
@@ -188,7 +188,7 @@ class KernelTrial {
     return whole;
   }
 
-  // A value and what each device holds of it.
+  // A value, and each device's block of it.
   Owed Blocks(DoubleTensor whole, const Layout& layout) const {
     Owed value{std::move(whole), {}};
     for (int64_t device = 0; device < mesh_.num_devices(); ++device)
@@ -205,7 +205,7 @@ class KernelTrial {
     return types;
   }
 
-  // Whether the op takes blocks of these shapes; true where that depends on the results, too.
+  // Whether the op takes blocks of these shapes; true if that also depends on the results.
   bool Fits(const std::vector<Layout>& operands) const {
     const OpRow& row = *sample_.row;
     const bool by_results = std::any_of(row.attrs.begin(), row.attrs.end(),
@@ -214,14 +214,14 @@ class KernelTrial {
     return row.infer({LocalOperands(operands), {}, sample_.attrs}).ok();
   }
 
-  // What the row makes of one placement of the operands.
+  // The results of the row for one placement of the operands.
   struct Trial {
     std::vector<Draw> draws;
     std::map<std::string, std::vector<std::vector<DoubleTensor>>> outputs;  // by draw and result block shapes
   };
 
   void TryOperands(const std::vector<Layout>& operands, Findings& findings) {
-    // Most placements of many operands fit together in no way, whatever the results.
+    // If there are many operands, most of their placements do not fit together, whatever the results.
     if (!rules_.Takes(operands) && !Fits(operands)) {
       int64_t count = 1;
       for (const Choice& choice : result_choices_) count *= std::ssize(choice);
@@ -256,8 +256,9 @@ class KernelTrial {
          OwedBy(placement.operands), OwedBy(placement.results)});
   }
 
-  // Right, but no news: a maximum over equal values is any of them; and a rule says one reduction for what
-  // the operands owe, where of zeros and ones, say, a minimum is a product.
+  // Whether a right placement follows from one that the rule accepts: a whole result is also a maximum of
+  // equal values; and several reductions of the results may agree, as the minimum and the product of zeros
+  // and ones do, but a rule states one of them.
   bool IsImplied(const OpPlacement& placement) const {
     if (!OwedBy(placement.results)) return false;
     OpPlacement other = placement;
@@ -272,7 +273,7 @@ class KernelTrial {
     return false;
   }
 
-  // Block shapes of the results, as a key; they decide what the kernel is asked for.
+  // The block types of the results, which determine the kernel.
   std::vector<Type> LocalResults(const OpPlacement& placement) const {
     std::vector<Type> types;
     for (size_t i = 0; i < placement.results.size(); ++i)

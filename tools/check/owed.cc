@@ -37,10 +37,10 @@ class OwedDraw {
  private:
   bool IsWhole() const { return IsInteger(type_.dtype); }
   double Sign() { return sampler_.Below(2) == 0 ? 1 : -1; }
-  // Which of some extremes element e is to be; 0 is none.
+  // The number of the extreme that element e is to be; 0: none.
   uint64_t Extreme(size_t e) const { return draw_ % 2 == 0 ? 0 : (e + draw_ / 2) % 8; }
 
-  // Makes of drawn numbers a whole, which is returned, and its parts.
+  // Makes drawn numbers into a whole, which it returns, and its parts.
   double Element(size_t e, double whole, std::vector<double>& parts) {
     switch (op_) {
       case ReduceOp::kSum: return Sum(e, whole, parts);
@@ -54,20 +54,20 @@ class OwedDraw {
       case ReduceOp::kAnd:
       case ReduceOp::kOr: break;
     }
-    // Fair coins, however many of the wholes are true: of a row of true ones no device sees all.
+    // Fair coins, however many elements of the whole are true: no device sees a whole row of true elements.
     const double neutral = op_ == ReduceOp::kOr ? 0 : 1;
     for (double& part : parts) part = whole == neutral ? neutral : static_cast<double>(sampler_.Below(2));
     parts[sampler_.Below(devices_)] = whole;
     return whole;
   }
 
-  // The least whole number has no negative.
+  // The negative of the least whole number does not exist.
   double Mirrored(double x) const {
     if (!IsWhole()) return -x;
     return x <= Least() ? Most() : x >= Most() ? Least() : -x;
   }
   double Least() const { return type_.dtype == I32 ? -0x1p31 : -0x1p63; }
-  // Of i64, the largest that a double holds.
+  // For i64, the largest that a double holds.
   double Most() const { return type_.dtype == I32 ? 0x1p31 - 1 : 0x1p63 - 0x1p10; }
 
   bool TakesZero() const { return IsWhole() || (row_.sample_low <= 0 && row_.sample_high > 0); }
@@ -101,7 +101,7 @@ class OwedDraw {
     return whole;
   }
 
-  // One device holds the largest part, the others what lies below or as high.
+  // One device holds the largest part, the others parts that are not larger.
   double Largest(uint64_t extreme, double whole, std::vector<double>& parts) {
     constexpr double kInf = std::numeric_limits<double>::infinity();
     if (IsWhole() && extreme != 0) whole *= Sign();
@@ -131,7 +131,8 @@ class OwedDraw {
 }  // namespace
 
 bool MayOwe(DType dtype, ReduceOp op) {
-  // What only stores owes a sum where a table that is cut is looked up: of one number and zeros, not of any parts.
+  // A value of a storage dtype owes a sum only after a lookup in a cut table: the sum of one number and zeros, not of
+  // arbitrary parts.
   if (IsStorage(dtype)) return false;
   return (dtype == BOOL) == (op == ReduceOp::kAnd || op == ReduceOp::kOr);
 }

@@ -20,7 +20,7 @@ bool MayOwe(DType dtype, ReduceOp op);
 // MayOwe.
 double Reduced(DType dtype, ReduceOp op, double a, double b);
 
-// What a partial operand is.
+// A partial value: the whole, and the part on each device.
 struct Owed {
   DoubleTensor whole;
   std::vector<DoubleTensor> parts;  // per device

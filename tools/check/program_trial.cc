@@ -60,7 +60,8 @@ class ProgramTrial {
          mesh, "", findings);
   }
 
-  // The same with operands that owe: an argument of their parts, stacked along the axis, is reduced first.
+  // The same with operands that owe: each is the reduction of an argument that holds its parts, stacked along
+  // the axis.
   void TryOwing(const OpPlacement& placement, const Debt& debt, const Mesh& mesh,
                 std::vector<std::string>& findings) {
     const int64_t devices = mesh.axis(debt.axis).size;
@@ -126,7 +127,7 @@ class ProgramTrial {
                                    placement.ToString(), owing, error));
   }
 
-  // What is wrong, or "".
+  // The mistake, or "".
   std::string Run(const Graph& global, const Feeds& feeds, const std::vector<DoubleTensor>& expected) {
     const absl::StatusOr<Program> program = Compile(global, {.wrong_pass = WrongPass::kRefuse});
     if (!program.ok()) return std::string(MessageOf(program.status()));

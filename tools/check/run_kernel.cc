@@ -47,7 +47,7 @@ absl::StatusOr<std::vector<DoubleTensor>> RunKernel(const KernelCall& call, int6
   const Kernel kernel = CpuKernelOf(*call.sample->row)(spec);
   if (kernel.run == nullptr)
     return InvalidArgument("the row makes no kernel for {}.", call.sample->ToString());
-  // The c-th of `cuts` places, or the one before it where the kernel may be cut.
+  // The c-th of `cuts` places, or the nearest place before it at which the kernel may be cut.
   const auto place = [&](int64_t c) {
     const int64_t unit = kernel.units * c / cuts;
     if (kernel.bounds.empty()) return unit;

@@ -6,7 +6,7 @@
 
 namespace meshwork::tools {
 
-// As the op cast: reals become the nearest ones, ties to even. Error: the tensor is too large.
+// Converts like the op cast: reals become the nearest ones, ties to even. Error: the tensor is too large.
 absl::StatusOr<Tensor> CastTensor(const Tensor& tensor, DType dtype);
 
 }  // namespace meshwork::tools

@@ -1,4 +1,4 @@
-// The commands of meshwork checkpoint, one file each: tools/checkpoint_<name>.cc; and what they share.
+// The commands of meshwork checkpoint, one file each: tools/checkpoint_<name>.cc; and functions that they share.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ bool IsCheckpoint(const std::string& path);
 // The checkpoints in a folder, the newest first. Error: it is no folder, or cannot be read.
 absl::StatusOr<std::vector<FoundCheckpoint>> CheckpointsIn(const std::string& path);
 
-// A checkpoint whose bytes are those that were written: what is made of it gets new hashes, which hide damage.
+// Opens a checkpoint and checks that its bytes are those that were written. A command that makes new files of it
+// needs this, as their new hashes would hide damage.
 absl::StatusOr<Checkpoint> OpenVerified(const std::string& path);
 
 // Error: `dir` has a checkpoint of this step; --force replaces it.

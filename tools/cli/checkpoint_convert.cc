@@ -32,14 +32,14 @@ struct Conversion {
   bool force = false;
 };
 
-// What a tensor of this type becomes.
+// The dtype that a tensor of `dtype` is converted to.
 absl::StatusOr<DType> ResultType(const Conversion& conversion, DType dtype) {
   if (conversion.dtype == Conversion().dtype) return dtype;
   MESHWORK_ASSIGN_OR_RETURN(const DType asked, DTypeFromName(conversion.dtype));
   return dtype != BOOL && IsReal(asked) == IsReal(dtype) ? asked : dtype;
 }
 
-// The tensors that are asked for, and as what.
+// The tensors to be converted, with the types that they get.
 absl::StatusOr<std::map<std::string, Type>> Choose(const TensorSource& source, const Conversion& conversion) {
   std::vector<std::string> names;
   for (const auto& [name, type] : source.types()) names.push_back(name);

@@ -52,8 +52,8 @@ absl::StatusOr<Layout> ReadLayout(const Mesh& mesh, const std::string& text, con
   return layout;
 }
 
-// Of each variable, the layout that is asked for; else the one that it has, if the mesh has its axes; else whole. Cuts
-// the mesh where these need it.
+// The layout of each variable: that of --layout; otherwise its present layout, if the mesh has its axes; otherwise
+// whole. Cuts the mesh as the layouts need it.
 absl::StatusOr<std::map<std::string, Layout>> ChooseLayouts(Mesh& mesh, const Question& question,
                                                             const CheckpointIndex& index) {
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<PatternLayout> asked, ReadLayouts(question.layouts, index));
@@ -125,7 +125,7 @@ CheckpointIndex IndexOf(const CheckpointIndex& saved, const Plan& plan, bool has
   return index;
 }
 
-// Whether both have the same elements.
+// Checks that both have the same elements.
 absl::Status CheckSame(const TensorSource& saved, const TensorSource& written, ProgressLine& progress) {
   for (const auto& [name, type] : saved.types()) {
     MESHWORK_ASSIGN_OR_RETURN(const TensorDifference difference, Difference(saved, written, name, progress));

@@ -64,7 +64,7 @@ std::vector<pid_t> Children() {
 }  // namespace
 
 AwaitedSignals::AwaitedSignals() {
-  signal(SIGCHLD, SIG_DFL);  // where it is ignored, nobody learns how a child ended
+  signal(SIGCHLD, SIG_DFL);  // if it were ignored, the status of a child would be lost
   sigemptyset(&awaited_);
   sigaddset(&awaited_, SIGCHLD);
   for (const int ends : {SIGTERM, SIGINT, SIGHUP}) {
@@ -101,7 +101,7 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const std::vector<std::string>&
   std::vector<char*> argv;
   for (const std::string& text : command) argv.push_back(const_cast<char*>(text.c_str()));
   argv.push_back(nullptr);
-  // What is left behind becomes a child of this process, and not of the system's first one.
+  // Processes that the program leaves behind become children of this process, not of the system's first one.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   int ends[2];  // closed by a successful exec
   if (pipe2(ends, O_CLOEXEC) != 0) return cannot(errno);
@@ -140,7 +140,7 @@ int ChildProcess::EndDescendants(std::chrono::milliseconds grace) {
     const std::vector<pid_t> left = Children();
     const auto now = steady_clock::now();
     if (left.empty() || now >= give_up_at) return static_cast<int>(left.size());
-    // A child that ends hands its own children over, so they are looked for again and again.
+    // When a child ends, this process gets the child's children. So the list is read again each time.
     for (const pid_t id : left) {
       if (now >= kill_at) kill(id, SIGKILL);
       else if (asked.insert(id).second) kill(id, SIGTERM);

@@ -16,8 +16,8 @@
 
 namespace meshwork::tools {
 
-// While it lives, SIGCHLD and those of SIGTERM, SIGINT and SIGHUP that this process does not ignore wait until they are
-// asked for.
+// While it lives, SIGCHLD, and SIGTERM, SIGINT and SIGHUP unless this process ignores them, are held back until Next
+// takes them.
 class AwaitedSignals {
  public:
   AwaitedSignals();
@@ -44,10 +44,11 @@ class ChildProcess {
   pid_t id() const { return id_; }
   // Passes a signal on to its process group.
   void Signal(int signal) const { kill(-id_, signal); }
-  // How it ended, as waitpid says; nothing while it runs. Other children that have ended are forgotten.
+  // The status with which it ended, as of waitpid; nothing while it runs. Also reaps other children that have ended.
   std::optional<int> Poll();
-  // Ends what it has left running, in its process group or elsewhere: by SIGTERM and, after `grace`, by SIGKILL. Returns
-  // how many processes are still there then, as those that wait for a disk. REQUIRES: it has ended.
+  // Ends the processes that it has left running, in its process group or elsewhere: by SIGTERM and, after `grace`, by
+  // SIGKILL. Returns the number of processes that are still there then, such as those that wait for a disk. REQUIRES:
+  // it has ended.
   int EndDescendants(std::chrono::milliseconds grace);
 
  private:
@@ -56,10 +57,10 @@ class ChildProcess {
   std::optional<int> status_;
 };
 
-// "failed with exit code 3", "was ended by SIGKILL", of a status of waitpid.
+// "failed with exit code 3", "was ended by SIGKILL". `status`: as of waitpid.
 std::string DescribeEnd(int status);
 std::string SignalName(int signal);  // "SIGTERM"
-// As a shell gives it: 128 + the signal, where one ended the program.
+// The exit code as a shell gives it: 128 + the signal if a signal ended the program.
 int ExitCodeOf(int status);
 
 }  // namespace meshwork::tools

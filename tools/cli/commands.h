@@ -1,8 +1,8 @@
 // The commands of the program meshwork, one file each: tools/<name>.cc.
 //
 // A command reads its arguments from args.argv[1..], prints its results to standard output and returns its
-// error. FAILED_PRECONDITION is the answer "it does not hold", RESOURCE_EXHAUSTED that something is above a budget
-// or the memory, and INTERNAL is a bug: these give exit code 1. All other errors are bad input: exit code 2.
+// error. FAILED_PRECONDITION means that the answer is "it does not hold", RESOURCE_EXHAUSTED that something is above a
+// budget or the memory, and INTERNAL is a bug: these give exit code 1. All other errors are bad input: exit code 2.
 #pragma once
 
 #include <optional>
@@ -36,14 +36,14 @@ absl::Status Devices(Arguments args);
 absl::Status Format(Arguments args);
 absl::Status ServeRendezvous(Arguments args);
 absl::Status Checkpoints(Arguments args);
-// Ends this program with the exit code of the command that it starts. Returns only where it starts none.
+// Ends this program with the exit code of the command that it starts. Returns only if it starts none.
 absl::Status Supervise(Arguments args);
 
 struct Command {
   const char* name;
   const char* summary;
   absl::Status (*run)(Arguments args);
-  bool is_table = false;  // its errors begin with its name already
+  bool is_table = false;  // the command has commands of its own, and its errors begin with its name
 };
 
 struct CommandTable {
@@ -53,13 +53,13 @@ struct CommandTable {
   std::string_view end;  // how its help ends
 };
 
-// Runs the command that args.argv[1] names, with the arguments from there on; or prints the help. Errors: no command, or
-// one that is not in the table; that of the command, behind "meshwork compile: ".
+// Runs the command that args.argv[1] names, with the arguments from there on; or prints the help. Errors: no command,
+// or a command that is not in the table; that of the command, with "meshwork compile: " in front.
 absl::Status RunOneOf(const CommandTable& table, Arguments args);
 
 // Adds the flags --memory-budget and --replication-budget, for all commands that compile.
 void AddBudgets(FlagTable& flags, CompileOptions& options);
-// Adds those and --shard-weight-update, --narrow-sums and --topology, for commands that tell of a compile.
+// Adds these and --shard-weight-update, --narrow-sums and --topology, for commands that report on a compile.
 void AddCompile(FlagTable& flags, CompileOptions& options, std::string& topology);
 
 // Compiles. A memory budget that cannot be met is bad input.

@@ -40,7 +40,7 @@ absl::StatusOr<std::string> FolderOf(const KernelCodeChoice& choice) {
       "--cache=codes.");
 }
 
-// Neither flag is to blame.
+// Whether the error says that this machine, or build, cannot compile kernels; then no flag is wrong.
 bool HasNoCompiler(const absl::Status& status) {
   return status.code() == absl::StatusCode::kFailedPrecondition ||
          status.code() == absl::StatusCode::kUnimplemented;

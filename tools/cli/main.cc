@@ -1,4 +1,4 @@
-// meshwork: what the library does with programs in their text form, from a shell. See --help.
+// meshwork: the library as a program for the shell, for programs in their text form. See --help.
 //
 // Exit code 0: success. 1: the answer is no (a certificate that does not hold, a text that is not formatted),
 // or something failed on the way. 2: the input is wrong. Messages go to standard error, results to standard

@@ -1,4 +1,4 @@
-// Patterns of names (base/name_patterns.h) in flags, and layouts for the tensors that they mean.
+// Patterns of names (base/name_patterns.h) in flags, and layouts for the tensors that they match.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace meshwork::tools {
 
-// Of `patterns`, which stand in `flag`. Error: one of them fits none of the names; with the nearest name.
+// Checks the patterns that are given by `flag`. Error: a pattern fits none of the names; with the nearest name.
 absl::Status CheckPatterns(std::string_view flag, const std::vector<std::string>& patterns,
                            const std::vector<std::string>& names);
 
@@ -17,7 +17,7 @@ struct PatternLayout {
   std::string pattern, layout;
 };
 
-// "w*={batch,_}", as --layout has it. Error: it is no name and layout.
+// Reads "w*={batch,_}", as --layout takes it. Error: it is not a name and a layout.
 absl::StatusOr<PatternLayout> ParsePatternLayout(const std::string& text);
 
 }  // namespace meshwork::tools

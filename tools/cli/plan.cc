@@ -34,7 +34,7 @@ struct PlanFlags {
   bool open = false, cut_mesh = false, price_pins = false, json = false, cpp = false;
 };
 
-// A search takes a while: on a terminal, the mesh that it has come to is shown.
+// Searches layouts. As this takes a while, a terminal shows the mesh that is being searched.
 absl::StatusOr<std::vector<FoundLayouts>> Search(const Graph& graph, const PlanFlags& o, int most) {
   if (!o.cut_mesh) return FindLayouts(graph, o.compile, {.most = most});
   const bool is_terminal = isatty(STDERR_FILENO) != 0;
@@ -47,7 +47,7 @@ absl::StatusOr<std::vector<FoundLayouts>> Search(const Graph& graph, const PlanF
   return found;
 }
 
-// The program without what it pins.
+// The program without its pins, except relayouts.
 Graph Opened(Graph graph) {
   for (ValueId id = 0; id < static_cast<ValueId>(graph.values().size()); ++id) {
     ValueInfo& info = graph.mutable_value(id);
@@ -58,7 +58,8 @@ Graph Opened(Graph graph) {
   return graph;
 }
 
-// Errors: layouts that Opened leaves, as of relayouts and of values in bodies: they are written for the program's own mesh.
+// Error: the program has layouts that Opened leaves, such as those of relayouts and of values in bodies. They are
+// written for the program's own mesh.
 absl::Status CheckCanMove(const Graph& graph, bool is_body = false) {
   for (const Node& node : graph.nodes()) {
     const bool is_pinned = is_body && std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) {
@@ -74,7 +75,7 @@ absl::Status CheckCanMove(const Graph& graph, bool is_body = false) {
   return absl::OkStatus();
 }
 
-// What a pin of an input or a variable costs: the time of the best plan with it, beyond that without it.
+// The price of a pin of an input or a variable: the time of the best plan with the pin, minus that without it.
 struct PinPrice {
   std::string name, layout, instead;
   double seconds = 0;
@@ -103,7 +104,8 @@ std::string PinText(const FoundLayouts::Pin& pin) {
   return fmt::format("%{} {}{}", pin.name, pin.layout, pin.gathers ? " gather=on_use" : "");
 }
 
-// The pins of a plan that the best one has otherwise; of the best plan, all. Pins of many are counted.
+// The pins of a plan that differ from those of the best plan; of the best plan, all. Of many, the rest are only
+// counted.
 std::vector<std::string> PinsToShow(const FoundLayouts& plan, const FoundLayouts* best) {
   constexpr size_t kMost = 12;
   std::vector<std::string> shown;
@@ -118,7 +120,7 @@ std::vector<std::string> PinsToShow(const FoundLayouts& plan, const FoundLayouts
   return shown;
 }
 
-// "0.0%": the least of what was looked at, up to rounding.
+// A gap to the least time: "0.0%" if there is none, up to rounding.
 std::string GapText(double gap) {
   constexpr double kRounding = 1e-7;
   return gap > kRounding && gap < 1e-3 ? "<0.1%" : fmt::format("{:.1f}%", 100 * gap);
@@ -183,7 +185,7 @@ std::string CppOf(const ValueInfo& pinned) {
   return fmt::format("{{{}}}", fmt::join(dims, ", "));
 }
 
-// The pins of inputs and variables as a call in C++. What it cannot say is a comment.
+// The pins of inputs and variables as a call in C++. Other pins become comments.
 std::string CppOf(const Graph& graph, const FoundLayouts& plan) {
   std::string notes, layouts;
   const std::vector<std::string> names = ValueNames(plan.graph);

@@ -38,11 +38,11 @@ absl::StatusOr<std::string> ReadText(const std::string& file);
 struct GivenFile {
   std::string flag;  // "FILE", "--machine"
   std::string path;
-  std::string other = {};  // of an output: the end of a name that nothing else has, "trace.json"
+  std::string other = {};  // for an output: ending of the name that an error proposes, "trace.json"
 };
 
-// Errors: two inputs are standard input; an output is the same file as an input or as another output, whatever it is
-// called there.
+// Errors: two inputs are standard input; an output is the same file as an input or as another output, even by another
+// name.
 absl::Status CheckFiles(const std::vector<GivenFile>& inputs, const std::vector<GivenFile>& outputs);
 
 // The program that a command is about, as its arguments say.
@@ -55,7 +55,7 @@ struct ProgramChoice {
 // Adds FILE, --mesh and --layout, for all commands that read a program.
 void AddProgram(FlagTable& flags, ProgramChoice& program);
 
-// The program, on the mesh and with the layouts that are asked for (OnOtherMesh, train/session/remesh.h). Errors: those of
+// The program, on the given mesh and with the given layouts (OnOtherMesh, train/session/remesh.h). Errors: those of
 // ReadText, of ParseGraph and of OnOtherMesh; a program that neither returns nor updates anything.
 absl::StatusOr<Graph> ReadProgram(const ProgramChoice& program);
 // The same for the text of FILE.
@@ -66,8 +66,8 @@ absl::StatusOr<Topology> ReadTopology(const Mesh& mesh, const std::string& file)
 // The same for the text of the file; the assumed topology if `file` is empty.
 absl::StatusOr<Topology> ParseTopology(const Mesh& mesh, const std::string& text, const std::string& file);
 
-// What the flag --machine names, with the assumed links; the assumed machine for an empty name. Errors: those of ReadText
-// and of ParseMachine.
+// The machine of the file that --machine names, with the assumed links; the assumed machine for an empty name.
+// Errors: those of ReadText and of ParseMachine.
 absl::StatusOr<Machine> ReadMachine(const std::string& file);
 
 }  // namespace meshwork::tools

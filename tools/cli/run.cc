@@ -27,7 +27,7 @@ namespace {
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 constexpr int64_t kShown = 8, kMostWorkers = 1024, kMostSteps = 1'000'000'000;
-constexpr int64_t kStepLines = 20;    // that a run of many steps prints at most
+constexpr int64_t kStepLines = 20;    // the most that a run of many steps prints
 constexpr int64_t kTracedSteps = 10;  // the last ones
 
 // "f32[2,3] 0.5, -1, 2, …".
@@ -65,8 +65,9 @@ absl::Status CheckPrediction(const Options& options) {
   return absl::OkStatus();
 }
 
-// Checks that every input of a step is in the file; what a prediction needs, Session::Predict knows. Drops tensors of other
-// names, and may report them. Error: such a name may be a misspelt name of an argument that has no tensor.
+// Checks that every input of a step is in the file; for a prediction, Session::Predict checks this. Drops tensors
+// with other names, and may report them. Error: such a name is perhaps the misspelt name of an argument that has no
+// tensor.
 absl::Status CheckNames(const Options& options, NamedTensors& tensors, const Graph& global, bool reports) {
   const std::string& path = options.inputs;
   std::set<std::string> given;
@@ -113,7 +114,7 @@ absl::Status CheckOutputs(const Graph& global) {
   return absl::OkStatus();
 }
 
-// A prediction takes any number of rows.
+// Checks the types of tensors, but not of a prediction's inputs, which may have any number of rows.
 absl::Status CheckTypes(const Options& options, const NamedTensors& tensors, const Graph& global) {
   for (const auto& [name, tensor] : tensors) {
     const Argument& argument = global.arguments()[static_cast<size_t>(global.FindArgument(name))];
@@ -126,7 +127,7 @@ absl::Status CheckTypes(const Options& options, const NamedTensors& tensors, con
   return absl::OkStatus();
 }
 
-// What the steps, or the prediction, have computed.
+// The results of the steps, or of the prediction.
 struct Computed {
   NamedTensors outputs, variables;  // of the last step; those that it updates
   std::vector<std::string> zeros;   // variables that began as zeros
@@ -152,7 +153,7 @@ void PrintStep(int64_t step, int64_t steps, const StepResult& result) {
   fmt::print("{}\n", line);
 }
 
-// The same inputs for every step. The last result.
+// Runs all steps with the same inputs. Returns the last result.
 absl::StatusOr<StepResult> RunSteps(Session& session, const Feeds& feeds, int64_t steps, bool reports) {
   const int64_t every = (steps + kStepLines - 1) / kStepLines;
   for (int64_t step = 1;; ++step) {

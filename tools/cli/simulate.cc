@@ -60,7 +60,7 @@ absl::Status CheckFlags(const SimulateFlags& o) {
   return absl::OkStatus();
 }
 
-// What the files say; each is read once, for it may be standard input.
+// The contents of the files. Each is read only once, as it may be standard input.
 struct SimulateInputs {
   std::string program, topology;
   Machine machine;
@@ -85,8 +85,8 @@ absl::StatusOr<Machine> MachineOn(const Mesh& mesh, const SimulateInputs& inputs
   return machine;
 }
 
-// Measures this machine and the pieces of the program, and writes both into --machine. The pieces of other programs that
-// stand there stay, if they were measured with as many workers.
+// Measures this machine and the pieces of the program, and writes both into the file --machine. Pieces of other
+// programs in the file stay, if they were measured with as many workers.
 absl::StatusOr<Machine> Measured(const Program& program, const Topology& topology, const SimulateFlags& o) {
   MESHWORK_ASSIGN_OR_RETURN(Machine machine, MeasureMachine());
   machine.topology = topology;

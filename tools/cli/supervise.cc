@@ -53,7 +53,7 @@ class Supervisor {
   // Waits for the end of a child, passing signals on.
   Try Await(ChildProcess& child) const;
   absl::StatusOr<Try> RunOnce() const;
-  // Whether the command shall be started again after a try that failed; says why not.
+  // Whether to start the command again after a failed try. Prints the reason if not, and otherwise waits.
   bool StartsAgain(const Try& last);
   // False: a signal came.
   bool Sleep(milliseconds time) const;
@@ -61,7 +61,7 @@ class Supervisor {
   const std::vector<std::string> command_;
   const Policy policy_;
   const AwaitedSignals signals_;
-  int64_t failures_ = 0;  // one after the other, none of which lasted long
+  int64_t failures_ = 0;  // in a row, none of which ran long
 };
 
 Try Supervisor::Await(ChildProcess& child) const {
@@ -137,7 +137,7 @@ absl::StatusOr<int> Supervisor::Run() {
       last = *next;
       continue;
     }
-    // A folder may be away for a moment.
+    // The program's folder may be missing only for a moment.
     Say("{}", MessageOf(next.status()));
     last = {.status = W_EXITCODE(127, 0)};
   }

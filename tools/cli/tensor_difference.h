@@ -1,4 +1,4 @@
-// How far two tensors are apart.
+// The difference of two tensors.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,15 @@
 namespace meshwork::tools {
 
 struct TensorDifference {
-  int64_t elements = 0;        // in which the bits differ
-  int64_t with_nan = 0;        // of these, where one of the two is NaN, or both are
-  double largest = 0;          // absolute difference of the others, of reals
-  uint64_t largest_whole = 0;  // of whole numbers and bools, exactly
+  int64_t elements = 0;        // the number of those whose bits differ
+  int64_t with_nan = 0;        // among these, where one of the two is NaN, or both are
+  double largest = 0;          // absolute difference of the others, for reals
+  uint64_t largest_whole = 0;  // the same for whole numbers and bools, exactly
 };
 
-// Of the same name in both, read in boxes. Adds what it reads of one of them to the progress. Errors: those of
-// TensorSource::Read. REQUIRES: both have a tensor of this name, of the same type.
+// The difference of the two tensors called `name`, read in boxes. Adds the bytes that it reads of one of them to the
+// progress.
+// Errors: those of TensorSource::Read. REQUIRES: both have a tensor of this name, of the same type.
 absl::StatusOr<TensorDifference> Difference(const TensorSource& a, const TensorSource& b,
                                             const std::string& name, ProgressLine& progress);
 

@@ -18,7 +18,7 @@ class TensorSource {
   // `path`: a checkpoint, a folder of checkpoints, of which the newest is taken, or a safetensors file. Reads no
   // elements. Errors: those of Checkpoint::Open and SafetensorsFile::Open, as bad input.
   static absl::StatusOr<TensorSource> Open(const std::string& path);
-  // Of a checkpoint that is open.
+  // The tensors of an open checkpoint.
   explicit TensorSource(Checkpoint checkpoint);
 
   const std::string& path() const;

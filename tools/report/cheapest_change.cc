@@ -46,7 +46,7 @@ std::vector<std::optional<CheapestChange>> CheapestChanges(const Explanation& al
   const MovingCosts now = MovingCostsOf(all.collectives);
   std::vector<MovingCosts> then;
   for (const LayoutChange& change : all.search.changes) then.push_back(MovingCostsOf(change.collectives));
-  // Sums of parts are not exact.
+  // Sums of parts are rounded, so differences below 0.1 % do not count.
   const auto is_less = [&](const MovingCost& a, const MovingCost& b) {
     return all.has_times ? a.seconds < 0.999 * b.seconds : a.bytes < 0.999 * b.bytes;
   };

@@ -1,4 +1,4 @@
-// For each collective the cheapest change of one layout that avoids it, or makes it cheaper.
+// For each collective, the cheapest change of one layout that avoids it or makes it cheaper.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace meshwork {
 
-// What the collectives that move some values cost in a step.
+// The cost, in a step, of the collectives that move some values.
 struct MovingCost {
   double bytes = 0;    // on the wire, per device; a value's part of a bucket counts by its bytes
   double seconds = 0;  // by the topology; 0: unknown
@@ -20,9 +20,9 @@ struct CheapestChange {
   MovingCost before, after;  // of the collective's values; after.bytes == 0: the change avoids it
 };
 
-// Per collective of `all` the first of all.search.changes, which are in order of the cost of the step, with which its
-// values cost less to move; nothing if there is none. Values of several programs are the same if they are of one line,
-// scope and type.
+// Per collective of `all`: the first of all.search.changes, which are in order of the cost of the step, that makes
+// its values cheaper to move; nothing if there is none. Values of different programs are taken for the same if their
+// lines, scopes and types are equal.
 std::vector<std::optional<CheapestChange>> CheapestChanges(const Explanation& all);
 
 }  // namespace meshwork

@@ -17,7 +17,7 @@
 namespace meshwork {
 namespace {
 
-// Where a value comes from: a result of a vertex.
+// The origin of a value: a result of a vertex.
 struct Origin {
   int vertex = -1;
   int result = 0;
@@ -60,7 +60,7 @@ class Drawer {
     }
   }
 
-  // Into drawings_.all[at], which bodies may move.
+  // Draws into drawings_.all[at]. Bodies that are drawn meanwhile may move it in memory.
   void Draw(size_t at) {
     for (const Argument& argument : local_.arguments()) {
       const ValueInfo& info = local_.value(argument.value);
@@ -116,7 +116,7 @@ class Drawer {
     return global == kNoValue ? local_names_[value] : global_names_[global];
   }
 
-  // Whether a node makes nothing new: a block of the value that it reads, or that value with its padding masked.
+  // Whether a node only makes a block of the value that it reads, or masks the value's padding.
   bool PassesThrough(const Node& node) const {
     if (node.row->kind == OpKind::kLocal) return true;
     if (proof_ == nullptr || node.results.empty()) return false;
@@ -132,7 +132,7 @@ class Drawer {
       const bool from_collective = drawing_.vertices[origin.vertex].collective >= 0;
       const bool to_collective = drawing_.vertices[to].collective >= 0;
       DrawnLayout layout = LayoutOf(info);
-      // Edges that look alike are one, unless ValueUsers has to tell them apart.
+      // Equal-looking edges become one, unless ValueUsers has to distinguish them.
       if (!seen_
                .emplace(origin.vertex, to, from_collective ? origin.result : 0, to_collective ? operand : 0,
                         layout.text)
@@ -179,7 +179,7 @@ class Drawer {
                 .collective = num_collectives_++});
   }
 
-  // That of the op of the global program which the node is, or is a part of.
+  // The vertex of the global program's op that the node is, or is a part of; a new one if there is no such op.
   int VertexOf(const Node& node) {
     int op = -1;
     for (size_t i = 0; i < node.results.size() && op < 0; ++i) {
@@ -207,7 +207,7 @@ class Drawer {
     return vertex_of_node_[op];
   }
 
-  // In the order in which Explain visits them: a node's bodies before the node.
+  // Draws the bodies of the node. They come before the node, as collectives are numbered in the order of Explain.
   std::vector<int> DrawBodies(const Node& node) {
     std::vector<int> bodies;
     for (const auto& region : node.regions) {

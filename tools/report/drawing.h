@@ -1,9 +1,9 @@
 // A program as a graph to be drawn: its arguments, its ops, the collectives between them, its results.
 //
-// The program is the user's, not the local one: an op that devices run as several is one vertex. What devices run
-// besides – cuts of blocks, masks of padding – is no vertex; the edges pass through it. A collective is a vertex on the
-// edges from the op that makes its value to the ops that read it. What is of the local program alone, such as a part of
-// a sum that is added in another order, is a vertex of its own.
+// The program is the user's, not the local one: an op that devices run as several ops is one vertex. Ops that devices
+// run in addition – cuts of blocks, masks of padding – are no vertices; the edges pass through them. A collective is
+// a vertex on the edges from the op that makes its value to the ops that read it. An op that has none in the user's
+// program, such as one that adds a part of a sum in another order, is a vertex of its own.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct DrawnVertex {
   enum class Kind : uint8_t { kInput, kVariable, kOp, kLocalOp, kCollective, kOutput, kUpdate };
   Kind kind = Kind::kOp;
   std::string label;   // "matmul", "%w", "all_reduce"
-  std::string text;    // as PrintGraph writes it, but for the attributes: "%y = matmul %h, %w"
+  std::string text;    // as PrintGraph writes it, without attributes: "%y = matmul %h, %w"
   std::string type;    // of the first result, whole: "f32[128,500]"
   DrawnLayout layout;  // of that result
   std::string rule;    // "mk,kn->mn"; empty for what has none
@@ -61,18 +61,18 @@ struct Drawings {
   int64_t unseen = 0;  // ops of the global program that no device runs: folded, shared or read by none
 };
 
-// `proof`: Verify(global, local)'s, by which ops of the two programs belong together; without it the local program is
-// drawn. REQUIRES: `local` is Compile's for `global`.
+// `proof`: the result of Verify(global, local), which tells what op of `global` an op of `local` belongs to; without
+// it the local program is drawn. REQUIRES: `local` is the result of Compile for `global`.
 Drawings DrawProgram(const Graph& global, const Graph& local, const std::optional<Proof>& proof);
 
-// The ops that make and read what the collectives of a drawing move.
+// The ops that make and read the values that the collectives of a drawing move.
 class ValueUsers {
  public:
   // Keeps a reference to `drawing`.
   explicit ValueUsers(const Drawing& drawing);
 
-  // The vertices that make value `value` of the collective `vertex`, or that read it; other collectives in between are
-  // passed.
+  // The vertices that make value `value` of the collective `vertex`, or that read it; collectives in between are
+  // skipped.
   std::vector<int> MakersOf(int vertex, int value) const { return Reach(into_, vertex, value, true); }
   std::vector<int> ReadersOf(int vertex, int value) const { return Reach(out_of_, vertex, value, false); }
 

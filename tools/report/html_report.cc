@@ -21,7 +21,8 @@ std::string EscapedHtml(std::string_view text) {
   return out;
 }
 
-// JSON in a <script>, which ends at </script>, wherever that stands. A < is only within strings of JSON.
+// JSON for a <script>, which would end at the first </script> in it. In JSON, < occurs only in strings, where it is
+// escaped.
 std::string EscapedJson(std::string_view json) {
   std::string out;
   for (char c : json) {
@@ -49,7 +50,7 @@ std::string Colours() {
 std::string HtmlReport(const Graph& global, const Program& program, const ReportOptions& options) {
   const std::string_view page = kReportPage;
   std::string out;
-  // What stands in braces in page.html.
+  // The texts for the names in braces in page.html.
   const auto fill = [&](std::string_view name) -> std::string {
     if (name == "{{title}}")
       return EscapedHtml(fmt::format("{} on mesh {}", global.name, global.mesh().ToString()));

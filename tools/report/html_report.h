@@ -1,5 +1,5 @@
-// A page that shows what a compile made of a program: the program as a graph, coloured by layouts; every collective
-// and why it is there; when what runs; what a device holds; which layouts would be cheaper.
+// A page that shows the result of a compile: the program as a graph, coloured by layouts; every collective and why it
+// is there; the time line; the memory of a device; layouts that would be cheaper.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(const Program program, Compile(graph, {.topology = topology}));
 //   MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(
@@ -27,19 +27,19 @@
 namespace meshwork {
 
 struct ReportOptions {
-  // With what the program was compiled.
+  // The options with which the program was compiled.
   CompileOptions compile = {};
-  // How fast a device computes, for the time line. The links are compile.topology's; `workers` does not count.
+  // The speed of a device, for the time line. The links are compile.topology's; `workers` is ignored.
   Machine machine = {};
-  // So many cheaper layouts are shown at most. Looking for them takes a compile for each that is shown, and for some that
-  // turn out not to be cheaper (spmd/auto/cheaper_layouts.h). 0: none are looked for.
+  // The most cheaper layouts that are shown. The search takes a compile for each of them, and for some that turn out
+  // not to be cheaper (spmd/auto/cheaper_layouts.h). 0: no search.
   int64_t alternatives = 16;
 };
 
-// The page. REQUIRES: `program` is Compile(global, options.compile)'s.
+// The page. REQUIRES: `program` is the result of Compile(global, options.compile).
 std::string HtmlReport(const Graph& global, const Program& program, const ReportOptions& options = {});
 
-// What the page shows, as one JSON object: the data that is in the page.
+// The data of the page, as one JSON object.
 std::string ReportJson(const Graph& global, const Program& program, const ReportOptions& options = {});
 
 }  // namespace meshwork

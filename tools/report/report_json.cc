@@ -1,4 +1,4 @@
-// What the page shows, as JSON. report/page/*.js read it.
+// The data of the page, as JSON. report/page/*.js read it.
 #include <cmath>
 #include <map>
 #include <optional>
@@ -43,7 +43,7 @@ std::string_view NameOfKind(DrawnVertex::Kind kind) {
   return "";
 }
 
-// Layouts are many times the same: the page has each once.
+// The layouts of the page. Many values have the same layout, and each layout is written once.
 class LayoutTable {
  public:
   int Add(const DrawnLayout& layout) {
@@ -150,7 +150,7 @@ Json CollectivesJson(const Explanation& all, const Drawings& drawings) {
   return list;
 }
 
-// Arrays instead of objects: there are as many spans as nodes.
+// Spans are arrays instead of objects to save space, as there are as many as nodes.
 Json TimesJson(const Simulation& step) {
   Json json = {{"seconds", step.seconds},
                {"compute_seconds", step.compute_seconds},
@@ -198,7 +198,7 @@ Json AlternativesJson(const Explanation& all, const Mesh& mesh, LayoutTable& lay
   return json;
 }
 
-// `proven`: what Verify says of the program.
+// `proven`: the result of Verify for the program.
 Json ProofJson(const absl::StatusOr<Proof>& proven) {
   if (!proven.ok()) return {{"holds", false}, {"text", std::string(proven.status().message())}};
   std::map<Lemma, int64_t> counts;

@@ -39,7 +39,7 @@ double SecondsOfBytes(const Graph& local, const Node& node, const Machine& machi
   return machine.memory_bandwidth > 0 ? BytesOf(local, node) / machine.memory_bandwidth : 0;
 }
 
-// What sends nothing has no operations: it moves bytes.
+// A collective that sends nothing has no operations: it moves bytes.
 double SecondsOfFlops(const Graph& local, const Node& node, const Machine& machine) {
   return node.row->kind == OpKind::kCollective ? 0 : FlopsOf(local, node) / machine.flops();
 }

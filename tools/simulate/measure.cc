@@ -40,7 +40,7 @@ double SecondsOfCall(F&& f) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Of a round; one more is run before.
+// The seconds of each round. One more round is run before, and not timed.
 template <typename F>
 std::vector<double> SecondsOfRounds(int rounds, F&& f) {
   std::vector<double> seconds;
@@ -56,8 +56,8 @@ double MedianSeconds(int rounds, F&& f) {
   return MedianOf(SecondsOfRounds(rounds, f));
 }
 
-// What takes less than a microsecond takes many where a thread is woken, or another program has a core: the least counts,
-// of several moments.
+// For times below a microsecond, which are many times longer when a thread is woken or another program has the core:
+// the least of rounds at several moments.
 template <typename F>
 double LeastSeconds(int rounds, F&& f) {
   constexpr int kMoments = 10;
@@ -69,7 +69,7 @@ double LeastSeconds(int rounds, F&& f) {
   return least;
 }
 
-// A step of a text of one device, ready to run.
+// A step of a program for one device, given as text, ready to run.
 class TimedText {
  public:
   static absl::StatusOr<TimedText> Create(const std::string& text, CpuBackend& backend) {
@@ -114,7 +114,7 @@ std::string SumText() {
                      type);
 }
 
-// Products of one element, each of the one before.
+// A chain of products of one element; each reads the product before.
 std::string ChainText(int length) {
   const std::string type = "f32[1,1] of f32[1,1] {_,_}";
   std::string text = fmt::format("mesh [x=1]\nfunc chain(%a: {}) {{\n", type), last = "%a";

@@ -1,4 +1,4 @@
-// What this machine's CPUs do as the process of tools/simulate/process.h: their roofline, and the pieces of a program's step.
+// Measures this machine's CPUs for tools/simulate/process.h: their roofline, and the times of the pieces of a program's step.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(Machine machine, MeasureMachine({.workers = 2}));      // about a second
 //   MESHWORK_RETURN_IF_ERROR(MeasureKernels(program, machine));                     // each piece alone, again and again
@@ -20,11 +20,12 @@ class CpuBackend;
 struct MeasureOptions {
   int workers = 0;  // threads; 0: one per core that this process may use
   int rounds = 7;   // of each measurement; the median counts
-  // Whose threads these are; `workers` then means nothing. Null: new ones. It must outlive the call.
+  // The backend whose threads are used; `workers` is ignored then. Null: new threads. It must outlive the call.
   CpuBackend* backend = nullptr;
 };
 
-// The numbers of a process, without kernels; its links are the assumed ones. Errors: workers or rounds are out of range.
+// The numbers of a process, without kernels; the links are the assumed ones. Errors: workers or rounds are out of
+// range.
 absl::StatusOr<Machine> MeasureMachine(const MeasureOptions& options = {});
 
 // Adds the times of the pieces of the program's step that machine.kernels does not have. Pieces that cannot be run alone are

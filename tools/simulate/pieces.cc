@@ -30,7 +30,7 @@ Mesh MeshWithin(const Domain& domain) {
   return Mesh::Create(std::move(axes)).value();
 }
 
-// The value as the domain alone has it; nothing: its layout is strided.
+// The value on the mesh of the domain alone; nothing if its layout is strided.
 std::optional<ValueInfo> InfoWithin(const ValueInfo& info, const Mesh& mesh, AxisSet across) {
   if (info.layout->is_strided()) return std::nullopt;
   const auto stays = [&](int axis) { return !across.Contains(axis); };
@@ -99,7 +99,7 @@ class Cutter {
     return !schedule_.domain.is_only() && schedule_.graph->mesh().num_axes() > Mesh::kMaxAxes;
   }
 
-  // Those of a kernel, or a collective within the domain.
+  // The nodes that the instruction computes: those of a kernel, or a collective within the domain.
   std::vector<int> NodesOf(const Instruction& instruction) const {
     std::vector<int> nodes;
     for (const KernelStep& step : instruction.steps) {
@@ -125,7 +125,7 @@ class Cutter {
     return false;
   }
 
-  // The instruction that computes a value or what it is a view of; -1: none; or kOnce.
+  // The instruction that computes the value, or the value that it is a view of; -1: none; or kOnce.
   int Computes(ValueId value) const {
     const int node = local_.value(contents_[value]).node;
     return node < 0 ? -1 : instruction_of_[static_cast<size_t>(node)];
@@ -156,7 +156,8 @@ class Cutter {
     return {read.begin(), read.end()};
   }
 
-  // The nodes but views that read each content; for an output or an update, the number of nodes.
+  // Finds, per content, the nodes that read it, without views. An output or an update counts as a reader, with the
+  // number of nodes in place of a node.
   void FindReaders() {
     const auto end = static_cast<int>(local_.nodes().size());
     readers_.resize(local_.values().size());
@@ -169,7 +170,8 @@ class Cutter {
     for (const VariableUpdate& update : local_.updates()) readers_[contents_[update.value]].push_back(end);
   }
 
-  // A copy of these nodes; nothing if it would have inputs or outputs that owe sums, or layouts that it cannot have.
+  // A copy of these nodes as a piece; nothing if an input or output would have a pending sum, or a layout that does
+  // not fit the mesh of the domain.
   std::optional<Piece> PieceOf(const std::vector<int>& nodes) const {
     const std::set<int> members(nodes.begin(), nodes.end());
     Piece piece{.program = Graph(mesh_)};
@@ -210,7 +212,7 @@ class Cutter {
     return true;
   }
 
-  // With the views and the constants before it that it reads.
+  // Copies the node, together with the views and constants before it that it reads.
   bool AddNode(int n, Graph& to, std::map<ValueId, ValueId>& map) const {
     const Node& node = local_.nodes()[static_cast<size_t>(n)];
     Node copy{.row = node.row, .attrs = node.attrs};
@@ -224,7 +226,7 @@ class Cutter {
       if (!info.has_value()) return false;
       infos.push_back({.type = info->type, .global = info->global, .layout = info->layout});
     }
-    // An attribute that is a layout is of the mesh of all domains.
+    // A layout in an attribute is on the mesh of all domains, so the node cannot be copied.
     if (!schedule_.domain.is_only())
       for (const auto& [name, value] : node.attrs.entries())
         if (std::holds_alternative<LayoutPin>(value)) return false;

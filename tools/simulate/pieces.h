@@ -1,4 +1,4 @@
-// The pieces that the step of a process consists of: what its CPUs run as one instruction (runtime/cpu/schedule.h), as a
+// The pieces of a process's step. A piece is the work of one instruction of its CPUs (runtime/cpu/schedule.h) as a
 // program of its own, which can be timed alone (tools/simulate/measure.h).
 //
 //   %h = matmul %x, %w        the products of all devices of the process, what follows them row by row, and the sums
@@ -18,18 +18,19 @@
 namespace meshwork {
 
 struct Piece {
-  // What its time depends on: "matmul+relu f32[64,784] f32[784,700] #9f2c…", the hash of the program's text.
+  // Pieces with equal keys take the same time: "matmul+relu f32[64,784] f32[784,700] #9f2c…", with the hash of the
+  // program's text.
   std::string key;
   Graph program;  // inputs "i0", …, outputs "o0", …, for one domain
-  // The values of the schedule's program that the inputs and the outputs are.
+  // The values of the schedule's program that become the inputs and the outputs.
   std::vector<ValueId> inputs, outputs;
   std::map<std::string, std::string> in_place = {};  // output -> the input that it is written over
 };
 
 struct Pieces {
   std::vector<Piece> all;  // in the order of their last instructions
-  // Per instruction: its piece; -1: it has none, for it copies, crosses between domains, or leaves or reads sums that are
-  // owed beyond it. Instructions that pass such sums on have one piece together.
+  // Per instruction: its piece. -1: it has none, as it copies, crosses between domains, or writes or reads pending
+  // sums that go beyond its piece. Instructions that pass pending sums on to each other share one piece.
   std::vector<int> of;
 };
 

@@ -26,9 +26,9 @@
 namespace meshwork {
 namespace {
 
-constexpr int64_t kMostProcesses = 16;  // whose plans are looked at
+constexpr int64_t kMostProcesses = 16;  // the most whose plans are made
 
-// An end of a transport for plans: it says how many domains there are, and carries nothing.
+// An end of a transport, for making plans: it gives the number of domains, and carries nothing.
 class PlannedEnd : public Transport {
  public:
   PlannedEnd(int64_t domain, int64_t num_domains, const Link& speed)
@@ -51,7 +51,7 @@ class PlannedEnd : public Transport {
   const int64_t domain_, num_domains_;
 };
 
-// Inputs and outputs are the process's own blocks, as a session would gather or cut them.
+// The outputs that are cut over devices. They stay the process's own blocks, which a session would gather.
 std::set<std::string> DistributedOf(const Graph& local) {
   std::set<std::string> names;
   for (size_t o = 0; o < local.outputs().size(); ++o)
@@ -91,7 +91,8 @@ class ScheduleClock {
     depth_ = depth_around;
   }
 
-  // When the first instruction of each node starts; a node without one, as a view, is where the one before it is.
+  // The time at which the first instruction of each node starts. A node without instructions, such as a view, has the
+  // time of the node before.
   std::vector<double> Passed(size_t num_nodes) const {
     std::vector<double> passed(num_nodes, 0);
     for (size_t n = 1; n < num_nodes; ++n)
@@ -122,7 +123,7 @@ class ScheduleClock {
     }
   }
 
-  // By the roofline of the process.
+  // The time by the roofline of the process.
   double SecondsOf(const Instruction& instruction) const {
     double flops = 0, bytes = 0, seconds = machine_->op_seconds;
     for (const KernelStep& step : instruction.steps) {
@@ -195,8 +196,8 @@ class ScheduleClock {
     AddSpan(instruction, std::move(row.op), std::move(row.where), seconds);
   }
 
-  // The first two turns of a loop are run; those that follow are like the second. The spans are those of the first.
-  // loops: how many there are before it.
+  // Runs the first two iterations of a loop; all later ones count like the second. Keeps the spans of the first.
+  // `loops`: the number of loops before it in the schedule.
   void Loop(const Instruction& instruction, int loops) {
     const LoopPlan& loop = *instruction.loop;
     const int64_t length = loop.kind == NestedStep::Kind::kRepeat ? loop.length : 1;
@@ -230,8 +231,8 @@ class ScheduleClock {
     loop_ = loop_around;
   }
 
-  // One after the other; of a branch, the one that takes longer. What is under way around them has other numbers than
-  // what they start.
+  // Runs the bodies of a loop one after the other; of a branch, only the slower one counts. Operations that are under
+  // way around the loop are set aside, as the bodies number theirs anew.
   void RunBodies(const LoopPlan& loop) {
     std::map<int, double> arrives = std::exchange(arrives_, {});
     if (loop.kind == NestedStep::Kind::kBranch) {
@@ -258,7 +259,7 @@ class ScheduleClock {
   const Machine* machine_;
   const Crossings* crossings_;
   const Schedule* schedule_ = nullptr;
-  OperationPath around_;       // the loops and bodies around what runs
+  OperationPath around_;       // the loops and bodies around the current instruction
   int depth_ = 0, loop_ = -1;  // loop_: the outermost loop's node
   int64_t times_ = 1;
   OverlapClock clock_;
@@ -288,7 +289,7 @@ absl::StatusOr<Schedule> ScheduleOfProcess(const Program& program, const Machine
 
 namespace {
 
-// Of all processes, or of some of many. first: the schedule of process 0.
+// The crossings of all processes or, if there are many, of kMostProcesses of them. `first`: the schedule of process 0.
 absl::StatusOr<Crossings> CrossingsOf(const Program& program, const Machine& machine,
                                       const SimulateOptions& options, const Schedule& first) {
   Crossings crossings;

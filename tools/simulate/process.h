@@ -4,12 +4,13 @@
 //   MESHWORK_RETURN_IF_ERROR(MeasureKernels(program, machine));
 //   MESHWORK_ASSIGN_OR_RETURN(const Simulation step, SimulateProcess(program, machine));
 //
-// A process computes what is equal on several devices once, the ops of its devices as one and several ops row by row; a
-// collective between its own devices is a copy, or no more than another order of a sum. So its step is simulated from the
-// plan that it would run: instruction by instruction (runtime/cpu/schedule.h), each as long as its piece was measured
-// (tools/simulate/pieces.h), or by the roofline of the process. What crosses between processes takes the link over the slowest
-// axis that leads to others, beside compute as in runtime/overlap.h. One process stands for all, but what crosses takes as
-// long as for the process that has most of it to carry (tools/simulate/crossings.h).
+// A process computes values that are equal on several devices once, runs an op for all its devices together, and runs
+// several ops row by row; a collective between its own devices is a copy, or only another order of a sum. So the
+// simulation follows the plan that the process would run, instruction by instruction (runtime/cpu/schedule.h). Each
+// takes the measured time of its piece (tools/simulate/pieces.h), or a time by the roofline of the process. Data that
+// crosses between processes takes the link over the slowest axis that leads to others, beside compute as in
+// runtime/overlap.h. One process stands for all, but each crossing takes as long as for the process that carries most
+// data in it (tools/simulate/crossings.h).
 //
 // Pure functions; thread-safe.
 #pragma once
@@ -26,8 +27,8 @@ namespace meshwork {
 absl::StatusOr<Schedule> ScheduleOfProcess(const Program& program, const Machine& machine,
                                            const SimulateOptions& options = {}, int64_t domain = 0);
 
-// Nodes of the spans and of the memory are those of the program in the order in which it runs. The memory is that of a
-// device; the process needs less than that for each, as it stores what is equal once. REQUIRES: machine.workers >= 1; the
+// Nodes of the spans and of the memory are those of the program in the order in which it runs. The memory is that of
+// one device; the process needs less per device, as it stores equal values once. REQUIRES: machine.workers >= 1; the
 // topology is of the program's mesh (Topology::CheckDescribes). Errors: those of ScheduleOfProcess; a time is not
 // finite.
 absl::StatusOr<Simulation> SimulateProcess(const Program& program, const Machine& machine,

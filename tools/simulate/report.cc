@@ -24,7 +24,7 @@ int64_t Nanoseconds(double seconds) {
   return nanoseconds < static_cast<double>(kMost) ? std::llround(nanoseconds) : kMost;
 }
 
-// Of the links' time, in percent; 100 where nothing crosses.
+// The hidden part of the links' time, in percent; 100 if nothing crosses.
 double HiddenPercent(const Simulation& step) {
   return step.link_seconds > 0 ? 100 * std::max(0.0, step.hidden_seconds()) / step.link_seconds : 100;
 }

@@ -16,18 +16,18 @@
 
 namespace meshwork {
 
-// The times, what limits the step, its `most` dearest ops and collectives, and the memory over time as a chart.
+// The times, the limit of the step, its `most` dearest ops and collectives, and the memory over time as a chart.
 // `local`: the program that was simulated.
 std::string ToText(const Graph& local, const Simulation& step, int most = 10);
 // The same and all spans, as one JSON object.
 nlohmann::ordered_json ToJson(const Graph& local, const Simulation& step);
 
-// A track for the device and one for its links, each with its spans, those of a loop in the loop's. Times are rounded to
-// nanoseconds.
+// A track for the device and one for its links, each with its spans; spans of a loop's body lie within the loop's.
+// Times are rounded to nanoseconds.
 Trace TraceOf(const Graph& local, const Simulation& step);
 
-// What a device holds as time passes: columns of equal time, the most that it holds in each; `rows` high, `columns` wide.
-// One line each, and one below that says how long it is. REQUIRES: rows and columns are at least 1.
+// A chart of the memory of a device over time, `rows` lines high and `columns` wide: a column is the most memory held
+// in its part of the time. A line below says how long the step is. REQUIRES: rows and columns are at least 1.
 std::string MemoryChart(const Simulation& step, int rows = 8, int columns = 64);
 
 }  // namespace meshwork

@@ -31,7 +31,7 @@ absl::StatusOr<int> AxisOf(const Mesh& mesh, const std::string& name) {
                          hint.empty() ? "; name one that is not cut." : hint);
 }
 
-// The input whose dim 0 is the batch; null: no input has dims. Errors: several are, of several sizes.
+// The input whose dim 0 is the batch; null: no input has dims. Error: the axis cuts dim 0 of inputs of several sizes.
 absl::StatusOr<const ValueInfo*> InputOfBatch(const Graph& graph, int axis) {
   const ValueInfo *first = nullptr, *cut = nullptr;
   for (const Argument& argument : graph.arguments()) {
@@ -53,14 +53,14 @@ absl::StatusOr<const ValueInfo*> InputOfBatch(const Graph& graph, int axis) {
 
 constexpr int64_t kMostElements = int64_t{1} << 40;  // of a type, and devices of a mesh
 
-// Whether a value would have more elements than a type can have, were each `times` as large.
+// Whether a value that is `times` as large would have more elements than a type can have.
 bool IsTooLarge(const Graph& graph, double times) {
   return std::any_of(graph.values().begin(), graph.values().end(), [&](const ValueInfo& info) {
     return static_cast<double>(info.type.num_elements()) * times > static_cast<double>(kMostElements);
   });
 }
 
-// Gives each position of the axis, which has `to` of them, as many examples as on `from`.
+// Grows the batch so that each of `to` positions of the axis has as many examples as each of `from` had.
 absl::Status GrowBatch(int axis, int64_t from, int64_t to, Graph& graph, ScalePoint& point) {
   MESHWORK_ASSIGN_OR_RETURN(const ValueInfo* const input, InputOfBatch(graph, axis));
   if (input == nullptr) return absl::OkStatus();
@@ -89,7 +89,7 @@ absl::Status GrowBatch(int axis, int64_t from, int64_t to, Graph& graph, ScalePo
       point.batch, batch, Count(from, "position"));
 }
 
-// Axes of one position shard nothing, so a mesh may have any.
+// The mesh with another size of the axis. Size 1 is possible, as an axis of one position shards nothing.
 absl::StatusOr<Mesh> WithSize(const Mesh& mesh, int axis, int64_t size) {
   std::vector<Axis> axes = mesh.axes();
   axes[static_cast<size_t>(axis)].size = size;

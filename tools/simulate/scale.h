@@ -1,4 +1,4 @@
-// How a step scales: the same program on meshes whose one axis has 1, 2, 4, … positions.
+// How a step scales: simulates a program on meshes in which one axis has 1, 2, 4, … positions.
 //
 //   const auto point_on = [&](const Mesh& mesh) -> absl::StatusOr<ScaleProgram> { …the graph and the machine… };
 //   MESHWORK_ASSIGN_OR_RETURN(const std::vector<ScalePoint> curve, Scale(mesh, {.axis = "batch"}, point_on));
@@ -27,12 +27,12 @@
 namespace meshwork {
 
 struct ScaleOptions {
-  std::string axis;                    // which grows; "": the first of the mesh
-  int64_t devices = int64_t{1} << 20;  // the most of a mesh
-  // The batch stays as it is: each device has less to do (strong scaling). Otherwise each has as many examples as on the
-  // mesh that is given (weak scaling), by Rebatch (ops/control/rebatch.h). The batch is dim 0 of the inputs whose dim 0 the
-  // axis cuts; if it cuts none, of the first input that has dims. No value has more than 2^40 elements (ir/type.h), so a
-  // curve ends where the batch would need more.
+  std::string axis;                    // the axis that grows; "": the first of the mesh
+  int64_t devices = int64_t{1} << 20;  // most devices of a mesh
+  // True: the batch stays as it is, and each device has less to do (strong scaling). False: each position has as many
+  // examples as on the given mesh (weak scaling), by Rebatch (ops/control/rebatch.h). The batch is dim 0 of the inputs
+  // whose dim 0 the axis cuts; if it cuts none, that of the first input that has dims. No value has more than 2^40
+  // elements (ir/type.h), so a curve ends where the batch would need more.
   bool same_batch = false;
   CompileOptions compile = {};  // without `topology`, which is the machine's, and `verify`
   SimulateOptions simulate = {};
@@ -49,7 +49,7 @@ struct ScalePoint {
   absl::Status status;  // why there is no step of this size; the rest is 0 then
   double seconds = 0, compute_seconds = 0, link_seconds = 0, waited_seconds = 0;
   int64_t peak_bytes = 0;
-  // 1: as quick as the first point that there is, per example and device.
+  // Speed per example and device, relative to the first point that has a step.
   double efficiency = 0;
   std::string limit;
   // The input whose dim 0 is the batch, and the size of that; "" and 0: the batch stays, or there is none.
@@ -57,9 +57,10 @@ struct ScalePoint {
   int64_t batch = 0;
 };
 
-// The points from the axis of one position on. `point_on` is called once for each mesh. Errors: the mesh has no such axis,
-// or the axis is cut; the mesh has more devices than options.devices without the axis. Errors of a point stand in it: those of `point_on`, Rebatch,
-// Compile and SimulateOn; the axis cuts inputs of several sizes, so that none is the batch.
+// The points, beginning with one position of the axis. `point_on` is called once for each mesh. Errors: the mesh has
+// no such axis, or the axis is cut; even without the axis, the mesh has more than options.devices. Errors of a point
+// are its status: those of `point_on`, Rebatch, Compile and SimulateOn; the axis cuts inputs of several sizes, so
+// that the batch is unknown.
 absl::StatusOr<std::vector<ScalePoint>> Scale(
     const Mesh& mesh, const ScaleOptions& options,
     const std::function<absl::StatusOr<ScaleProgram>(const Mesh& mesh)>& point_on);

@@ -18,7 +18,7 @@
 namespace meshwork {
 namespace {
 
-// Runs a program against a clock. Times are since the start of this program, be it the step's or a body's.
+// Runs a program, that of the step or of a body, against a clock. Times are since the start of this program.
 class GraphClock {
  public:
   // `collectives`: how many there were before, in the order of Explain.
@@ -41,7 +41,7 @@ class GraphClock {
     clock_.WaitUntil(clock_.links_free);
   }
 
-  // When each node was come by, and then the end of the step.
+  // The time at which each node was reached, and then that of the end of the step.
   const std::vector<double>& passed() const { return passed_; }
 
   Simulation Take() {
@@ -215,7 +215,7 @@ std::string LimitOf(const Simulation& step) {
 std::vector<SimulatedCost> DearestOf(const Simulation& simulation) {
   std::map<std::tuple<Lane, std::string, std::string>, SimulatedCost> costs;
   for (const SimulatedSpan& span : simulation.spans) {
-    if (span.has_body) continue;  // what it consists of is counted
+    if (span.has_body) continue;  // the spans within it are counted
     SimulatedCost& cost = costs[{span.lane, span.op, span.where}];
     cost.lane = span.lane;
     cost.op = span.op;

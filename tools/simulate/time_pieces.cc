@@ -20,7 +20,7 @@
 namespace meshwork {
 namespace {
 
-// Memory of this process whose next allocation lies where it is told to.
+// Memory of this process in which the place of the next allocation can be chosen.
 class PlacedMemory : public Memory {
  public:
   // Null: anywhere, zeros.
@@ -43,7 +43,7 @@ class PlacedMemory : public Memory {
   std::shared_ptr<void> next_;
 };
 
-// A CPU whose tensors lie in such memory.
+// A CPU backend whose tensors lie in a PlacedMemory.
 class PlacedBackend : public Backend {
  public:
   explicit PlacedBackend(CpuBackend& cpu) : cpu_(cpu) {}
@@ -64,7 +64,7 @@ class PlacedBackend : public Backend {
   const std::shared_ptr<PlacedMemory> memory_ = std::make_shared<PlacedMemory>();
 };
 
-// Where the values of a program lie, by what they are views of.
+// The memory of the values of a program. A view lies where its content does, the value that it is a view of.
 struct Places {
   struct Chunk {
     std::shared_ptr<void> memory;
@@ -73,7 +73,7 @@ struct Places {
 
   explicit Places(const Graph& graph) : graph(graph), contents(FindContents(graph)) {}
 
-  // The chunk that was left last and has room, without wasting most of it.
+  // The last freed chunk that has room for `bytes`, and at most four times as much.
   Chunk TakeFree(int64_t bytes) {
     for (auto chunk = free.rbegin(); chunk != free.rend(); ++chunk) {
       if (chunk->bytes < bytes || chunk->bytes > 4 * bytes) continue;
@@ -110,12 +110,12 @@ class TimedPieces {
 
   std::map<std::string, double> Time(int rounds) {
     std::map<std::string, std::vector<double>> measured;
-    std::set<std::string> failed;          // what a piece took that stopped on the way says nothing
+    std::set<std::string> failed;          // the times of pieces that failed mean nothing
     double least = machine_.step_seconds;  // that starting and ending a piece takes
     for (int r = 0; r < rounds; ++r) {
       Fill();
       for (auto& [key, step] : steps_)
-        if (!step.Run().ok()) failed.insert(key);           // each finds the caches as in a step after others
+        if (!step.Run().ok()) failed.insert(key);           // not timed: fills the caches as in a step
       std::map<std::string, std::pair<double, int>> round;  // the sum, and of how many
       for (auto& [key, step] : steps_) {
         auto& [sum, count] = round[key];
@@ -142,7 +142,7 @@ class TimedPieces {
     std::shared_ptr<void> memory;
     int64_t count = 0;  // of f32
     bool is_random = false;
-    float other = 0;  // what it is filled with otherwise
+    float other = 0;  // its value if it is not random
   };
 
   // Null: the piece cannot be run alone.
@@ -195,8 +195,8 @@ class TimedPieces {
     for (size_t i = 0; i < piece.inputs.size(); ++i) Leave(piece, i, p, places);
   }
 
-  // The tensor that `make` makes, where the value lies; if it lies nowhere yet, in new memory, which is filled before each
-  // round in case that no piece writes it.
+  // The tensor that `make` makes, in the memory of the value. If the value has none yet, it gets new memory, which is
+  // filled before each round, as perhaps no piece writes it.
   template <typename F>
   absl::StatusOr<DTensor> Place(ValueId value, Places& places, F&& make) {
     const ValueId content = places.contents[value];
@@ -214,13 +214,13 @@ class TimedPieces {
     return tensor;
   }
 
-  // Where piece `p` is the last that reads its input `i`, and writes nothing over it.
+  // Frees the memory of input `i` of piece `p`, if the piece is its last reader and writes no output over it.
   static void Leave(const Piece& piece, size_t i, size_t p, Places& places) {
     const ValueId content = places.contents[piece.inputs[i]];
-    // Of a piece that stands for several instructions, an input may be written by a later piece.
+    // If a piece stands for several instructions, a later piece may write one of its inputs.
     if (places.last_reader.at(content) != p || !places.written.contains(content)) return;
     const auto at = places.chunks.find(content);
-    if (at == places.chunks.end()) return;  // by an input that is another view of it
+    if (at == places.chunks.end()) return;  // another input, a view of the same, has freed it
     const bool is_written = std::any_of(piece.in_place.begin(), piece.in_place.end(), [&](const auto& entry) {
       return entry.second == fmt::format("i{}", i);
     });
@@ -228,9 +228,10 @@ class TimedPieces {
     places.chunks.erase(at);
   }
 
-  // Whether something reads a value that does more than a few operations with each element: of an input, a weight or an
-  // embedding. What else an argument may be, from a bias to the state of an optimizer, is 0, and 1 if it is one number: so
-  // what training computes of it is finite.
+  // Whether a value is filled with random numbers: it is computed, or it is an operand of an op that does more than a
+  // few operations with each element, such as an input, a weight or an embedding. Other arguments, from a bias to the
+  // state of an optimizer, are filled with 0, or with 1 if they are one number, so that the results of training on
+  // them are finite.
   static bool IsWorkedOn(const Graph& graph, ValueId value) {
     if (graph.value(value).node >= 0) return true;
     return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
@@ -239,7 +240,7 @@ class TimedPieces {
     });
   }
 
-  // Kernels take as long as on numbers that training sees: some are slow where numbers are tiny or NaN.
+  // Fills with numbers of the size that training sees, as some kernels are slow on tiny numbers or NaNs.
   void Fill() {
     for (const Filled& filled : filled_) {
       std::minstd_rand random(1);

@@ -1,4 +1,4 @@
-// How long the pieces of a step take (tools/simulate/pieces.h), each alone and in turn.
+// Times the pieces of a step (tools/simulate/pieces.h), one after the other.
 #pragma once
 
 #include <map>
@@ -10,10 +10,10 @@
 
 namespace meshwork {
 
-// Seconds by key, of the pieces of the schedule and of the bodies of its loops that `machine.kernels` does not have and that
-// can be run alone and do not fail: the median of `rounds`, without machine.step_seconds. A round is a step, piece by piece, after one that
-// is not timed; values lie as in a step, where one that nothing reads any more leaves its memory to the next. Throws
-// std::bad_alloc if there is not enough memory.
+// Seconds by key of the pieces of the schedule and of the bodies of its loops, without machine.step_seconds: the
+// median of `rounds`. Leaves out pieces that `machine.kernels` has, that cannot be run alone, or that fail. A round
+// runs all pieces in the order of the step, once without and once with timing. Values lie in memory as in a step: the
+// memory of a value that nothing reads any more is used again. Throws std::bad_alloc if there is not enough memory.
 std::map<std::string, double> TimePieces(const Schedule& schedule, const Machine& machine,
                                          CpuBackend& backend, int rounds);
 

@@ -11,7 +11,7 @@
 namespace meshwork {
 
 absl::Status FindSpeed(Transport& transport, const std::string& link_file, std::string_view where) {
-  // What the first process knows, all do.
+  // All processes use what the first one reads.
   const bool has_file = transport.domain() == 0 && !link_file.empty();
   absl::StatusOr<std::string> mine = "";
   absl::Status status;

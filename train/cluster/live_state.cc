@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kToKeep = "the live state to keep", kHeld = "the live state";
 
-// What a process says of something that it keeps.
+// What a process tells the others about one session that it keeps.
 struct Said {
   std::string name, mesh;
   int64_t domains = 0, domain = 0;
@@ -90,7 +90,7 @@ absl::StatusOr<std::vector<std::string>> AllGather(Transport* transport, std::st
   return transport->AllGather(what, text);
 }
 
-// One thing that processes keep, and whether they can go on from it.
+// One session that processes keep, and whether they can continue from it.
 class Choice {
  public:
   Choice(const std::string& name, const std::vector<std::vector<Said>>& all) : name_(name) {
@@ -111,7 +111,7 @@ class Choice {
   }
   const StateMove& move() const { return *move_; }
 
-  // `wanted`: the variables of the new session. Error, which says why: they cannot go on from it.
+  // `wanted`: the variables of the new session. Error: why they cannot continue from it.
   absl::Status Check(const std::map<std::string, DTensor>& wanted) {
     MESHWORK_RETURN_IF_ERROR(CheckAlike(wanted));
     MESHWORK_RETURN_IF_ERROR(CheckSteps());
@@ -193,7 +193,7 @@ absl::Status LiveState::Keep(Transport* transport, const Session& session, Check
   MESHWORK_ASSIGN_OR_RETURN(std::string name, NewJob(transport, kToKeep));
   held_.push_back(
       {std::move(name), session.State(), session.record(), {{session.steps_done(), std::move(facts)}}});
-  // Only when all have kept it, nobody needs what was before.
+  // Once all have kept it, nobody needs the earlier ones.
   MESHWORK_RETURN_IF_ERROR(AllGather(transport, kToKeep, "kept").status());
   held_.erase(held_.begin(), held_.end() - 1);
   return absl::OkStatus();

@@ -28,7 +28,7 @@ Cluster ThreadsAsCluster(int64_t count, int64_t index) {
 
 using Body = std::function<absl::Status(Processes&, const std::string&)>;
 
-// body(), whose errors and exceptions the other threads are told.
+// Runs body(), and tells the other threads its errors and exceptions.
 absl::Status RunInThread(Cluster cluster, int gpu, std::unique_ptr<Transport> end, const Body& body) {
   const std::string name = fmt::format("GPU {}", gpu);
   try {
@@ -64,7 +64,8 @@ absl::Status OnEachGpu(const std::string& devices, const JoinOptions& join, cons
           RunInThread(ThreadsAsCluster(count, static_cast<int64_t>(i)), gpus[i], std::move(end), body);
     });
   for (std::thread& thread : threads) thread.join();
-  // Each of the others says what the first has told it, behind its own name: the shortest is the first's.
+  // The other threads fail with the first one's error, behind their own names. So the shortest message is
+  // that of the first.
   const absl::Status* first = nullptr;
   for (const absl::Status& status : statuses)
     if (!status.ok() && (first == nullptr || MessageOf(status).size() < MessageOf(*first).size()))

@@ -247,7 +247,7 @@ absl::Status Processes::TryRun(const std::function<absl::Status()>& body) const 
   if (transport_ == nullptr) return body();
   try {
     absl::Status status = body();
-    // An error of the program that looks like a loss, which would come again and again.
+    // An error of the program that looks like a loss. Taken for one, it would come again and again.
     if (meeting_ != nullptr && IsLoss(status) && LossOf(*transport_).ok())
       status = absl::InternalError(std::string(MessageOf(status)));
     return status.ok() ? status : Tell(status);
@@ -267,7 +267,7 @@ absl::Status Processes::AwaitOthers() const {
     all = members.Finish();
     if (all.ok() && *all) break;
     MESHWORK_RETURN_IF_ERROR(LossOf(*transport_));
-    // Where the rendezvous has ended, this process leaves without knowing.
+    // If the rendezvous has ended, this process leaves without knowing of the others.
     if (all.ok()) answered = SteadyClock::now();
     else if (SteadyClock::now() > answered + connect_.deadline) return absl::OkStatus();
     std::this_thread::sleep_for(kLook);

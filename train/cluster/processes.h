@@ -13,9 +13,9 @@
 // rows of the data (Session::RowsHere). A process that cannot go on tells the others why, so that none waits for it.
 //
 // When a process is lost, the others end, or, if JoinOptions::recover says so, join again: with a process that was
-// started in its place, or without it. Run then calls its body once more, which makes the session anew, on the mesh that
-// the processes can share. The session goes on from what the processes that are left have in memory (train/cluster/live_state.h),
-// or, where a block is lost, from a checkpoint (train/fit/checkpoints.h):
+// started in its place, or without it. Run then calls its body once more, which makes the session anew, on the mesh
+// that the processes can share. The session continues from the memory of the remaining processes (train/cluster/live_state.h),
+// or, if a block is lost, from a checkpoint (train/fit/checkpoints.h):
 //
 //     MESHWORK_ASSIGN_OR_RETURN(std::optional<CheckpointNote> from, processes.Recover(session));
 //     if (!from.has_value()) from = …;                   // of the checkpoint that was restored, or none
@@ -48,12 +48,12 @@ struct JoinOptions {
   std::string cluster = "auto";
   std::string transport = "auto";  // NameOf(Engine)
   int64_t deadline_seconds = 60;   // how long a process waits for another one
-  // What is done when a process is lost, by Gloo. "off": the others end. "wait": they wait until all processes of the
-  // cluster are there again. "shrink": after `deadline_seconds` they go on without those that are missing, if they are
-  // more than half of those that were there before. "shrink" and a lost process 0 need a rendezvous that no process of
-  // the cluster serves. All processes need the same.
+  // What the other processes do when one is lost; Gloo only. "off": they end. "wait": they wait until all processes of
+  // the cluster are there again. "shrink": after `deadline_seconds` they go on without the missing ones, if more than
+  // half of the processes that were there before are left. To "shrink" after process 0 is lost, the cluster needs a
+  // rendezvous that none of its processes serves. All processes need the same value.
   std::string recover = "off";
-  int64_t recover_seconds = 600;  // how long the others are waited for then
+  int64_t recover_seconds = 600;  // how long the other processes are waited for then
   // The file of the link between the processes (LinkToJson). The first process reads it; if there is none, all measure
   // the link, and the first process writes it. Measuring takes up to half a second on a slow link. Empty: the link is
   // measured and not kept.
@@ -62,10 +62,10 @@ struct JoinOptions {
   bool insecure = false;
   // GlooOptions::tls. Nothing: as MESHWORK_TLS_CERTIFICATE, … say (TlsFilesOf).
   TlsFiles tls = {};
-  // Whether the cluster's evaluator may join. It is alone, with a mesh of its own, and learns from checkpoints what the
-  // others have trained (train/fit/train_and_evaluate.h). Without, it is refused.
+  // Whether the cluster's evaluator may join. It has a mesh of its own, and reads the trained variables from
+  // checkpoints (train/fit/train_and_evaluate.h). If it may not, it is refused.
   bool may_evaluate = false;
-  // Whether flags of the program have set this (AddJoinFlags): errors then name the flags.
+  // Whether flags of the program have set these options (AddJoinFlags): errors then name the flags.
   bool by_flags = false;
 };
 
@@ -88,8 +88,8 @@ class Processes {
   static absl::StatusOr<Processes> Join(const JoinOptions& options,
                                         const Environment& environment = ProcessEnvironment());
 
-  // One of several domains that threads of this process play (train/cluster/on_gpus.h): `cluster` says which, and `transport` is its
-  // end. `name`: in messages.
+  // One of several domains that are threads of this process (train/cluster/on_gpus.h). `cluster`: all of them, and which one
+  // this is. `transport`: its end. `name`: in messages.
   static Processes Among(Cluster cluster, std::unique_ptr<Transport> transport, std::string name);
 
   const Cluster& cluster() const { return cluster_; }
@@ -100,35 +100,35 @@ class Processes {
     return transport_.get();
   }  // null if this process is alone, or the evaluator
 
-  // The session's data goes to and from the others, and its workers, unless their number is given, take this
-  // process's part of the cores. If lost processes do not end the job, its steps change nothing where they fail
+  // The session then exchanges data with the others. Unless the number of its workers is given, they take this
+  // process's part of the cores. If a lost process does not end the job, a step that fails changes nothing
   // (ExecutorOptions::atomic).
   void Use(SessionOptions& options) const;
 
-  // Gives a new session what the last one held that was kept, and returns after which step it goes on, with what was noted
-  // then; or nothing, and the session is as it was, if nothing is kept, or blocks are lost, which the chief says to
-  // standard error. All processes call it. Errors: those of LiveState::Recover.
+  // Gives a new session the variables that were kept of the last one, and returns the step after which it continues,
+  // with the facts noted then. If nothing is kept, or blocks are lost, it returns nothing and leaves the session as it
+  // was; the chief reports lost blocks on standard error. All processes call it. Errors: those of LiveState::Recover.
   absl::StatusOr<std::optional<CheckpointNote>> Recover(Session& session);
-  // Lets Recover give the next session what this one holds, when a process is lost. Does nothing if that ends the job.
-  // All processes call it, when the session has the values that the training goes on from. Errors: those of
+  // When a process is lost later, Recover gives the next session the variables of this one. Does nothing if a loss ends
+  // the job. All processes call it, when the session has the values that the training continues from. Errors: those of
   // LiveState::Keep.
   absl::Status Keep(const Session& session, CheckpointFacts facts = {});
-  // Whether a loss does not end the job: Keep and Note do something.
+  // Whether the job goes on after a loss, so that Keep and Note do something.
   bool recovers() const { return meeting_ != nullptr; }
   // LiveState::Note.
   void Note(CheckpointFacts facts);
 
-  // body(), which all processes run. Returns its status, with this process's name before an error. Of an error, or
-  // an exception, the others are told: every call of theirs that waits fails with it. If another process was lost and
-  // JoinOptions::recover says so, joins again and calls body() again, as often as it takes: what uses transport() must
-  // end with body(). A process whose body() has succeeded then also waits until those of all others have, for at most
-  // JoinOptions::recover_seconds: a process that is lost at the end does not leave the others alone. Errors, besides:
-  // others did not come back; this process was taken for lost, and another one was started in its place, or the others
-  // have finished without it; those of Join.
+  // Calls body(), in all processes. Returns its status; an error has this process's name in front. The others are told
+  // of an error or an exception, and each of their waiting calls fails with it. If another process was lost and
+  // JoinOptions::recover says so, joins again and calls body() again, as often as it takes: objects that use
+  // transport() must end with body(). With `recover`, a process whose body() has succeeded also waits, for at most
+  // JoinOptions::recover_seconds, until body() has succeeded in all others, which may need this process if one of them
+  // is lost near the end. Errors, besides: others did not come back; this process was taken for lost, and another one
+  // was started in its place, or the others have finished without it; those of Join.
   absl::Status Run(const std::function<absl::Status()>& body);
   // How many processes the cluster had before any was lost.
   int64_t num_wanted() const { return whole_.num_processes(); }
-  // Which of the generations of processes these are, from 0 (runtime/transport/membership.h).
+  // The number of this generation of processes, from 0 (runtime/transport/membership.h).
   int64_t generation() const { return generation_; }
 
   // One trace of what all processes have recorded, on the time line of the chief's clock (runtime/trace.h), in the
@@ -142,11 +142,11 @@ class Processes {
   std::string HowMany() const;
 
  private:
-  // Where processes of several generations meet.
+  // The place where processes of several generations meet.
   struct Meeting;
 
   absl::Status Meet();
-  // Connects with the others of this generation, or of the next ones.
+  // Connects with the others of this generation, or of a later one.
   absl::Status JoinGeneration();
   absl::Status ConnectNow();
   absl::Status CountSharers();
@@ -158,7 +158,7 @@ class Processes {
 
   JoinOptions options_;
   ConnectOptions connect_;
-  Cluster whole_, cluster_;  // as it was told, and those of this generation
+  Cluster whole_, cluster_;  // all processes that were configured; those of this generation
   int64_t generation_ = 0;
   std::shared_ptr<Meeting> meeting_;  // null if lost processes end the job
   bool serves_ = false;               // the rendezvous

@@ -15,8 +15,8 @@ namespace meshwork {
 namespace {
 
 constexpr int64_t kMostSteps = 1 << 20;
-// A process is slow if it computes so many times as long as the others, in so many pulses in a row, and the step is
-// longer by that: by a tenth at least.
+// A process is slow if, in kSlowPulses pulses in a row, it computes kSlow times as long as the others, and makes the
+// step longer by kLongerStep, a tenth, or more.
 constexpr double kSlow = 1.5, kLongerStep = 0.1;
 constexpr int64_t kSlowPulses = 5, kBetweenReports = 10;
 
@@ -33,7 +33,7 @@ std::string Join(const std::vector<std::string>& fields) {
   return text;
 }
 
-// Nothing if the text is no such one.
+// Nothing if Join has not made the text.
 std::optional<std::vector<std::string>> Split(std::string_view text) {
   std::vector<std::string> fields;
   while (!text.empty()) {
@@ -54,7 +54,7 @@ bool ReadNumber(const std::string& text, T& value) {
 
 }  // namespace
 
-// What a process says in a pulse.
+// The message of a process in a pulse.
 struct Pulse::Said {
   std::string process;
   bool stops = false;
@@ -105,7 +105,7 @@ void Pulse::Remove(std::string_view name) {
 
 absl::Status Pulse::AfterStep() {
   ++steps_;
-  // Nobody else has to know of it.
+  // A process that is alone stops at once: nobody else has to know.
   const bool stops_alone = transport_ == nullptr && options_.stop != nullptr && !stops() && options_.stop();
   return steps_ < steps_between_ && !stops_alone ? absl::OkStatus() : Beat();
 }

@@ -1,5 +1,5 @@
-// Pulse: what processes that train together tell each other between steps, about once a second. So what a clock or a
-// signal decides in one of them happens in all of them, after the same step.
+// Pulse: messages between processes that train together, about once a second, between steps. So a decision that a clock
+// or a signal makes in one of them takes effect in all of them, after the same step.
 //
 //   Pulse pulse(processes.transport(), {.name = processes.Name(), .stop = IsStopAsked});
 //   while (step < steps && !pulse.stops()) {
@@ -40,7 +40,7 @@ struct PulseOptions {
   std::function<void(std::string_view)> report = {};
 };
 
-// What a part of the program says in each pulse.
+// A part of the program that adds a text to each pulse.
 struct PulsePart {
   std::string name = {};                  // the same in all processes; each name once
   std::function<std::string()> say = {};  // a short text of this process; any bytes
@@ -56,20 +56,21 @@ class Pulse {
   Pulse(const Pulse&) = delete;
   Pulse& operator=(const Pulse&) = delete;
 
-  // From the next pulse on. All processes add the same parts in the same order. Until Remove, it may be called by
-  // AfterStep at any time. REQUIRES: there is no part of this name.
+  // Takes effect from the next pulse on. All processes add the same parts in the same order. Until Remove, AfterStep
+  // may call it at any time. REQUIRES: there is no part of this name.
   void Add(PulsePart part);
   void Remove(std::string_view name);
 
   // All processes call it after each step. Every n-th time there is a pulse. Errors: those of Transport::AllGather; those of
   // the parts' `hear`; processes whose parts differ.
   absl::Status AfterStep();
-  // The same, and there is a pulse now, whatever n is: all processes know by themselves that they need one.
+  // The same, but with a pulse now, whatever n is. For places where all processes know by themselves that they need
+  // one.
   absl::Status Beat();
 
   // Whether a process wanted to stop at the last pulse, or before; the same in all processes.
   bool stops() const { return !stopped_by_.empty(); }
-  // Which one: its name. Empty: none.
+  // The name of the process that wanted to stop. Empty: none did.
   const std::string& stopped_by() const { return stopped_by_; }
   // Steps from pulse to pulse, now.
   int64_t steps_between() const { return steps_between_; }
@@ -90,7 +91,7 @@ class Pulse {
   int64_t steps_between_ = 1, steps_ = 0;  // since the last pulse
   double seconds_per_step_ = 0;            // of those before it
   double last_ = 0,
-         last_waited_ = 0;     // when that was, and how long this process had waited for others by then
+         last_waited_ = 0;     // when the last pulse was; how long this process had waited for others by then
   std::vector<int64_t> slow_;  // by process: in how many pulses in a row
 };
 

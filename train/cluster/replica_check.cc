@@ -48,7 +48,7 @@ int64_t BlockOf(const DTensor& tensor, int64_t device) {
   return AxisGroup(tensor.layout().mesh(), tensor.layout().ShardedAxes().ToList()).RankOf(device);
 }
 
-// Of the elements of an instance, without padding.
+// The hash of the elements of an instance, without padding.
 absl::StatusOr<uint64_t> HashOfInstance(const DTensor& tensor, int64_t instance) {
   const Block block = tensor.block(instance);
   const BoxBuffer buffer =
@@ -108,7 +108,7 @@ uint64_t WordAt(std::string_view text, size_t index) {
   return word;
 }
 
-// What all domains have to check alike.
+// The question that all domains must check alike.
 uint64_t HashOfQuestion(const std::map<std::string, DTensor>& variables, int64_t step) {
   HashOfWords hash;
   hash.Add(static_cast<uint64_t>(step));
@@ -194,8 +194,8 @@ std::string DevicesToString(const std::vector<int64_t>& devices) {
                      end == devices.end() ? "" : ", …");
 }
 
-// Who holds what of a variable, of its first block of which replicas differ; nothing if there is none. `hashes`: of the
-// variable, by domain.
+// The first block of a variable of which replicas differ: its holders, by hash; nothing if there is none. `hashes`: of
+// the variable, by domain.
 ByHash FindDifference(const DTensor& tensor, const std::vector<std::vector<uint64_t>>& hashes) {
   std::map<int64_t, ByHash> blocks;
   for (size_t d = 0; d < hashes.size(); ++d) {
@@ -223,8 +223,8 @@ int64_t CountReplicas(const std::vector<Holders>& holders) {
   return count;
 }
 
-// "devices 0-3 of worker 0 on host-a hold 5f3a…, devices 4-7 of worker 1 on host-b hold 77c0…"; where most hold the same,
-// those are only counted.
+// "devices 0-3 of worker 0 on host-a hold 5f3a…, devices 4-7 of worker 1 on host-b hold 77c0…"; devices that hold what
+// most hold are only counted.
 std::string HoldersToString(const ByHash& by_hash, const std::vector<std::string>& names) {
   int64_t all = 0;
   for (const auto& [hash, holders] : by_hash) all += CountReplicas(holders);

@@ -10,12 +10,12 @@
 //   hold 5f3a0c6b11d2e984, devices 4-7 of worker 1 on host-b hold 77c01b4aa09f3d55; memory may be bad, or a kernel may
 //   not give the same bits everywhere; go on from the checkpoint before.
 //
-// Every process computes the weights that it holds by itself, from sums that are the same everywhere. So a bit that
-// memory has lost, or a kernel that computes otherwise on another processor, stays in one process, and spoils the
-// gradients of all. A check hashes each variable's blocks, those of optimizers included, without padding, bit by bit: -0
-// is not 0, and NaNs have bits like all others. What no other device holds is not read. Hashes take about as long as
-// reading the memory once. The processes compare one hash of everything; only where it differs, those of single blocks.
-// With three replicas or more, those that differ from most are named.
+// Every process computes the weights that it holds by itself, from sums that are the same everywhere. So an error of
+// the memory, or of a kernel that gives other bits on another processor, stays in the weights of one process, and
+// spoils the gradients of all. A check hashes each variable's blocks, those of optimizers included, without padding,
+// bit by bit: -0 is not 0, and NaNs are compared by their bits. Blocks that no other device holds are not read. Hashes
+// take about as long as reading the memory once. The processes compare one hash of everything; only where it differs,
+// those of single blocks. With three replicas or more, those that differ from most are named.
 //
 // Replicas within one process are one block of memory, unless ExecutorOptions::share is off; ExecutorOptions::
 // check_replicas compares those in every step (runtime/replicas.h).

@@ -13,7 +13,7 @@ constexpr int64_t kSecondNs = 1'000'000'000;
 std::atomic<int64_t> asked_at_ns{0};  // 0: not yet
 static_assert(std::atomic<int64_t>::is_always_lock_free);
 
-// Calls what a handler of signals may call.
+// Calls only functions that a signal handler may call.
 void KeepStop(int signal) {
   timespec now = {};
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -60,7 +60,7 @@ class BatchGatherer {
   const int64_t batch_size_, first_batch_, end_batch_;
   const WantedRows wanted_;
 
-  // Of the thread.
+  // Used by the thread only.
   EpochOrder order_;
   std::map<int64_t, const Columns*> loaded_;  // by part
   const std::shared_ptr<BufferPool> buffers_;
@@ -142,7 +142,7 @@ absl::StatusOr<Batch> BatchGatherer::Gather(int64_t batch) {
     type.shape[0] = all;
     Tensor tensor(type, buffers_->Take(type.bytes()));
     const int64_t row_bytes = RowBytes(tensor);
-    // Reading rows that are not wanted shows where this is a NaN.
+    // Unwanted rows of floats are NaN then, so that it shows if they are read.
     if (kDebugBuild) std::memset(tensor.raw(), 0xFF, static_cast<size_t>(tensor.bytes()));
     auto* to = static_cast<std::byte*>(tensor.raw()) + wanted.begin * row_bytes;
     for (const Source& source : sources) {

@@ -1,4 +1,4 @@
-// BufferPool: memory for batches, of which each may be kept by the caller for as long as it likes.
+// BufferPool: memory for batches. The caller may keep each batch for as long as it likes.
 //
 //   std::shared_ptr<BufferPool> pool(new BufferPool, DeleteUnlessForked());
 //   Tensor batch(type, pool->Take(type.bytes()));
@@ -19,7 +19,7 @@ namespace meshwork::internal {
 
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
  public:
-  // Of at least so many bytes; what is in them is left from before.
+  // A buffer of at least so many bytes. It may hold data of an earlier use.
   std::shared_ptr<void> Take(int64_t bytes);
 
  private:

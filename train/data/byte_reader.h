@@ -4,7 +4,7 @@
 //   std::string line;
 //   for (int64_t number = 1; in.ReadLine(line, 1 << 20, number).value(); ++number) …
 //
-// Whether the file is gzipped says its content, not its name. Offsets count unpacked bytes. Not thread-safe.
+// The content of the file, not its name, decides whether it is gzipped. Offsets count unpacked bytes. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -27,13 +27,13 @@ class ByteReader {
   const std::string& path() const { return path_; }
   int64_t offset() const { return offset_; }  // of the next byte
 
-  // The next byte; -1 at the end. Errors, of all that read: those of InputFile::ReadAt and Unpacker::Read.
+  // The next byte; -1 at the end. Errors of all functions that read: those of InputFile::ReadAt and Unpacker::Read.
   absl::StatusOr<int> Get();
   // The next byte, which stays the next one.
   absl::StatusOr<int> Peek();
   // Appends up to n bytes, fewer at the end, and returns how many. Memory grows with what is there.
   absl::StatusOr<int64_t> Append(int64_t n, std::string& to);
-  // Appends the bytes in front of the next one of `stops`, or up to the end, but no more than n, and returns how many.
+  // Appends the bytes before the next character of `stops`, or up to the end, but no more than n, and returns how many.
   absl::StatusOr<int64_t> AppendUntil(std::string_view stops, int64_t n, std::string& to);
   // Replaces `line` by the next one, without its end, "\n" or "\r\n". False: there is none. Error: it has more than
   // `longest` bytes. `number`: of the line, for messages.
@@ -43,7 +43,7 @@ class ByteReader {
 
  private:
   ByteReader(std::string path, Unpacker unpacker);
-  // What can be had without reading; at least a byte unless the file ends.
+  // The bytes that were read and not taken; reads more if there are none. Empty: the file has ended.
   absl::StatusOr<std::string_view> Buffered();
   void Take(size_t n) {
     next_ += n;

@@ -33,7 +33,7 @@ std::optional<T> NumberIn(std::string_view text) {
   return number;
 }
 
-// The value of type `dtype` that a missing one is; nothing: `missing` is none.
+// The value of type `dtype` that stands for a missing one; nothing: `dtype` does not hold `missing`.
 std::optional<Tensor> MissingValue(DType dtype, double missing) {
   return Dispatch(dtype, [&](auto zero) -> std::optional<Tensor> {
     using T = decltype(zero);
@@ -247,7 +247,7 @@ class CsvReader : public internal::FormatReader {
   std::vector<Wanted> wanted_;
   size_t num_fields_ = 0;
 
-  // Of the record that is read.
+  // The fields of the record that is being read.
   std::vector<std::string> fields_;
   int64_t line_ = 0;   // its first
   int64_t bytes_ = 0;  // without line ends

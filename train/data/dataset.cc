@@ -145,7 +145,7 @@ absl::StatusOr<NamedIdx> ReadMnistFile(const std::string& dir, std::string_view 
       name, name));
 }
 
-// Most of the time goes into pages of memory that are new, which all cores do better than one.
+// Most of the time goes into new pages of memory. All cores together get them faster than one.
 template <typename T>
 Tensor ScalePixels(const IdxData& pixels, int64_t n) {
   Tensor image(Type{DTypeOf<T>(), {n, kMnistSide * kMnistSide}});

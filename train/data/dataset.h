@@ -69,8 +69,8 @@ struct BatchOptions {
   int64_t batch_size = 32;                    // >= 1
   std::optional<uint64_t> shuffle_seed = {};  // without: in the order of the dataset
   int64_t epoch = 0;                          // each epoch has an order of its own; matters only with a seed
-  // The first batch that is wanted, >= 0: those before it are neither gathered nor loaded. So a training goes on in the
-  // middle of an epoch. Beyond the last batch there is none.
+  // The first batch that is wanted, >= 0; earlier ones are neither gathered nor loaded. So a training can continue in
+  // the middle of an epoch. Past the last batch, there are none.
   int64_t first_batch = 0;
 
   // Lets each process read a few files only. The examples are cut into `lanes` runs of equal length; if lanes does not
@@ -80,10 +80,10 @@ struct BatchOptions {
   // Law: if lanes divides the number of examples, row r of any batch of b rows comes from run r * lanes / b.
   int64_t lanes = 1;  // >= 1; divides batch_size
 
-  // Which rows of a batch of so many rows are wanted here; null: all. A batch keeps its shape, and its wanted rows are
-  // the same for any `rows`. The other rows may hold anything: if the batch is no view, they are not gathered, and
-  // their memory is not touched, except in debug builds, which fill it with bytes 0xFF. Called with the sizes of the
-  // epoch's batches, when a walk begins and by the range's status() and num_batches().
+  // The rows of a batch of `batch_rows` rows that are wanted here; null: all. A batch keeps its shape, and its wanted
+  // rows are the same for any `rows`. The other rows may hold anything: if the batch is no view, they are not gathered,
+  // and their memory is not touched, except in debug builds, which fill it with bytes 0xFF. Called with the sizes of
+  // the epoch's batches, when a walk begins and by the range's status() and num_batches().
   std::function<RowRange(int64_t batch_rows)> rows = {};
 };
 
@@ -93,8 +93,9 @@ class Dataset;
 namespace internal {
 class BatchStream;
 class DatasetParts;
-// A hash of the names, types and examples of a data set that was made from columns: of all of them, or, of columns of more than
-// 16 MB, of so many bytes of rows at equal distances. 0: it has parts, which would have to be loaded, or no columns.
+// A hash of the names, types and examples of a data set that was made from columns. Of a column of more than 16 MB,
+// about 16 MB are hashed: rows at equal distances. 0: the data set has parts, which would have to be loaded, or no
+// columns.
 uint64_t ContentsOf(const Dataset& dataset);
 class DatasetStage;
 struct WantedRows;
@@ -156,9 +157,9 @@ class BatchIterator {
 
   const Batch& operator*() const;
   const Batch* operator->() const { return &**this; }
-  // Waits for the next batch. References that operator* returned become invalid; copies of the batch stay
-  // valid. Like StatusOr's value(), throws absl::BadStatusOrAccess if a part of the dataset cannot be loaded: its
-  // loader's error, another number of examples, other columns; and what the loader throws.
+  // Waits for the next batch. References that operator* returned become invalid; copies of the batch stay valid. Like
+  // StatusOr's value(), throws absl::BadStatusOrAccess if a part of the dataset cannot be loaded: its loader's error,
+  // another number of examples, other columns. Also throws what the loader throws.
   BatchIterator& operator++();
   void operator++(int) { ++*this; }
   bool operator==(std::default_sentinel_t) const;
@@ -176,8 +177,8 @@ class BatchRange {
   BatchRange(Dataset dataset, BatchOptions options)
       : dataset_(std::move(dataset)), options_(std::move(options)) {}
 
-  // Errors: the batch size is not positive; the first batch is negative; the lanes do not divide the batch size; options.rows gives rows that a batch does not
-  // have.
+  // Errors: the batch size is not positive; the first batch is negative; the lanes do not divide the batch size;
+  // options.rows gives rows that a batch does not have.
   absl::Status status() const;
   // ⌈size / batch size⌉, less those before the first; 0 if status() is an error.
   int64_t num_batches() const;
@@ -202,7 +203,7 @@ struct MnistData {
   Dataset test;   // of MNIST: 10000
 };
 
-// How many examples to read, the first ones; none if negative.
+// How many examples are read, from the first on; none if negative.
 struct MnistLimits {
   int64_t train = std::numeric_limits<int64_t>::max();
   int64_t test = std::numeric_limits<int64_t>::max();

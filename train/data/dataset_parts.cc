@@ -63,7 +63,7 @@ Type WithRows(Type type, int64_t rows) {
 
 constexpr int64_t kMostHashed = int64_t{16} << 20;  // bytes of a column
 
-// Of the bytes, behind others whose hash is `hash`.
+// The hash of the bytes, which follow others whose hash is `hash`.
 uint64_t HashOf(std::span<const std::byte> bytes, uint64_t hash) {
   while (!bytes.empty()) {
     uint64_t word = 0;
@@ -130,7 +130,7 @@ uint64_t DatasetParts::Contents(int64_t examples) const {
 }
 
 DatasetParts::Place DatasetParts::Find(int64_t example) const {
-  // Of parts that begin here, all but the last are empty.
+  // If several parts begin here, all but the last are empty.
   const auto after = std::upper_bound(first_.begin(), first_.end(), example);
   const int64_t part = after - first_.begin() - 1;
   return {part, example - first_[static_cast<size_t>(part)]};
@@ -165,7 +165,7 @@ absl::Status DatasetParts::CheckLike(int64_t part, const Columns& columns) {
 absl::StatusOr<const Columns*> DatasetParts::Load(int64_t part) {
   State& state = states_[static_cast<size_t>(part)];
   if (state.is_loaded) return &state.columns;
-  // Else this child of a fork would wait for a thread that is in the parent.
+  // Otherwise a child of a fork would wait for a thread of its parent.
   if (state.is_loading)
     MESHWORK_RETURN_IF_ERROR(state.loader.load().Check(fmt::format("Dataset: part {}", part)));
   std::lock_guard lock(state.mutex);

@@ -29,7 +29,7 @@ class DatasetParts {
   // ContentsOf the first examples.
   uint64_t Contents(int64_t examples) const;
 
-  // Where an example lies. REQUIRES: 0 <= example < size().
+  // The place of an example. REQUIRES: 0 <= example < size().
   struct Place {
     int64_t part, row;
   };

@@ -20,9 +20,9 @@
 namespace meshwork {
 
 struct DecodeImageOptions {
-  // Of the result. 1: grey; 2: grey and alpha; 3: RGB; 4: RGBA; 0: as many as the image has. Grey is 0.299 R + 0.587 G +
-  // 0.114 B; of a JPEG in YCbCr, its Y. Where the image has no alpha, alpha is 255. Where alpha is not wanted, it is left
-  // out, and colours stay what they are.
+  // The channels of the result. 1: grey; 2: grey and alpha; 3: RGB; 4: RGBA; 0: as many as the image has. Grey is 0.299
+  // R + 0.587 G + 0.114 B; for a JPEG in YCbCr, it is Y. If the image has no alpha, alpha is 255. If alpha is not
+  // wanted, it is dropped, and the colours do not change.
   int64_t channels = 0;
   // The bytes that the pixels may take. A small file may stand for a huge image.
   UnpackOptions unpack = {};
@@ -30,10 +30,10 @@ struct DecodeImageOptions {
 
 // The pixels of a PNG or a JPEG file: u8[height,width,channels]. `bytes`: the file, whose content says which it is.
 //
-// PNG: all kinds. Palettes become RGB, a transparent colour becomes alpha, and 1, 2, 4 and 16 bits become 8, to the nearest
-// level. Gamma and colour profiles are not applied. JPEG: grey, RGB, YCbCr, CMYK and YCCK, baseline and progressive, of 8
-// bits; CMYK becomes RGB. An orientation in EXIF data is not applied. So it is in tf.io.decode_image, which drops the low
-// byte of 16 bits instead of rounding.
+// PNG: all kinds. Palettes become RGB, a transparent colour becomes alpha, and 1, 2, 4 and 16 bits become 8, to the
+// nearest level. Gamma and colour profiles are not applied. JPEG: grey, RGB, YCbCr, CMYK and YCCK, baseline and
+// progressive, of 8 bits; CMYK becomes RGB. An orientation in EXIF data is not applied. tf.io.decode_image does the
+// same, but drops the low byte of 16 bits instead of rounding.
 //
 // Errors: the bytes are neither; they are damaged or cut off, also where libjpeg would only warn and make up pixels; the
 // image takes more than `options.unpack` allows; a JPEG has more than 500 scans, which are passes over all pixels; a number
@@ -46,8 +46,8 @@ struct ImageSize {
 };
 
 struct ResizeImageOptions {
-  // An image that becomes smaller: each pixel is a mean of all those that it covers, weighted by their distance. Without,
-  // it is made of the four nearest alone, and fine patterns turn into coarse ones.
+  // If set, each pixel of a reduced image is the mean of all pixels that it covers, weighted by distance. If not, it is
+  // made of the four nearest pixels alone, and fine patterns turn into coarse ones.
   bool antialias = false;
 };
 

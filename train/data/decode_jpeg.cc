@@ -13,8 +13,8 @@
 namespace meshwork::internal {
 namespace {
 
-// Scans are passes over all pixels, each of a few bytes if it changes none: thousands of them in a small file take hours.
-// Encoders make about ten.
+// A scan is a pass over all pixels. It takes a few bytes if it changes no pixel, so thousands of scans in a small file
+// take hours. Encoders make about ten.
 constexpr int kMostScans = 500;
 
 // libjpeg's notes of what is wrong. It knows `manager`, the first member.

@@ -6,9 +6,9 @@
 //   example["image"].values<float>()[1]    // 1
 //   example.text("caption")                // "a cat"
 //
-// Of one example, tensors have the shape of one example: an image of MNIST is f32[784]. Pipeline::Batch makes
-// f32[32,784] of 32 of them. A text is any bytes, such as a line or a record of a file; it is there for Pipeline::Map to
-// make tensors of, and cannot be batched.
+// The tensors have the shape of one example: an image of MNIST is f32[784]. Pipeline::Batch makes f32[32,784] of 32 of
+// them. A text is any bytes, such as a line or a record of a file; Pipeline::Map makes tensors of it; it cannot be
+// batched.
 //
 // Thread safety: a value; copies share the elements of tensors and texts, and are cheap.
 #pragma once
@@ -51,7 +51,7 @@ class Example {
   void SetText(std::string_view name, std::string text);
   const std::vector<NamedText>& texts() const { return texts_; }
 
-  // Add one behind the others, without a look at these. REQUIRES: !Has(its name).
+  // Append one without looking at the others. REQUIRES: !Has(its name).
   void AddColumn(std::string name, Tensor tensor) {
     columns_.emplace_back(std::move(name), std::move(tensor));
   }

@@ -1,4 +1,4 @@
-// FileSource: what sources that read files have in common: one file behind the other, positions, places in errors.
+// FileSource: the common part of sources that read files: one file after the other, positions, places in errors.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ namespace meshwork::internal {
 class FormatReader {
  public:
   virtual ~FormatReader() = default;
-  // Reads what stands in front of the first record. Errors are complete messages, except that `Csv: ` or the like, which
-  // the source adds, stands in front.
+  // Reads the header in front of the first record. Errors are complete messages, but for a prefix such as `Csv: `,
+  // which the source adds.
   virtual absl::Status Begin(ByteReader& in, int64_t& number) = 0;
-  // The next record; nothing at the end of the file. `number` is the file's, counts what errors count (lines, records),
-  // and is saved with positions; it is 0 at first.
+  // The next record; nothing at the end of the file. `number` belongs to the file: it counts the lines or records that
+  // errors name, begins at 0, and is saved with positions.
   virtual absl::StatusOr<std::optional<Example>> Next(ByteReader& in, int64_t& number) = 0;
 };
 using MakeFormatReader = std::function<std::unique_ptr<FormatReader>()>;

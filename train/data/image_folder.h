@@ -39,14 +39,15 @@ struct ImageFolder {
 struct ImageReaderOptions {
   int64_t channels = 3;  // as in DecodeImageOptions
   ImageSize size =
-      {};  // of all images, by ResizeImage; 0 x 0: each stays as it is, and only equal ones can be batched
+      {};  // every image is resized to it; 0 x 0: images keep their sizes, and only those of one size can be batched
   bool resize = true;  // false: an image of another size is an error
   bool antialias = false;
   UnpackOptions unpack = {};
 };
 
-// For Pipeline::Map: replaces the text "path" by the column "image": u8[height,width,channels], of that file. Errors, which
-// name the file: there is no such text; the file cannot be read; those of DecodeImage and ResizeImage; the size is another.
+// For Pipeline::Map: replaces the text "path" by the column "image": u8[height,width,channels], of that file. Errors,
+// which name the file: there is no such text; the file cannot be read; those of DecodeImage and ResizeImage; the image
+// has another size.
 Pipeline::MapFunction ImageReader(ImageReaderOptions options = {});
 
 }  // namespace meshwork

@@ -1,13 +1,14 @@
-// How long a thread has waited for its input since its last step, so that a profile can name the steps that starved.
+// The time that a thread has waited for its input since its last step, so that a profile can name the steps that
+// starved.
 #pragma once
 
 namespace meshwork {
 
-// Adds to what TakeInputWait of this thread will give. An iterator over a Pipeline calls it, and PrefetchToDevice.
+// Adds to the result of the next TakeInputWait of this thread. Iterators over a Pipeline and PrefetchToDevice call it.
 void AddInputWait(double seconds);
 
-// The seconds that this thread has waited for its input since it last asked; 0 if it has not. A new session asks, so that
-// its first step has no wait from before.
+// The seconds that this thread has waited for its input since its last call of TakeInputWait. A new session calls it,
+// so that its first step does not count earlier waits.
 double TakeInputWait();
 
 }  // namespace meshwork

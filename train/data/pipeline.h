@@ -73,8 +73,8 @@ struct MapOptions {
   // 0: the function runs in the thread that asks for the next element. n >= 1: in n threads of the stage, which are at
   // most 2n elements ahead. The elements and their order are the same.
   int threads = 0;
-  // What comes before the function is a share that this process alone reads, and the function makes whole batches of it
-  // (train/strategy/distribute.h). So it may differ between processes: Fingerprint does not know it.
+  // The stages in front of the function give a share that this process alone reads, and the function makes whole
+  // batches of it (train/strategy/distribute.h). So they may differ between processes, and Fingerprint leaves them out.
   bool from_shares = false;
 };
 
@@ -93,8 +93,8 @@ struct PaddingOptions {
 
 struct BucketOptions {
   PaddingOptions padding = {};
-  // Sizes of -1 become the boundary above the bucket's lengths, less 1, not the longest row's, so that each bucket has batches
-  // of one shape. Error of the iteration: a length of the last boundary or more.
+  // Sizes of -1 become the boundary above the bucket's lengths, less 1, instead of the longest row's size, so that each
+  // bucket has batches of one shape. Error of the iteration: a length of the last boundary or more.
   bool pad_to_boundary = false;
 };
 
@@ -123,8 +123,8 @@ class Pipeline {
   // function(0), function(1), …, function(n - 1); without n, there is no end.
   // Law: FromFunction(n, f, options) is Range(n).Map([](Example e) { return f(index of e); }, options).
   static Pipeline FromFunction(std::optional<int64_t> n, IndexFunction function, MapOptions options = {});
-  // For what can only be made one after the other. Each walk over the pipeline calls `make` once, and then the generator
-  // that it returns, whose state is the walk's.
+  // For elements that can only be made one after the other. Each walk over the pipeline calls `make` once, and then the
+  // generator that it returns; the generator's state belongs to the walk.
   static Pipeline Generate(std::function<Generator()> make);
 
   // ---- Several inputs.
@@ -147,29 +147,29 @@ class Pipeline {
   // all orders are equally likely. An order depends on the seed, and on the epoch of the Repeat behind it.
   // Keeps `buffer` elements, >= 1.
   Pipeline Shuffle(int64_t buffer, uint64_t seed = static_cast<uint64_t>(DefaultSeed())) const;
-  // Keeps all elements of the first complete walk, which later ones read instead of the input; a Shuffle in front of it
-  // has the same order in all epochs. Iterators share it, and copies of the pipeline. A child of a fork reads what was
-  // complete before.
+  // Keeps all elements of the first complete walk; later walks read these instead of the input. So a Shuffle in front
+  // of it has the same order in all epochs. Iterators and copies of the pipeline share them. A child of a fork reads
+  // them if they were complete before the fork.
   Pipeline Cache() const;
   // All elements n times, n >= 0; without n, there is no end, unless there are no elements.
   Pipeline Repeat(std::optional<int64_t> n = {}) const;
   // Puts n elements, n >= 1, into one: a column of shape [d,…] becomes [n,d,…]. The last batch has the rest. Errors of the
   // iteration: elements of a batch have different columns, or types; an element has a text.
   Pipeline Batch(int64_t n, BatchingOptions options = {}) const;
-  // As Batch, of elements whose columns may differ in their sizes, not in their numbers of dims: smaller ones are padded behind
-  // their elements (tf.data's padded_batch). A program takes batches of the shape that it was written for: give `shapes`, or
-  // make a program for each shape.
+  // Like Batch, but an element's columns may have other sizes than the next element's, though not another number of
+  // dims. Smaller columns are padded behind their elements (tf.data's padded_batch). A program takes batches of the
+  // shape that it was written for: give `shapes`, or make a program for each shape.
   //
   //   lines.PaddedBatch(32, {.shapes = {{"ids", {128}}}, .values = {{"ids", 1}}})      // ids: [32,128]
   //
   // Errors of the iteration, besides Batch's: a row that is larger than its shape; a name in the options that is no column; a
   // value that is no element of the column's dtype.
   Pipeline PaddedBatch(int64_t n, PaddingOptions options = {}) const;
-  // Padded batches of elements of about one length (tf.data's bucket_by_sequence_length): `boundaries`, which increase, part
-  // the lengths into buckets, [0, boundaries[0]), [boundaries[0], boundaries[1]), …, and all from the last on; bucket i has
-  // batches of batch_sizes[i] elements. A batch comes when its bucket is full; at the end, what is left in the buckets, the
-  // shortest first. Keeps less than a batch of each bucket. At a position the elements in the buckets are read again, and all
-  // behind the first of them.
+  // Padded batches of elements of about one length (tf.data's bucket_by_sequence_length). The increasing `boundaries`
+  // divide the lengths into buckets: [0, boundaries[0]), [boundaries[0], boundaries[1]), …; the last bucket has no
+  // upper boundary. Bucket i has batches of batch_sizes[i] elements. A batch comes when its bucket is full; at the end,
+  // the rest of each bucket comes, the shortest lengths first. Keeps less than a batch of each bucket. An iterator that
+  // continues at a position reads the elements in the buckets again, and all elements behind the first of them.
   //
   //   lines.BucketBySequenceLength(length_of, {7, 13}, {64, 64}, {.pad_to_boundary = true})   // [64,6] and [64,12]
   //
@@ -191,30 +191,29 @@ class Pipeline {
 
   // The first mistake in the description. An iterator gives it, too.
   const absl::Status& status() const { return status_; }
-  // How many elements there are; nothing: that is not known without making them (Filter, Generate, files), or there is
-  // no end.
+  // How many elements there are; nothing: unknown without making them (Filter, Generate, files), or there is no end.
   std::optional<int64_t> size() const;
-  // Whether there surely is no end: Range without n, Repeat without n, and what is made of them. What a function gives
-  // (Generate, Filter) may have none all the same.
+  // Whether it is certain that there is no end: Range without n, Repeat without n, and pipelines made of these. A
+  // function (Generate, Filter) may give elements without end though this is false.
   bool is_endless() const;
-  // What decides on the elements and their order, as a position notes it: "range(100) | map | batch(32)".
+  // All that decides on the elements and their order, as a position notes it: "range(100) | map | batch(32)".
   std::string ToString() const;
-  // What processes that train on these elements together have in common: ToString without the index of a Shard, and without
-  // what comes before a Map from shares; with a hash of the examples of data sets in memory, and of the names of files. What
-  // functions give is not known. Fit, EvaluateOn and Predict compare it (train/fit/fit.h). Reads up to 16 MB of each column of a
-  // data set, once.
+  // A description that is equal in all processes that train on these elements together: ToString without the index of a
+  // Shard, and without the stages in front of a Map from shares; with a hash of the examples of data sets in memory,
+  // and of the names of files. The results of functions are not part of it. Fit, EvaluateOn and Predict compare it
+  // (train/fit/fit.h). Reads up to 16 MB of each column of a data set, once.
   std::string Fingerprint() const;
 
   // Begins in front of the first element.
   PipelineIterator Begin() const;
-  // Goes on at a position that an iterator over such a pipeline has saved; "": at the beginning. The numbers of threads and
-  // Prefetch may be others than they were. Reads again: the elements in the buffer of a Shuffle, which are among some
-  // (ln buffer + 3) * buffer elements of its input; what was read since the oldest element in a bucket; what a Cache has
-  // read; what a Generate has made; and unpacks a gzipped file from its beginning. All else goes on at once. A Shuffle also draws
-  // its numbers again, 5 ns per element.
+  // Continues at a position that an iterator over such a pipeline has saved; "": at the beginning. The numbers of
+  // threads and of Prefetch may have changed. Reads again: the elements in the buffer of a Shuffle, which are among
+  // some (ln buffer + 3) * buffer elements of its input; the elements since the oldest one in a bucket; the elements
+  // that a Cache has read, and that a Generate has made. A gzipped file is unpacked again from its beginning. A Shuffle
+  // also draws its numbers again, 5 ns per element. Everything else continues at once.
   // Errors: status(); the text is no position, or is damaged; the pipeline's ToString is another one; the input has
-  // changed so that there is no such place; what is read again cannot be read.
-  // `epoch`: a Shuffle draws as in this epoch, >= 0, of a Repeat behind it; a position goes on in the epoch in which it was
+  // changed so that there is no such place; an element that is read again cannot be read.
+  // `epoch`: a Shuffle draws as in this epoch, >= 0, of a Repeat behind it. A position needs the epoch in which it was
   // saved, which the caller notes.
   absl::StatusOr<PipelineIterator> Begin(std::string_view position, int64_t epoch = 0) const;
 
@@ -253,12 +252,12 @@ class PipelineIterator {
   absl::StatusOr<std::optional<Example>> Next();
 
   // The position behind the last element that Next has returned: for Pipeline::Begin, and as a fact of a checkpoint
-  // (CheckpointFacts). One line of text. Errors: Next has given an error, which this is.
+  // (CheckpointFacts). One line of text. Error: the error that Next has given, if it has.
   absl::StatusOr<std::string> Save() const;
 
   const PipelineStats& stats() const;
 
-  // For a loop over the elements that are left: the position then is behind the loop's element.
+  // For a loop over the remaining elements. In the loop, the position is behind the current element.
   PipelineCursor begin();
   std::default_sentinel_t end() const { return {}; }
 
@@ -269,7 +268,7 @@ class PipelineIterator {
   std::shared_ptr<internal::PipelineState> state_;  // the last copy ends the walk
 };
 
-// The elements that are left of a walk, as an input iterator.
+// The remaining elements of a walk, as an input iterator.
 class PipelineCursor {
  public:
   using iterator_concept = std::input_iterator_tag;

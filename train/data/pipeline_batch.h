@@ -1,4 +1,4 @@
-// What elements that become one batch have in common: Batch, PaddedBatch, BucketBySequenceLength.
+// Checks of the elements that become one batch, for Batch, PaddedBatch and BucketBySequenceLength.
 #pragma once
 
 #include "absl/status/status.h"

@@ -1,4 +1,4 @@
-// Calls what may throw: a user's function for an element of a stage, or a whole walk.
+// Calls functions that may throw: a user's function for an element of a stage, or a whole walk.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace meshwork::internal {
 
-// What `function()` returns. An error, and what it throws as an error, begins with the stage and the element.
+// The result of `function()`. Exceptions become errors; errors begin with the stage and the element.
 template <typename F>
 auto CallFor(std::string_view stage, int64_t element, const F& function) -> decltype(function()) {
   const auto where = [&] { return fmt::format("{}: element {}", stage, element); };
@@ -25,7 +25,7 @@ auto CallFor(std::string_view stage, int64_t element, const F& function) -> decl
   }
 }
 
-// What `function()` returns, a Status or a StatusOr; what it throws as an error.
+// The result of `function()`, a Status or a StatusOr. Exceptions become errors.
 template <typename F>
 auto CallWalk(const F& function) -> decltype(function()) {
   try {

@@ -4,12 +4,12 @@
 //   Pipeline lines = TextLines({"corpus.txt"}).Map(Tokenize, {.threads = 2});
 //   Pipeline images = TfRecords(paths).Map(TfExampleParser({{"image", F32, {784}}, {"label", I64}}), {.threads = 2});
 //
-// Files come one behind the other, in the order given; each plain or gzipped, which its content says. At any moment one
-// file is open, of which a quarter of a MiB is in memory, and a record. To read several files at a time, give each a
-// pipeline and put them together by Pipeline::Interleave.
+// Files are read one after the other, in the order given. Each is plain or gzipped; its content decides. At any moment
+// one file is open, with a quarter of a MiB of it and one record in memory. To read several files at a time, give each
+// a pipeline and put them together by Pipeline::Interleave.
 //
-// Positions say the file, by its place in the list, and the byte. A plain file is read on from there, a gzipped one is
-// unpacked again from its beginning. The list must be the same; where the files lie may change.
+// A position is the file, by its place in the list, and the byte. A plain file is read on from there, a gzipped one is
+// unpacked again from its beginning. The list must be the same, but the files may lie elsewhere.
 //
 // Errors name the file, and the line or the record and its byte. A file is opened when its first record is asked for.
 #pragma once
@@ -42,7 +42,7 @@ Pipeline TextLines(std::vector<std::string> paths, TextOptions options = {});
 struct CsvColumn {
   std::string name = {};
   DType dtype = F32;                   // f32, f64, i32 or i64: a scalar column of the example
-  std::optional<double> missing = {};  // what a missing value is; without, it is an error
+  std::optional<double> missing = {};  // stands for a missing value; without it, a missing value is an error
   bool is_text = false;                // a text of the example instead, for Map to make numbers of
 };
 
@@ -55,10 +55,10 @@ struct CsvOptions {
   int64_t longest = int64_t{64} << 20;            // bytes of a record; a longer one is an error
 };
 
-// An example per record: a record is a line, or some where quotes enclose line ends. A field may stand in quotes ("…"),
-// in which "" is a quote. Spaces around numbers do not count; lines without anything are left out; a byte order mark is,
-// too. Errors of the iteration: a column is not there, or twice; a record has another number of fields than there are
-// names; a value is missing, or no number of its type; something follows a closing quote; a quote is not closed.
+// An example per record: a record is a line, or several lines if quotes enclose line ends. A field may stand in quotes
+// ("…"), in which "" is a quote. Spaces around numbers do not count; empty lines and a byte order mark are skipped.
+// Errors of the iteration: a column is not there, or twice; a record has another number of fields than there are names;
+// a value is missing, or no number of its type; something follows a closing quote; a quote is not closed.
 Pipeline Csv(std::vector<std::string> paths, CsvOptions options = {});
 
 // ---- TFRecord (tensorflow.org/tutorials/load_data/tfrecord).

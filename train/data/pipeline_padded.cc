@@ -94,7 +94,7 @@ class Joiner {
   }
 
  private:
-  // Of each column, the type of an example in the batch.
+  // By column: the type of an example in the batch.
   absl::StatusOr<std::vector<Type>> TypesOf(const std::deque<NumberedExample>& elements,
                                             std::optional<int64_t> open) const {
     const Columns& first = elements.front().example.columns();
@@ -155,7 +155,7 @@ class Joiner {
     return absl::OkStatus();
   }
 
-  // Error: the options name what is no column.
+  // Error: the options name a column that is not there.
   absl::Status CheckOptions(const Columns& first) const {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : first) names.push_back(name);
@@ -258,9 +258,10 @@ class Bucketing : public Stage {
   const BucketOptions options;
 };
 
-// What a bucket holds are the last elements read of its lengths, since it is emptied as a whole. So a position says how many
-// there are in each, and where in the input the first of all of them lies: from there they are read again. The place is known
-// by marks: positions of the input, of which one is made for as many elements as the buckets hold.
+// A bucket is emptied as a whole, so its elements are always the ones of its lengths that were read last. A position
+// therefore holds the number of elements in each bucket, and a place in the input in front of all of them, from which
+// they are read again. Marks give this place: a mark is a position of the input, made each time that as many elements
+// were read as all buckets hold.
 class BucketWalk : public WalkOver<Bucketing> {
  public:
   BucketWalk(const Bucketing& stage, uint64_t epoch)

@@ -257,7 +257,7 @@ class RepeatWalk : public WalkOver<Repeating> {
   }
 
  private:
-  // Within an epoch of an outer Repeat, epochs differ from those of its other ones.
+  // In each epoch of an outer Repeat, the epochs of this one are shuffled differently.
   std::unique_ptr<Walk> BeginInput() const {
     const auto inner = static_cast<uint64_t>(epoch_);
     return stage_->input->Begin(outer_ == 0 ? inner : Random(outer_, inner).Next());

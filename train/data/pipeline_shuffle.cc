@@ -1,8 +1,9 @@
 // Pipeline::Shuffle.
 //
-// The walk draws numbers which depend on the seed and the epoch alone; so its buffer can be made again from counters: a
-// buffer of numbers of elements goes through the same draws, and says which elements of the input to keep. Where in the
-// input these begin is known by marks: positions of the input, of which one is kept for every `buffer` elements read.
+// The random numbers of a walk depend on the seed and the epoch alone, so its buffer can be made again from counters: a
+// buffer of element numbers goes through the same draws, and shows which elements of the input to keep. Marks give the
+// place in the input where these begin: a mark is a position of the input, and one is made for every `buffer` elements
+// read.
 #include <algorithm>
 #include <deque>
 #include <utility>
@@ -30,7 +31,7 @@ class Shuffling : public Stage {
   const uint64_t seed;
 };
 
-// Takes a random one of the things that are in it.
+// Takes a random element out of the buffer.
 template <typename T>
 T Draw(Random& random, std::vector<T>& buffer) {
   std::swap(buffer[random.Below(buffer.size())], buffer.back());

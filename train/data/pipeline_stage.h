@@ -1,10 +1,10 @@
-// What a Pipeline consists of: stages, which are immutable descriptions, and walks, which go over their elements.
+// The parts of a Pipeline: stages, which are immutable descriptions, and walks, which go over their elements.
 //
 // A stage is shared by all pipelines and walks that it is a part of. A walk belongs to one thread at a time; the stages
 // that have threads of their own (pipeline_threads.cc) hand it from one to the other.
 //
-// Its counters say where a walk is: Save appends them to a list, Restore takes them from one, in the same order. They
-// are few numbers; whatever else a walk holds is read again.
+// The position of a walk is a few counters: Save appends them to a list, Restore takes them from one, in the same
+// order. Everything else that a walk holds is read again.
 #pragma once
 
 #include <algorithm>
@@ -43,8 +43,8 @@ class Walk {
   virtual ~Walk() = default;
   // The next element; nothing at the end, and then again. After an error, the walk is of no use.
   virtual absl::StatusOr<std::optional<Example>> Next() = 0;
-  // Goes on as Next does n times, without making the elements where they are not needed to know the next. Returns how
-  // many there were; fewer than n: the walk is at its end. REQUIRES: n >= 0.
+  // Like n calls of Next, but makes an element only if it is needed to find the next one. Returns how many elements
+  // there were; fewer than n: the walk is at its end. REQUIRES: n >= 0.
   virtual absl::StatusOr<int64_t> Skip(int64_t n);
   // Error: a thread of the walk belongs to a parent of this process.
   virtual absl::Status Save(Counters& to) const = 0;
@@ -53,7 +53,7 @@ class Walk {
   virtual absl::Status Restore(CounterReader& from) = 0;
 };
 
-// For whom a stage is described.
+// The reader of a stage's description.
 enum class For : uint8_t {
   kPosition,      // in this process: Pipeline::ToString
   kAllProcesses,  // Pipeline::Fingerprint
@@ -64,12 +64,12 @@ class Stage : public std::enable_shared_from_this<Stage> {
   virtual ~Stage() = default;
   // Each epoch (a number that Repeat gives) is shuffled in an order of its own.
   virtual std::unique_ptr<Walk> Begin(uint64_t epoch) const = 0;
-  // What decides on the elements and their order, as far as it can be written: "range(100) | map | batch(32)".
+  // What determines the elements and their order, as far as it can be written: "range(100) | map | batch(32)".
   std::string ToString() const { return Describe(For::kPosition); }
   virtual std::string Describe(For reader) const = 0;
   // How many elements there are; nothing: unknown, or no end.
   virtual std::optional<int64_t> Size() const = 0;
-  // Whether there surely is no end.
+  // Whether it is certain that there is no end.
   virtual bool IsEndless() const { return false; }
 };
 using StagePtr = std::shared_ptr<const Stage>;
@@ -84,7 +84,8 @@ class WalkOver : public Walk {
   const std::shared_ptr<const S> stage_;
 };
 
-// One that counts what it reads of its stage's `input`; its position is that number and the input's position.
+// A walk that counts the elements it reads of its stage's `input`. Its position is that number and the input's
+// position.
 template <typename S>
 class CountingWalk : public WalkOver<S> {
  public:
@@ -132,7 +133,7 @@ class NumberedWalk : public WalkOver<S> {
 // are for messages, "Cache" and "input". Errors: those of CounterReader and of Skip; there are fewer elements now.
 absl::Status SkipAgain(Walk& walk, CounterReader& from, std::string_view stage, std::string_view input);
 
-// How many batches of n so many elements make; nothing if their number is not known.
+// The number of batches of n elements that `elements` make; nothing if their number is not known.
 std::optional<int64_t> BatchesOf(std::optional<int64_t> elements, int64_t n, bool drop_remainder);
 
 // a * b, or the largest number. REQUIRES: neither is negative.

@@ -21,7 +21,7 @@ using Result = absl::StatusOr<std::optional<Example>>;
 // comes the position of the input behind it.
 class ReadAhead {
  public:
-  // Makes the result of what the input has given; null: takes it as it is.
+  // Makes the result from an element of the input; null: the result is the element.
   using Make = std::function<Result(Example element, int64_t number)>;
 
   // The input's next element has the number `first`. At most `window` elements are ahead, also those that are being made.
@@ -44,7 +44,7 @@ class ReadAhead {
     std::unique_lock lock(mutex_);
     made_.wait(lock, [&] { return !slots_.empty() && slots_.front().is_made; });
     Slot& slot = slots_.front();
-    // What is last stays for the next call.
+    // The end, or an error, stays for the next call.
     if (!slot.result.ok() || !slot.result->has_value()) return slot.result;
     Result result = std::move(slot.result);
     behind = std::move(slot.behind);
@@ -133,7 +133,7 @@ class AheadWalk {
  public:
   explicit AheadWalk(std::unique_ptr<Walk> input) : input_(input.release()) {}
 
-  // `stage` names what was made by a parent of this process.
+  // `stage`: the name of the stage, for the error of a child of a fork.
   Result Take(std::string_view stage, const std::function<ReadAhead*(Walk*)>& begin) {
     if (ahead_ == nullptr) {
       Counters start;

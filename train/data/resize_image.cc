@@ -16,8 +16,8 @@ struct PixelWeights {
   std::vector<float> weights;  // their sum is 1
 };
 
-// A pixel's weight falls from 1 at the center to 0 at a distance of one pixel, of the result where that is larger and
-// `antialias` is set.
+// A pixel's weight falls from 1 at the center to 0 at a distance of one pixel of the image; with `antialias`, of one
+// pixel of the result if that is larger.
 std::vector<PixelWeights> WeightsOf(int64_t from, int64_t to, bool antialias) {
   const double scale = static_cast<double>(from) / static_cast<double>(to);
   const double reach = antialias ? std::max(scale, 1.0) : 1.0;

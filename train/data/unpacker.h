@@ -1,4 +1,4 @@
-// Unpacker: the bytes of a file, a portion at a time; unpacked if the file is gzipped, which its content says.
+// Unpacker: the bytes of a file, a portion at a time; unpacked if the content of the file is gzipped.
 //
 //   Unpacker in("train.gz", more);    // more() gives the file's bytes, portion by portion
 //   in.Read(out)                      // fills `out`, or gives what is left
@@ -20,7 +20,7 @@ namespace meshwork::internal {
 
 class Unpacker {
  public:
-  // The next bytes of the file; "" at its end, and then again. They stay as they are until the next call.
+  // The next bytes of the file; "" at its end, also if called again. They stay as they are until the next call.
   using More = std::function<absl::StatusOr<std::string_view>()>;
 
   // `path` is for messages.
@@ -38,7 +38,7 @@ class Unpacker {
  private:
   struct Inflater;
 
-  // Has at least `bytes` in rest_, unless the file ends before.
+  // Makes rest_ hold at least `bytes` bytes, unless the file ends before.
   absl::Status Have(size_t bytes);
   absl::Status Begin();
   absl::StatusOr<size_t> Inflate(std::span<uint8_t> out);
@@ -47,7 +47,7 @@ class Unpacker {
   std::string path_;
   More more_;
   std::string_view rest_;  // of what more_ has given
-  std::string joined_;     // what rest_ lies in, if it comes from two portions
+  std::string joined_;     // the memory of rest_ if it comes from two portions
   bool begun_ = false, ended_ = false;
   uint64_t unpacked_ = 0;
   std::unique_ptr<Inflater> inflater_;  // null: the file is not gzipped

@@ -42,7 +42,7 @@ namespace meshwork {
 class EpochCallbacks;
 class FitLoop;
 
-// Where a training is, and what a callback may do to it.
+// The state of a training, and what a callback may do to it.
 class FitState {
  public:
   // With parameter servers, a copy of the training's variables at the end of the last epoch, which is of no use to the
@@ -54,14 +54,14 @@ class FitState {
   int64_t steps() const { return history_.steps; }   // of all epochs
   // How many steps the epoch will have; 0: not known.
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
-  // Of the epoch so far: means over its examples, and metrics (train/fit/output_means.h). At the end of an epoch, also those of
-  // the validation, "val_loss". Valid until the next step.
+  // The results of the epoch so far: means over its examples, and metrics (train/fit/output_means.h). At the end of an
+  // epoch they include the results of the validation, "val_loss". Valid until the next step.
   const Metrics& logs() const { return logs_; }
   // The scalar outputs of the last step, on its batch alone.
   const Metrics& last() const { return last_; }
-  // What the last step was fed with.
+  // The feeds of the last step.
   const Feeds& feeds() const { return feeds_; }
-  // The epochs that have ended; at the end of an epoch, with it.
+  // The epochs that have ended. OnEpochEnd finds its own epoch among them.
   const History& history() const { return history_; }
   // Whether there are validation data.
   bool has_validation() const { return has_validation_; }
@@ -75,19 +75,19 @@ class FitState {
   // training ends in all of them after the same step, and stops() is true in all from then on.
   void Stop(std::string why);
   bool stops() const { return !history_.stopped.empty(); }
-  // Whether a signal, or FitOptions::stop, ended it: it may be gone on with.
+  // Whether a signal or FitOptions::stop ended the training, so that it may be continued.
   bool is_interrupted() const { return is_interrupted_; }
 
-  // An input that is the same in all steps (FitOptions::fed), from the next step on. Null: there is no such one.
+  // An input that is the same in all steps (FitOptions::fed), from the next step on. Null: there is no such input.
   const Tensor* fed(std::string_view input) const;
   void Feed(std::string_view input, Tensor value) { fed_[std::string(input)] = std::move(value); }
 
-  // What a checkpoint says so that this training can be gone on with from here: the step, the place in the data, the means of
-  // the epoch so far, the history, and what the callbacks save. Error: that of PipelineIterator::Save. REQUIRES, as GoOnFrom:
-  // a Fit of a session.
+  // The contents of a checkpoint from which this training can continue: the step, the place in the data, the means of
+  // the epoch so far, the history, and what the callbacks save. Error: that of PipelineIterator::Save. REQUIRES, also
+  // for GoOnFrom: the training is a Fit of a session.
   absl::StatusOr<CheckpointNote> Note() const;
-  // Within OnTrainBegin: goes on from such a note, in place of the start. The session's variables are the caller's to
-  // restore. Errors: the note is not from Note; the steps per epoch, or the data, are others.
+  // Called within OnTrainBegin: the training continues from the note, instead of starting. The caller restores the
+  // session's variables. Errors: the note is not from Note; the steps per epoch, or the data, are others.
   absl::Status GoOnFrom(const CheckpointNote& note);
 
  private:
@@ -121,23 +121,23 @@ class Callback {
   virtual absl::Status OnTrainBegin(FitState& /*state*/) { return absl::OkStatus(); }
   virtual absl::Status OnEpochBegin(FitState& /*state*/) { return absl::OkStatus(); }
   virtual absl::Status OnStepEnd(FitState& /*state*/) { return absl::OkStatus(); }
-  // After the validation, if there is one. Not of an epoch that Stop has ended before its last step.
+  // Called after the validation, if there is one. Not called for an epoch that Stop ended before its last step.
   virtual absl::Status OnEpochEnd(FitState& /*state*/) { return absl::OkStatus(); }
   // Also after Stop; not after an error.
   virtual absl::Status OnTrainEnd(FitState& /*state*/) { return absl::OkStatus(); }
 
-  // What the callback has to know to go on, as a line of UTF-8, if it remembers anything from step to step.
+  // The state that the callback needs to continue, as a line of UTF-8; "" if it keeps none from step to step.
   virtual std::string Save() const { return ""; }
   // Goes on from what Save gave; after OnTrainBegin of all callbacks. Error: the text is not from Save.
   virtual absl::Status Restore(FitState& /*state*/, std::string_view /*saved*/) { return absl::OkStatus(); }
   // The training is over, also after an error: nothing that belongs to it may be kept.
   virtual void Release() {}
-  // Where it saves the training; nothing: nowhere.
+  // Where the callback saves the training; nothing: it saves none.
   virtual std::optional<SavedTraining> Saved() const { return std::nullopt; }
-  // OK if the Fit of parameter servers (train/parameter_server/rpc/parameter_server_strategy.h) may call it: there is no OnStepEnd
-  // there, and what it does to the session, or feeds, is lost.
+  // OK if the Fit of parameter servers (train/parameter_server/rpc/parameter_server_strategy.h) may call it. That Fit has no
+  // OnStepEnd, and it ignores what a callback changes in the session or feeds.
   virtual absl::Status CheckServed() const { return absl::OkStatus(); }
-  // Whether it is called after all others, whose Save it writes.
+  // Whether it is called after all other callbacks, because it saves what their Save returns.
   virtual bool is_last() const { return false; }
 };
 using CallbackPtr = std::shared_ptr<Callback>;
@@ -158,18 +158,18 @@ CallbackPtr CsvLog(std::string path);
 struct TensorBoardLogOptions {
   int64_t every_steps = 0;       // the outputs of every so many-th step, as "step/loss"; 0: of none
   int64_t histograms_every = 0;  // every so many-th epoch; 0: none
-  std::vector<std::string> variables =
-      {};  // of which histograms are made; all trained ones if there are none
+  std::vector<std::string> variables = {};  // that get histograms; empty: all trained variables
 };
-// The outputs of each epoch, as "epoch/loss", by the number of steps (train/log/summary_writer.h): those of the training as the
-// run `dir`/train, those of the validation as `dir`/validation, so that TensorBoard draws both in one picture. A training
-// that goes on writes each step anew from there (SummaryOptions::purge_step). What cannot be written is reported once, when
-// the training ends, and is no error. Errors: a folder cannot be made; there is no such variable.
+// The outputs of each epoch, as "epoch/loss", by the number of steps (train/log/summary_writer.h): those of the training as
+// the run `dir`/train, those of the validation as `dir`/validation, so that TensorBoard draws both in one picture. A
+// training that continues replaces the steps after the one that it continues from (SummaryOptions::purge_step). A
+// failure to write is reported once, when the training ends, and is no error. Errors: a folder cannot be made; there is
+// no such variable.
 CallbackPtr TensorBoardLog(std::string dir, const TensorBoardLogOptions& options = {});
 
-// ---- What ends a training, or changes it. A callback that monitors an output reads it at the end of each epoch: "loss" is the
-// mean over the epoch, "val_loss" that of the validation; epochs without validation do not count, nor does NaN as
-// better. Errors: an option is wrong; there is no such output (with the nearest name).
+// ---- What ends a training, or changes it. A callback that monitors an output reads it at the end of each epoch:
+// "loss" is the mean over the epoch, "val_loss" that of the validation; epochs without validation do not count, and NaN
+// is never better. Errors: an option is wrong; there is no such output (with the nearest name).
 
 enum class Best { kLowest, kHighest };
 
@@ -178,15 +178,16 @@ struct EarlyStoppingOptions {
   Best best = Best::kLowest;
   int64_t patience = 1;  // ends the training after so many epochs in a row that were no better, >= 1
   double min_delta = 0;  // better by more than that, >= 0
-  // Sets all variables to what they were after the best epoch, also if the training was not stopped. They are kept in memory,
-  // once more; a training that goes on from a backup (BackupAndResume) does not have those of epochs before it.
+  // Sets all variables to what they were after the best epoch, also if the training was not stopped. A copy of them is
+  // kept in memory. A training that continues from a backup (BackupAndResume) has no copy of the epochs before the
+  // backup.
   bool restore_best = false;
 };
 CallbackPtr EarlyStopping(const EarlyStoppingOptions& options = {});
 
 struct ReduceOnPlateauOptions {
-  // What holds the rate: a variable of the program, or an input of FitOptions::fed; a float scalar. An optimizer takes it as
-  // its rate (train/optim/rates.h).
+  // The float scalar that holds the rate: a variable of the program, or an input of FitOptions::fed. An optimizer takes
+  // it as its rate (train/optim/rates.h).
   std::string rate = "rate";
   std::string monitor = "val_loss";
   Best best = Best::kLowest;
@@ -196,7 +197,7 @@ struct ReduceOnPlateauOptions {
   int64_t cooldown = 0;  // epochs after a new rate that are not counted
   double min_rate = 0;
 };
-// As Keras' ReduceLROnPlateau. Errors: there is no such variable or fed input; it is no float scalar.
+// Like ReduceLROnPlateau of Keras. Errors: there is no such variable or fed input; it is no float scalar.
 CallbackPtr ReduceOnPlateau(const ReduceOnPlateauOptions& options = {});
 
 struct StopOnNanOptions {
@@ -230,17 +231,17 @@ CallbackPtr LastCheckpoint(const LastCheckpointOptions& options);
 
 struct BackupAndResumeOptions {
   std::string dir;
-  // When: so many seconds after the last backup began; or, if it is not 0, after each step that this divides; and when the
-  // training ends or is interrupted.
+  // A backup is made `seconds` after the last one began; or, if `steps` is not 0, after each step that `steps` divides.
+  // Another one is made when the training ends or is interrupted.
   double seconds = 600;
   int64_t steps = 0;
   int64_t keep = 1;  // the newest so many stay
 };
-// Goes on from the newest backup in the folder, if there is one, also from the middle of an epoch: with the variables, the
-// place in the data, the means and metrics of the epoch so far, the history and what the other callbacks remember. So a
-// training that was interrupted, and run again with the same arguments, gives the same weights as one that was not; bit by
-// bit if it has the same mesh. One that has ended returns its history at once. Written by CheckpointManager
-// (train/fit/checkpoints.h), whose errors it has; besides, those of FitState::GoOnFrom.
+// Continues from the newest backup in the folder, if there is one, also from the middle of an epoch: with the
+// variables, the place in the data, the means and metrics of the epoch so far, the history and what the other callbacks
+// remember. So a training that was interrupted, and is run again with the same arguments, gives the same weights as one
+// that was not; bit by bit if it has the same mesh. A training that has ended returns its history at once. Errors:
+// those of CheckpointManager (train/fit/checkpoints.h), which writes the backups, and of FitState::GoOnFrom.
 CallbackPtr BackupAndResume(const BackupAndResumeOptions& options);
 
 // ---- A callback of functions; null ones do nothing.

@@ -17,7 +17,7 @@ namespace {
 using internal::Monitor;
 using internal::SavedNumbers;
 
-// What this domain holds of the variables, copied.
+// A copy of this domain's blocks of the variables.
 class StateCopy {
  public:
   // Error: the memory's.

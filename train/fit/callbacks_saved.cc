@@ -31,7 +31,7 @@ SavedTraining NewestIn(const std::string& dir, bool resumes) {
   return {.dir = dir, .step = NewestStep(dir), .resumes = resumes};
 }
 
-// Error: only one of the system, which is told and left.
+// An error of the system is logged, and ignored.
 void RemoveSaved(const FitState& state, const std::string& dir, int64_t step) {
   if (!state.is_chief()) return;
   const std::string path = fmt::format("{}/{}", dir, CheckpointName(step));
@@ -142,7 +142,7 @@ class Backup : public Callback {
     return absl::OkStatus();
   }
   absl::Status OnStepEnd(FitState& state) override {
-    // The last step of an epoch is saved with what follows it.
+    // If this is the last step of an epoch, or of the training, OnEpochEnd or OnTrainEnd saves it.
     const bool is_last = state.steps_per_epoch() > 0 && state.epoch_steps() == state.steps_per_epoch();
     return is_last || state.stops() ? absl::OkStatus() : AfterStep(state);
   }

@@ -58,8 +58,8 @@ absl::Status CheckIsFree(const CheckpointOptions& options) {
       options.dir, Count(std::ssize(found), "checkpoint"), found[0].step));
 }
 
-// Who has locked a folder, as its lock says: in a training that has lost a process, each process knows who wrote the
-// checkpoints before. If that one was not lost but stopped, or cut off, it still holds the lock.
+// The processes that have locked folders, as the locks say. In a training that has lost a process, each process knows
+// who wrote the checkpoints before. If that process was not lost but stopped, or cut off, it still holds the lock.
 class FormerHolders {
  public:
   static void Remember(const std::string& dir, const std::string& holder) {
@@ -135,7 +135,7 @@ absl::Status CheckpointManager::OpenWriter(const std::string& job, const std::ve
   const std::string holder = writer.ok() ? "" : CheckpointLock::HolderOf(options_.dir);
   if (absl::IsAlreadyExists(writer.status()) && !holder.empty() &&
       std::find(former.begin(), former.end(), holder) != former.end()) {
-    // Its next checkpoint, if it ever comes to that, finds the lock taken.
+    // If that process ever writes another checkpoint, it finds the lock taken.
     CheckpointLock::TakeAway(options_.dir);
     writer = CheckpointWriter::Open(options);
   }
@@ -186,8 +186,8 @@ absl::StatusOr<bool> CheckpointManager::AfterStep(int64_t step, const std::funct
 
 namespace {
 
-// A checkpoint could be begun there, so what fails at the last one is no wrong input, by whatever code the system's error is
-// known: a disk that is full, a quota, a mount that is gone. A program that ends so may be started again.
+// The folder could be opened, so an error of the last checkpoint is no wrong input, whatever its code: a disk is full,
+// a quota is used up, a mount is gone. A program that ends with it may be started again.
 absl::Status AsFailure(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnknown:           // EIO

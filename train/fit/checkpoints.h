@@ -13,9 +13,10 @@
 //   }
 //   MESHWORK_RETURN_IF_ERROR(checkpoints->Finish(note()));
 //
-// A checkpoint holds all variables of the session, those of optimizers, too, and what the program notes besides. A step
-// waits while they are copied; they are written meanwhile by a thread (storage/checkpoint_writer.h). Random numbers of a
-// program depend on seeds and on its variables alone, so nothing else is needed to go on as if there had been no stop.
+// A checkpoint holds all variables of the session, those of optimizers, too, and the facts that the program notes. A
+// step waits while the variables are copied; then a thread writes them while training goes on
+// (storage/checkpoint_writer.h). Random numbers of a program depend on seeds and on its variables alone, so nothing
+// else is needed to go on as if there had been no stop.
 //
 // A checkpoint that cannot be written is reported, training goes on, and the next one is tried.
 //
@@ -43,19 +44,20 @@ namespace meshwork {
 
 struct CheckpointOptions {
   std::string dir = {};
-  // When a checkpoint is due: so many seconds after the last one began, or, if `steps` is not 0, after each step that it
-  // divides. By the seconds, no checkpoint begins while another one is being written; by steps, the training waits then.
+  // When a checkpoint is due: `seconds` after the last one began, or, if `steps` is not 0, after each step that `steps`
+  // divides. If `seconds` decides, no checkpoint begins while another one is being written; if `steps` decides, the
+  // training waits for that one.
   double seconds = 600;
   int64_t steps = 0;
   int64_t keep = 5;              // the newest so many stay
   std::string best_metric = {};  // the one with the best value of this metric stays, too; "": none does
   bool lowest_is_best = true;
-  // Without: the training waits until a checkpoint is written.
+  // If false, the training waits until a checkpoint is written.
   bool background = true;
-  // Whether a folder that has checkpoints is taken. If not, Open refuses it: they are of another training.
+  // Whether Open accepts a folder that has checkpoints. If not, it refuses them as those of another training.
   bool resume = false;
-  // Processes::generation(). Above 0 this is a training that lost a process: it goes on from its own checkpoints, as with
-  // `resume`, and takes the folder from a process that is no longer among its members.
+  // Processes::generation(). Above 0, the training has lost a process: it continues from its own checkpoints, as with
+  // `resume`, and takes the folder over from a process that is no longer among its members.
   int64_t generation = 0;
   std::function<double()> clock = {};  // in seconds; null: the steady clock
   // Gets each line about a checkpoint that failed; null: standard error.
@@ -71,7 +73,7 @@ class CheckpointManager {
                                                                  Session& session, Pulse& pulse);
   CheckpointManager(const CheckpointManager&) = delete;
   CheckpointManager& operator=(const CheckpointManager&) = delete;
-  // Without Finish, as after an error: a checkpoint that other domains do not finish soon is given up.
+  // If Finish was not called, as after an error, gives up a checkpoint that other domains do not finish soon.
   ~CheckpointManager();
 
   // Restores the variables from the newest checkpoint that can be used, and returns what it notes; nothing if the folder
@@ -87,29 +89,31 @@ class CheckpointManager {
   // Error, in all domains: that last one could not be written.
   absl::Status Finish(const CheckpointNote& note);
 
-  // Of the last checkpoint that is known to be complete, by this training; or from which it went on. -1: there is none.
+  // The step of the last checkpoint of this training that is known to be complete, or of the one from which it
+  // continued. -1: there is none.
   int64_t last_step() const { return last_step_; }
 
  private:
   CheckpointManager(const CheckpointOptions& options, Session& session, Pulse& pulse);
 
-  // `former`: who may still hold the folder's lock, though it is no longer among these processes.
+  // `former`: processes that may still hold the folder's lock, though they are no longer members.
   absl::Status OpenWriter(const std::string& job, const std::vector<std::string>& former);
-  // What these processes remember of that. One that was started in place of a lost one knows nothing.
+  // The holders of the folder that these processes remember. A process that was started in place of a lost one
+  // remembers none.
   absl::StatusOr<std::vector<std::string>> AskForHolders() const;
-  // All domains know who has the folder.
+  // Lets all domains remember the process that holds the folder.
   absl::Status RememberHolder();
-  // What the chief says in a pulse, and what all hear.
+  // The text of a pulse, which only the chief fills, and how all domains take it.
   std::string Say();
   absl::Status Hear(const std::vector<std::string>& texts);
   absl::Status Start(const CheckpointNote& note);
-  // Waits for the write under way, in all domains; only errors of the transport.
+  // Waits for the write under way, in all domains. Only errors of the transport are returned.
   absl::Status Await();
-  // Waits for it here, and returns how it ended.
+  // Waits for this domain's write, and returns how it ended.
   absl::Status End();
   // If a write has ended, notes how, and reports an error.
   void Look();
-  // Reports errors, but for those of the transport.
+  // Reports its errors; returns only those of the transport.
   absl::Status Begin(const CheckpointNote& note);
   void Report(const absl::Status& status) const;
 
@@ -120,11 +124,11 @@ class CheckpointManager {
   std::unique_ptr<CheckpointWriter> writer_;
   bool is_chief_ = false, has_part_ = false, is_finished_ = false;
   bool is_due_ = false;
-  bool is_under_way_ = false;  // a write, which not all domains know to have ended
+  bool is_under_way_ = false;  // a write that is not known to have ended in all domains
   double last_begun_ = 0;      // when
   int64_t begun_step_ = -1;    // of the write under way
   int64_t complete_step_ =
-      -1;                   // of the last one that was complete, here; of all domains only the chief knows
+      -1;  // the last step whose write ended here; in the chief, the last one that all domains have written
   int64_t last_step_ = -1;  // as the chief told
 };
 

@@ -18,7 +18,7 @@ constexpr std::string_view kAsMany =
     "All processes need as many batches, of as many examples: divide the data into equal shares, without the remainder of the "
     "whole (Take), leave out short batches (drop_remainder), or take a number of steps that all have from data with Repeat.";
 
-// A transport sends short texts at once, and takes another message for the rest.
+// A transport sends a short text at once; the rest of a longer one takes another message.
 constexpr size_t kMostKindBytes = 96;
 
 std::string Shortened(const std::string& kind) {
@@ -32,10 +32,10 @@ std::string OnOneLine(std::string text) {
   return text;
 }
 
-// What the processes say: answer p has the lines of process p.
+// The lines of all processes: answers[p] are those of process p.
 using Answers = std::vector<std::vector<std::string>>;
 
-// `count` lines of each; those that a process does not say are empty.
+// `count` lines of each process; missing lines are empty.
 Answers LinesOf(const std::vector<std::string>& values, size_t count) {
   Answers answers;
   for (const std::string& value : values) {

@@ -1,5 +1,5 @@
-// DataAgreement: the processes that walk over their data together say to each other where they are, so that none takes a step
-// that another one does not take. Only this room uses it.
+// DataAgreement: processes that walk over their data together tell each other where they are, so that a step is taken
+// by all of them or by none. Only this room uses it.
 //
 //   DataAgreement agreement("Predict", session);
 //   MESHWORK_RETURN_IF_ERROR(agreement.Begin(status, [&] { return FactsOfPipeline("data", data, true); }));
@@ -9,10 +9,10 @@
 //   }
 //   MESHWORK_RETURN_IF_ERROR(agreement.AtPlace("the data end after batch 4"));
 //
-// A step's place goes along with what the processes of a session say to each other before each step anyway; so it costs no
-// message. Begin and AtPlace cost one each.
+// The processes of a session exchange a message before each step anyway. The step's place is part of it, so it costs no
+// message of its own. Begin and AtPlace cost one each.
 //
-// Where a session has one domain, all of it does nothing. Errors are the same in all domains, and leave the session as it was.
+// In a session of one domain, it does nothing. Errors are the same in all domains, and leave the session as it was.
 //
 // Thread safety: the session's thread.
 #pragma once
@@ -31,7 +31,7 @@
 
 namespace meshwork {
 
-// What must be the same in all processes.
+// A value that must be the same in all processes.
 struct DataFact {
   std::string name, value;
   std::string_view advice;  // what to do where it differs
@@ -41,8 +41,8 @@ inline constexpr std::string_view kSameData =
     "All processes walk over the same data, of which each reads its rows: give all the same source, sizes and seeds. What a "
     "process reads for itself becomes whole batches by DistributeDatasetsFromFunction.";
 DataFact OptionFact(std::string name, int64_t value);
-// The facts of a pipeline called `what`: its fingerprint; how many elements it has; without `is_whole`, only whether it has
-// none.
+// The facts of a pipeline called `what`: its fingerprint, and how many elements it has. If `is_whole` is false, only
+// whether it has any elements counts.
 std::vector<DataFact> FactsOfPipeline(std::string_view what, const Pipeline& data, bool is_whole);
 
 class DataAgreement : public StepAgreement {
@@ -57,8 +57,8 @@ class DataAgreement : public StepAgreement {
   // `mine`: why this process cannot begin. Errors: mine, and that of another process; facts that differ.
   absl::Status Begin(const absl::Status& mine, const std::function<std::vector<DataFact>()>& facts);
 
-  // As long as one exists, the session's steps are those at `place`. `why_stop`: why this process wants to stop; empty: it
-  // does not.
+  // While a Step exists, the session's steps are taken at `place`. `why_stop`: why this process wants to stop; empty:
+  // it does not.
   class Step {
    public:
     Step(DataAgreement& agreement, std::string place, std::string why_stop = "");
@@ -69,12 +69,12 @@ class DataAgreement : public StepAgreement {
    private:
     DataAgreement& agreement_;
   };
-  // All processes are at this place, at which they take no step. Errors: others are elsewhere.
+  // Checks that all processes are at this place, where they take no step. Error: others are elsewhere.
   absl::Status AtPlace(const std::string& place, const std::string& why_stop = "");
-  // The first error about processes that differ: it says all, and needs no more words. OK: there was none.
+  // The first error about processes that differ: its message is complete, and callers add nothing. OK: there was none.
   const absl::Status& difference() const { return difference_; }
-  // Why the processes stop, after one of them wanted it: the same in all. A step then fails in all with CANCELLED, and is not
-  // taken. Empty: they go on.
+  // Why the processes stop, after one of them wanted to; the same in all. A step then fails in all with CANCELLED, and
+  // is not taken. Empty: they go on.
   const std::string& stopped() const { return stopped_; }
 
   // At the place of the Step.
@@ -82,7 +82,7 @@ class DataAgreement : public StepAgreement {
 
  private:
   Transport* transport() const;
-  // Whether the session's steps ask this object.
+  // Sets whether the session's steps ask this object.
   void SetAsked(bool asked);
   absl::Status Compare(const std::vector<std::string>& values);
 

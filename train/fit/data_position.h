@@ -1,5 +1,5 @@
-// Where a training is in its data: so many epochs are over, and so many batches of the next one. It is noted in
-// checkpoints, so that a training that goes on from one takes the examples that it would have taken.
+// The position of a training in its data: how many epochs are over, and how many batches of the next one. Checkpoints
+// note it, so that a training that continues from one takes the examples that it would have taken.
 //
 //   DataPosition position;                              // at the start
 //   position.Advance(input);                            // after each step
@@ -28,9 +28,9 @@ struct DataPosition {
 
 // "epoch", "batch", and what decides on the order of the examples: "batch_size", "examples", "shuffle_seed", "lanes".
 CheckpointFacts FactsOf(const DataPosition& position, const InputSpec& input);
-// Law: PositionIn(FactsOf(position, input), input) == position. If the batches have another size now, the position is that
-// of the batch with the next example; the examples before it in that batch come again. Errors: facts are missing or no
-// numbers; the order of the examples is another one than that in which the training began.
+// Law: PositionIn(FactsOf(position, input), input) == position. If the batch size has changed, the position is the
+// batch that contains the next example; the examples before it in that batch come again. Errors: facts are missing or
+// no numbers; the examples have another order than when the training began.
 absl::StatusOr<DataPosition> PositionIn(const CheckpointFacts& facts, const InputSpec& input);
 
 }  // namespace meshwork

@@ -44,16 +44,16 @@ class EpochCallbacks {
 
   // Errors: those of Callback::CheckServed; a callback is null; those of the callbacks.
   absl::Status BeginTraining();
-  // The first one is not epoch 0 where the training goes on.
+  // In a training that is continued, the first epoch is not 0.
   absl::Status BeginEpoch(int64_t epoch);
   // Adds the epoch to the history.
   absl::Status EndEpoch(EpochLog epoch);
-  // The training ends before its last epoch does, and may be gone on with.
+  // The training ends before the end of its last epoch, and may be continued.
   void Interrupt(std::string why);
-  // Its steps are those of the epochs that have ended.
+  // Returns the history; its steps are those of the epochs that have ended.
   absl::StatusOr<History> EndTraining();
 
-  // Whether a callback, or Interrupt, has stopped it.
+  // Whether a callback or Interrupt has stopped the training.
   bool stops() const { return state_.stops(); }
   const History& history() const { return state_.history(); }
 

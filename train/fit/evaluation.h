@@ -37,25 +37,26 @@ absl::StatusOr<Graph> BuildModel(const ModelFn& model, Mode mode);
 // The scalars among the outputs of a step.
 Metrics ScalarsOf(const StepResult& result);
 
-// The mean of each scalar output over the examples of the spec; outputs of metrics (train/nn/metrics.h) are those of all of
-// them, and the metrics' sums afterwards as before. All processes of the session must call it. Errors: those
+// The mean of each scalar output over the examples of the spec; outputs of metrics (train/nn/metrics.h) are computed over
+// all examples, and the metrics' sums are put back afterwards. All processes of the session must call it. Errors: those
 // of Session::Accumulate, of BatchRange::status; a part of the data cannot be loaded.
 absl::StatusOr<Metrics> EvaluateOn(Session& session, const EvalSpec& spec);
 
-// With a clock and a log in the places of those that are null.
+// `config`, with a default clock and log where these are null.
 RunConfig WithDefaults(RunConfig config);
 
-// Where the results of an evaluation go: "runs/a/eval/results.jsonl", or "runs/a/eval_NAME/results.jsonl".
+// The file of an evaluation's results: "runs/a/eval/results.jsonl", or "runs/a/eval_NAME/results.jsonl".
 std::string ResultsFile(const std::string& model_dir, const std::string& name);
 // Adds {"global_step":600,"accuracy":0.94,"loss":0.2231} to the file as a line; makes the file, and its folder, where they
 // are missing. At every moment the file consists of whole lines. Errors: those of the system.
 absl::Status AppendResult(const std::string& path, const Evaluation& result);
-// Logs "Saving dict for global step 600: …" and appends the result to its file. A file that cannot be written is logged,
-// and no error.
+// Logs "Saving dict for global step 600: …" and appends the result to its file. A failure to write is logged, and is no
+// error.
 void SaveResult(const Evaluation& result, const EvalSpec& spec, const RunConfig& config);
 
-// Evaluates what a session trains. If the model's programs of both modes compute the same outputs alike, the session
-// itself does; else a session of its own, whose variables are set from those of the training each time.
+// Evaluates what a session trains. If the model's programs of both modes compute the same outputs in the same way, the
+// training session itself evaluates; else a second session does, and each evaluation begins with a copy of the
+// training's variables.
 class EvaluationHere {
  public:
   // `training` must outlive it. All processes call it and Run alike. Errors: a variable that the training does not have, or
@@ -73,7 +74,7 @@ class EvaluationHere {
   std::optional<Session> own_;
 };
 
-// Whether both programs compute their outputs alike, whatever they update.
+// Whether both programs compute their outputs in the same way; their updates may differ.
 bool ComputeTheSame(const Graph& a, const Graph& b);
 
 }  // namespace meshwork

@@ -59,13 +59,14 @@ class Evaluator {
   }
 
   absl::Status Restore(const std::string& path) {
-    // All that the evaluation has; what only training has, such as the optimizer's state, is left out.
+    // Restores all variables that the evaluation has. Those of training alone, such as the optimizer's state,
+    // are left out.
     RestoreOptions options{.partial = true};
     for (const std::string& name : session_.variable_names()) options.names[name] = name;
     return session_.Restore(path, options).status();
   }
 
-  // Returns whether it did: not if the checkpoint cannot be restored, and is not the last one.
+  // Returns whether it evaluated: not if the checkpoint cannot be restored and is not the last one.
   absl::StatusOr<bool> Evaluate(const FoundCheckpoint& found) {
     if (const absl::Status status = Restore(found.path); !status.ok()) {
       // It was removed meanwhile, as old ones are: there is a newer one.

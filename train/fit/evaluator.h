@@ -1,7 +1,7 @@
 // Evaluator: a process that evaluates the checkpoints of a training as they come.
 //
-// It is alone: it has a mesh of its own, onto which it restores what the others have saved, and meets them in their folder
-// of checkpoints only. So training never waits for it.
+// It has a mesh of its own, onto which it restores the checkpoints of the training processes. It shares nothing with
+// them but the folder of checkpoints, so training never waits for it.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,10 @@
 
 namespace meshwork {
 
-// Evaluates the newest checkpoint of config.model_dir, again and again, as new ones come: where several come during an
-// evaluation, only the last of them. Logs each result and appends it to ResultsFile. Returns that of the first checkpoint
-// of step `max_steps` or more; or, when config.stop says so, the last one. A checkpoint that cannot be restored is reported and left out, unless it is that one.
+// Evaluates each new checkpoint of config.model_dir; if several come during an evaluation, only the last of them. Logs
+// each result and appends it to ResultsFile. Returns the result of the first checkpoint of step `max_steps` or more;
+// or, if config.stop asks it to stop, the last result. A checkpoint that cannot be restored is reported and left out;
+// if its step is `max_steps` or more, that is an error.
 //
 // Errors: no new checkpoint within config.evaluator_patience_secs; the last checkpoint lacks a variable of the model, or has
 // another type or shape for it; those of Session::Create and EvaluateOn.

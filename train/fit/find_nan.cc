@@ -17,7 +17,7 @@
 namespace meshwork {
 namespace {
 
-// What the elements of a value are.
+// The counts and the range of a value's elements.
 struct Content {
   int64_t nans = 0, infinities = 0;
   int64_t first_nan = -1, first_infinity = -1;  // in row-major order
@@ -109,7 +109,7 @@ class NanSearch {
     return contents_[argument.value].nans > 0;
   }
 
-  // Looks at a value; `source`: what made it, if it is the first to be infinite.
+  // Looks at a value. `source`: the value in which its infinities began, if it has any.
   void Note(ValueId value, ValueId source) {
     contents_[value] = ContentOf(values_[value]);
     if (contents_[value].infinities > 0) infinite_since_[value] = source;
@@ -148,7 +148,7 @@ class NanSearch {
     return absl::OkStatus();
   }
 
-  // Nothing is NaN: where the first output or update that is infinite comes from.
+  // If nothing is NaN: the origin of the first output or update that is infinite.
   std::optional<NanOrigin> Infinite() const {
     std::vector<ValueId> last;
     for (const OutputInfo& output : graph_.outputs()) last.push_back(output.value);
@@ -168,7 +168,7 @@ class NanSearch {
     return fmt::format("{} \"{}\"", argument.is_variable ? "variable" : "input",
                        graph_.value(argument.value).name);
   }
-  // What made a value: "exp (model.cc:10)", "input \"x\"".
+  // The maker of a value: "exp (model.cc:10)", "input \"x\"".
   std::string Maker(ValueId value) const {
     const int node = graph_.value(value).node;
     if (node >= 0) return graph_.Describe(node);

@@ -86,7 +86,7 @@ absl::Status ForEachBatch(std::string_view where, const Session& session, const 
   return step > 0 ? absl::OkStatus() : NoBatch(where, data);
 }
 
-// What processes that walk over the data together have in common. `option`: the number of steps, 0 for all.
+// The facts that are equal in all processes that walk over the data together. `option`: the number of steps, 0 for all.
 std::vector<DataFact> FactsOfWalk(std::string_view what, const Pipeline& data, std::string_view option,
                                   int64_t steps) {
   std::vector<DataFact> facts = FactsOfPipeline(what, data, /*is_whole=*/steps == 0);
@@ -94,7 +94,7 @@ std::vector<DataFact> FactsOfWalk(std::string_view what, const Pipeline& data, s
   return facts;
 }
 
-// Of an option that may name averages.
+// Checks an option that may name averages.
 absl::Status CheckAveragesOf(std::string_view where, std::string_view option, const Session& session,
                              const std::string& averages) {
   if (averages.empty()) return absl::OkStatus();

@@ -14,11 +14,11 @@
 // jobs of many processes that come and go, with another program for the evaluation, or another process. Both count, save and
 // stop by the same parts: OutputMeans, CheckpointManager, Pulse.
 //
-// All domains of a session call these functions alike, with the same data (Session). What can be compared is: when a call
-// begins, Pipeline::Fingerprint, the number of batches and the options; before each step, which batch each has. Where domains
-// differ, such as where the data of one end first, the call fails in all of them with the same error, which names it, and the
-// session is as it was before the step. If the data or a callback fail in one of them, the call fails in all, and the session is
-// of no more use there.
+// All domains of a session call these functions alike, with the same data (Session). The domains compare
+// Pipeline::Fingerprint, the number of batches and the options when a call begins, and the places of their batches
+// before each step. If they differ, for example because the data of one domain end first, the call fails in all domains
+// with the same error, which names the difference, and the session is as it was before the step. If the data or a
+// callback fail in one domain, the call fails in all, and the session is of no more use.
 //
 // Thread safety: the session's thread.
 #pragma once
@@ -39,13 +39,13 @@
 
 namespace meshwork {
 
-// What a step is fed with.
+// Makes the feeds of a step from its batch.
 using FeedFunction = std::function<absl::StatusOr<Feeds>(const Example& batch)>;
 
 struct FitOptions {
   int64_t epochs = 1;  // epochs 0 to epochs - 1
-  // 0: an epoch is one walk over the data. Otherwise an epoch is so many steps, wherever the data begin and end: if they
-  // end, they begin again. Either way walk w is shuffled as epoch w of Pipeline::Repeat.
+  // 0: an epoch is one walk over the data. Otherwise an epoch has so many steps; when the data end, they begin again.
+  // Either way walk w is shuffled as epoch w of Pipeline::Repeat.
   int64_t steps_per_epoch = 0;
   // Evaluated after every so many-th epoch, and after the last one. Its outputs are called "val_loss", ….
   std::optional<Pipeline> validation_data = {};
@@ -53,17 +53,18 @@ struct FitOptions {
   int64_t validation_steps = 0;          // so many batches; 0: all
   std::string validation_averages = {};  // EvaluateOptions::averages, of the validation
   std::vector<CallbackPtr> callbacks = {};
-  // Which scalar outputs are reported, as means over examples, or, of metrics, as they are at the end of the epoch
-  // (train/fit/output_means.h). None: all scalar outputs.
+  // The scalar outputs to report: their means over the examples; of metrics, their values at the end of the epoch
+  // (train/fit/output_means.h). Empty: all scalar outputs.
   std::vector<std::string> outputs = {};
-  int64_t initial_epoch = 0;  // those before it are taken as done
+  int64_t initial_epoch = 0;  // earlier epochs count as done
   FeedFunction feeds = {};    // null: the columns of the batch
   Feeds fed = {};             // inputs that are the same in each step, such as a rate
   // Whether a thread makes the next batch, calls `feeds` for it, and copies it to the device, while a step runs
-  // (train/fit/prefetch_to_device.h); nothing: where the session computes on a GPU. The numbers, and positions in checkpoints, are
-  // the same. `feeds` and the data may then use nothing that callbacks change, nor the session, and give each batch tensors of
-  // its own; a validation may call `feeds` at the same time. `fed`, and what callbacks feed, is read when the step begins. One
-  // batch is made that no step takes, if something stops the training before its last step.
+  // (train/fit/prefetch_to_device.h); nothing: if the session computes on a GPU. The numbers, and positions in checkpoints,
+  // are the same. `feeds` and the data must then not use the session, nor anything that callbacks change, and must give
+  // each batch tensors of its own; a validation may call `feeds` at the same time. `fed`, and the inputs that callbacks
+  // feed, are read when the step begins. If something stops the training before its last step, one batch is made that
+  // no step takes.
   std::optional<bool> prefetch_to_device = {};
   // Whether to stop after this step. After CatchStopSignals (train/cluster/stop_signals.h), Ctrl-C and SIGTERM ask for it. Null: never.
   std::function<bool()> stop = IsStopAsked;
@@ -71,11 +72,11 @@ struct FitOptions {
   std::function<double()> seconds = {};                 // a clock; null: the steady clock
 };
 
-// Trains, and returns what the epochs came to. At the start of an epoch the metrics of the program are reset
-// (ResetMetrics), and a validation leaves them as they were. An epoch that was stopped before its end is not in the history.
-// Errors: an option is wrong; the data are wrong, have no batch, or have no end and steps_per_epoch is 0; there is no such
-// output, or it is no scalar; those of Session::Run and Session::Accumulate, with the epoch and the step; those of the data
-// and of callbacks.
+// Trains, and returns the results of the epochs. At the start of an epoch the metrics of the program are reset
+// (ResetMetrics), and a validation leaves them as they were. An epoch that was stopped before its end is not in the
+// history. Errors: an option is wrong; the data are wrong, have no batch, or have no end and steps_per_epoch is 0;
+// there is no such output, or it is no scalar; those of Session::Run and Session::Accumulate, with the epoch and the
+// step; those of the data and of callbacks.
 absl::StatusOr<History> Fit(Session& session, const Pipeline& data, const FitOptions& options = {});
 
 struct EvaluateOptions {
@@ -92,8 +93,9 @@ struct EvaluateOptions {
 absl::StatusOr<Metrics> EvaluateOn(Session& session, const Pipeline& data,
                                    const EvaluateOptions& options = {});
 
-// The outputs of all examples, joined along dim 0 (Session::Predict). Without `outputs`, all. Columns that the outputs do not
-// need, such as labels, may be there. Errors: as Fit; an output has not a row for each example; those of Session::Predict.
+// The outputs of all examples, joined along dim 0 (Session::Predict). Without `outputs`, all. The data may have columns
+// that the outputs do not need, such as labels. Errors: as Fit; an output does not have a row for each example; those
+// of Session::Predict.
 absl::StatusOr<StepResult> Predict(Session& session, const Pipeline& data,
                                    const std::vector<std::string>& outputs = {},
                                    const FeedFunction& feeds = {});

@@ -215,7 +215,8 @@ absl::Status FitLoop::TrainEpoch() {
 }
 
 bool FitLoop::IsCut() const {
-  // An epoch whose last step something stopped has ended; the validation of one that was interrupted comes when it goes on.
+  // An epoch that is stopped at its last step is complete. But if it was interrupted, its validation comes when the
+  // training continues.
   const bool is_done = state_.steps_per_epoch_ > 0 && state_.in_epoch_ >= state_.steps_per_epoch_;
   return state_.stops() && (state_.is_interrupted_ || !is_done);
 }
@@ -347,7 +348,7 @@ absl::Status FitLoop::EndEpoch() {
 // ---- Notes.
 
 absl::StatusOr<CheckpointNote> FitLoop::Note() const {
-  // Between the end of an epoch and the next one the state is still that of the end.
+  // Between the end of an epoch and the begin of the next one, the state is still that of the end.
   const bool is_next = is_between_ && state_.in_epoch_ > 0,
              walks_next = is_next && options_.steps_per_epoch == 0;
   std::string position = walks_next ? "" : position_;

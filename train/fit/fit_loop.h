@@ -23,16 +23,17 @@ namespace meshwork {
 
 namespace internal {
 
-// An error that other domains may not have: it ends the session in all of them. Returns it.
+// Ends the session in all domains if `status` is an error, which other domains may not have. Returns `status`.
 absl::Status FailInAll(const Session& session, absl::Status status);
-// What a step is fed with: what `function` makes of the batch, or its columns; and what is the same in all steps.
+// The feeds of a step: what `function` makes of the batch, or, if it is null, the columns of the batch; and `fed`,
+// which is the same in all steps.
 absl::StatusOr<Feeds> FeedsOf(const Example& batch, const FeedFunction& function, const Feeds& fed);
 // The outputs of FitOptions on the validation data. Errors are those of all domains.
 absl::StatusOr<Metrics> Validate(Session& session, const FitOptions& options, const Feeds& fed);
 absl::Status NoBatchOf(const Pipeline& data);
 // Error: one is null.
 absl::Status CheckCallbacks(const std::vector<CallbackPtr>& callbacks);
-// As they are called: those that want to be last behind the others.
+// The callbacks in the order of their calls: those with is_last() come behind the others.
 std::vector<CallbackPtr> InOrderOfCalls(std::vector<CallbackPtr> callbacks);
 
 }  // namespace internal
@@ -53,32 +54,33 @@ class FitLoop {
   absl::StatusOr<History> Train();
   // A line where FitOptions::log says, in domain 0.
   void Say(LogLevel level, std::string_view line) const;
-  // What computes, and where it is saved.
+  // Says on which devices the training runs, and where it is saved.
   void SayWhatBegins() const;
   // After an error: from which step one can go on, and how.
   void SayHowToGoOn() const;
   absl::Status Begin();
   // Between two epochs: all go on, or all stop.
   absl::Status AgreeToGoOn();
-  // What is left of the epoch; up to its end, or until something stops it.
+  // Trains the rest of the epoch, or until something stops it.
   absl::Status TrainEpoch();
   // Goes on with this walk over the data.
   void Walk(PipelineIterator batches);
   void EndWalk();
-  // Whether a batch may be made that no step takes: by a thread, or because another process stops before that step.
+  // Whether a batch may be made that no step takes, because a thread fetches ahead, or because another process stops
+  // before that step.
   bool is_ahead() const { return ahead_->prefetches() || !agreement_.is_alone(); }
-  // Of the whole training, as far as that is known.
+  // The steps left in the whole training, as far as that is known.
   int64_t StepsLeft() const;
-  // In the thread that fetches ahead, if there is one.
+  // Called by the thread that fetches ahead, if there is one.
   absl::StatusOr<std::optional<NextFeeds>> Fetch(PipelineIterator& batches, bool saves);
   // The next batch; null at the end of the epoch, or where a walk has no batch.
   absl::StatusOr<const PrefetchedFeeds*> Next();
   std::string WhereNow() const;
   // The next step and its batch, for other processes.
   std::string Place(int64_t examples) const;
-  // Whether it was taken, or something stopped the training before it.
+  // Returns whether the step was taken; if not, something stopped the training before it.
   absl::StatusOr<bool> Step(const PrefetchedFeeds& batch);
-  // Where Next has none: whether all processes are at the end of the epoch, too.
+  // Called when Next has no batch: checks that all processes are at the end of the epoch.
   absl::Status EndData();
   absl::Status EndEpoch();
   // Takes over what the processes have agreed on.
@@ -103,13 +105,13 @@ class FitLoop {
   OutputMeans means_;
 
   int64_t walk_;          // over the data, counted from 0
-  std::string position_;  // in it, behind the last step, where there is no iterator yet, or it may be ahead
+  std::string position_;  // in the walk, behind the last step; if the iterator is null or may be ahead
   std::optional<PipelineIterator> batches_;
   bool has_begun_ = false;                   // Begin has succeeded
   bool is_empty_ = true;                     // the walk, so far
   bool is_between_ = false;                  // the epoch has ended, the next one has not begun
   double epoch_seconds_ = 0;                 // of the steps of this epoch that are done
-  bool reads_data_ = false;                  // of Fetch; when it has failed: whether the data failed
+  bool reads_data_ = false;                  // in Fetch; after an error of Fetch: whether the data failed
   std::unique_ptr<PrefetchToDevice> ahead_;  // the last: its thread calls Fetch
 };
 

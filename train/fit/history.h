@@ -30,8 +30,8 @@ struct EpochLog {
 };
 
 struct History {
-  std::vector<EpochLog> epochs = {};  // that have ended; of a training that went on, also those before it
-  int64_t steps = 0;                  // of the whole training, also of an epoch that has not ended
+  std::vector<EpochLog> epochs = {};  // that have ended; in a continued training, also those before
+  int64_t steps = 0;                  // of the whole training, also those of an epoch that has not ended
   std::string stopped = {};           // why it ended before the last epoch did; "": it did not
 
   // The values of one output, epoch by epoch; epochs that have none are left out.
@@ -50,7 +50,7 @@ namespace internal {
 
 // Numbers with names as text, exactly: "loss=0x1.8p+0 accuracy=inf".
 std::string ToExactText(const Metrics& values);
-// Error: the text is no such one.
+// Error: the text is not from ToExactText.
 absl::StatusOr<Metrics> FromExactText(std::string_view text);
 
 }  // namespace internal

@@ -20,11 +20,11 @@ class Monitor {
   Monitor(std::string callback, std::string output, Best better, double min_delta = 0)
       : callback_(std::move(callback)), output_(std::move(output)), better_(better), min_delta_(min_delta) {}
 
-  // Error: the output is one of a validation, and there is none.
+  // Error: the output is one of the validation, and there is no validation.
   absl::Status Check(const FitState& state) const;
   // The output at the end of the epoch; nothing if this epoch has no validation. Error: there is no such output.
   absl::StatusOr<std::optional<double>> Read(const FitState& state) const;
-  // Whether `value` is better than the best so far; then it is the best.
+  // Returns whether `value` is better than the best so far; then it becomes the best.
   bool Improves(double value);
   void Clear() { best_.reset(); }
 
@@ -43,7 +43,8 @@ class Monitor {
   std::optional<double> best_;
 };
 
-// That the Fit of parameter servers cannot have this (Callback::CheckServed). `what`: ends in what to do instead.
+// The error that the Fit of parameter servers cannot use this callback (Callback::CheckServed). `what`: why, and what
+// to do instead.
 absl::Status NotServed(std::string_view callback, std::string_view what);
 
 // The numbers that a callback has saved. Error: the text is not from it.

@@ -46,7 +46,7 @@ class OutputMeans {
   int64_t examples() const { return examples_; }
   void Clear();
 
-  // What was added so far, as a line of text; exactly.
+  // The sums so far, exactly, as a line of text.
   std::string Save() const;
   // Error: the text is not from Save.
   absl::Status Restore(std::string_view text);

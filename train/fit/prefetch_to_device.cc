@@ -12,7 +12,7 @@
 
 namespace meshwork {
 
-// The thread that fills the sets by turns, and who has which.
+// The thread that fills the sets by turns, and who has which set.
 class PrefetchToDevice::Fetcher {
  public:
   // Throws std::system_error if the system refuses a thread.

@@ -8,24 +8,25 @@
 //     MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Run(batch->feeds, batch->staged));
 //   }
 //
-// There are two sets of feeds. While the step of one set runs, a thread takes the next batch from the source and copies it
-// into the other set (train/session/staged_feeds.h), so that the step after it begins at once. This is tf.data's prefetch_to_device, and
-// flax's jax_utils.prefetch_to_device(iterator, 2). The batches, their order and the numbers are the same as without it. More
-// batches, in the memory of the process, are Pipeline::Prefetch's.
+// There are two sets of feeds. While the step of one set runs, a thread takes the next batch from the source and copies
+// it into the other set (train/session/staged_feeds.h), so that the step after it begins at once. This is tf.data's
+// prefetch_to_device, and flax's jax_utils.prefetch_to_device(iterator, 2). The batches, their order and the numbers
+// are the same as without it. Pipeline::Prefetch makes more batches ahead, in the memory of the process.
 //
-// Where the session computes on the CPU there is nothing to copy. Then there is no thread either, unless it is asked for, and
-// Next calls the source.
+// If the session computes on the CPU, there is nothing to copy. Then there is no thread either, unless the caller asks
+// for one, and Next calls the source.
 //
-// Several domains: each one has its own, which does not communicate. So an error of Next is this domain's alone: end the step in
-// the others, too, as Fit and TrainAndEvaluate do (Transport::Abort, or Processes::Tell).
+// With several domains, each has an object of its own, which does not communicate. So only this domain knows of an
+// error of Next: end the step in the others, too, as Fit and TrainAndEvaluate do (Transport::Abort, or
+// Processes::Tell).
 //
-// Errors of the source, and of the copy, come from Next where the batch would have come, behind all batches before it.
+// Next returns an error of the source, or of the copy, in the place of its batch, after all batches before it.
 //
-// Thread safety: one thread uses the object. With a thread of its own, the source is called by that thread, by one at a time: for a
-// batch while the step before it runs, or earlier. So it may use nothing that the training changes meanwhile, nor the session, and
-// gives each batch tensors of its own. The thread begins with the first Next after Start and ends with the data, an error, Stop or
-// the object. Stop waits for the call of the source that is running. In the child of a fork Next fails if the parent had a thread;
-// the child makes an object of its own.
+// Thread safety: one thread uses the object. If the object has a thread, only that thread calls the source, while the
+// step before the batch runs, or earlier. So the source must not use the session, nor anything that the training
+// changes meanwhile, and must give each batch tensors of its own. The thread begins with the first Next after Start and
+// ends with the data, an error, Stop or the object. Stop waits for a running call of the source. In the child of a fork
+// Next fails if the parent had a thread; the child makes an object of its own.
 #pragma once
 
 #include <array>
@@ -46,14 +47,15 @@
 
 namespace meshwork {
 
-// What a source gives.
+// One result of a source.
 struct NextFeeds {
   Feeds feeds;
-  // Comes back with the batch: such as where the data are behind it. So a position counts no batch that was only prefetched.
+  // Returned with the batch; for example the position of the data behind it. So no position counts a batch that was
+  // only prefetched.
   std::string position = {};
 };
 
-// What a step is given.
+// The input of a step.
 struct PrefetchedFeeds {
   Feeds feeds;
   std::string position;
@@ -74,12 +76,13 @@ class PrefetchToDevice {
   PrefetchToDevice& operator=(const PrefetchToDevice&) = delete;
   ~PrefetchToDevice();
 
-  // Begins with another source; the memory of the sets is kept. What was prefetched of the one before is dropped. Of `most`
-  // batches the last one is the end: the source is asked for no more.
+  // Begins with another source, and drops the prefetched batch of the one before; the memory of the sets is kept. At
+  // most `most` batches are taken from the source.
   void Start(Source source, int64_t most = kAll);
-  // Waits for the next batch. It is valid until the next call of any function: call it when the step of the batch before has
-  // ended. Null at the end of the data; after that, and after an error, the same again. Errors: those of the source, and
-  // what it throws in the thread; without a thread it throws; those of StagedFeeds::Stage; there is no source.
+  // Waits for the next batch. It is valid until the next call of any function, so call Next only when the step of the
+  // last batch has ended. Null at the end of the data. After the end, and after an error, it returns the same again.
+  // Errors: those of the source; exceptions of the source (if there is no thread, Next throws them); those of
+  // StagedFeeds::Stage; there is no source.
   absl::StatusOr<const PrefetchedFeeds*> Next();
   // Drops the source and what was prefetched.
   void Stop();
@@ -100,7 +103,7 @@ class PrefetchToDevice {
 
   const bool prefetches_;
   Source source_;               // null once a thread has it
-  std::optional<Filled> last_;  // why no more batches come, where no thread says so
+  std::optional<Filled> last_;  // why no more batches come, if there is no thread to say so
   UnlessForked<Sets> sets_;
   ForkMark begun_;
   UnlessForked<Fetcher> fetcher_;  // null until the first Next; the last: its thread uses the sets

@@ -17,9 +17,9 @@
 // have come next. So a run that was stopped, and started again with the same arguments, gives the weights of a run that was
 // not; bit by bit if it has the same mesh and processes.
 //
-// After each checkpoint the model is evaluated: by those that train, between two steps, with the weights that were saved;
-// or by an evaluator, a process of its own with a mesh of its own (RunConfig::evaluate_in). Results are lines of JSON in
-// MODEL_DIR/eval/results.jsonl. The chief, and the evaluator, log
+// After each checkpoint the model is evaluated: by the processes that train, between two steps, with the weights that
+// were saved; or by an evaluator, a process of its own with a mesh of its own (RunConfig::evaluate_in). Results are
+// lines of JSON in MODEL_DIR/eval/results.jsonl. The chief, and the evaluator, log
 //
 //   loss = 2.3012, step = 100 (1.219 sec)
 //   global_step/sec: 82.1
@@ -37,9 +37,9 @@
 
 namespace meshwork {
 
-// All processes of the cluster call it, within Processes::Run, with the same arguments. Returns the last evaluation. Where an
-// evaluator evaluates, those that train return the loss and the metrics of the last step on its batch; so they do when
-// training was stopped before its end (train/fit/checkpoints.h), with the step that it has come to.
+// All processes of the cluster call it, within Processes::Run, with the same arguments. Returns the last evaluation. If
+// an evaluator evaluates, or if training was stopped before its end (train/fit/checkpoints.h), the processes that train
+// return the loss and the metrics of the last step on its batch, with the number of that step.
 //
 // Errors: a spec or the config is wrong; the model has no scalar output "loss"; the loss is infinite or no number; those of
 // Session::Create, Run and Evaluate, of CheckpointManager, of PositionIn and of EvaluateCheckpoints; a part of the data

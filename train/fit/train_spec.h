@@ -29,13 +29,14 @@ enum class Mode { kTrain, kEvaluate };
 //   }
 using ModelFn = std::function<Graph(Mode mode)>;
 
-// Examples, and what a step is fed with.
+// Examples, and how the feeds of a step are made of them.
 struct InputSpec {
   Dataset dataset;
   // The size of a batch, the seed and the lanes. The other fields are set as the training goes on.
   BatchOptions batches;
-  // Gives the feeds for a batch. On a GPU a thread calls it, while the step before runs or earlier, maybe during an evaluation:
-  // so it uses nothing that changes meanwhile, nor the session (train/fit/prefetch_to_device.h). Rows that this process does not read may hold anything (BatchOptions::rows).
+  // Gives the feeds for a batch. On a GPU a thread calls it, while the step before runs or earlier, maybe during an
+  // evaluation: so it must not use the session, nor anything that changes meanwhile (train/fit/prefetch_to_device.h). Rows
+  // that this process does not read may hold anything (BatchOptions::rows).
   std::function<Feeds(const Batch& batch)> feeds;
 };
 
@@ -49,13 +50,13 @@ struct EvalSpec {
   int64_t steps = 0;  // so many batches; 0: all
   std::string name =
       {};  // of one evaluation among several: its results are in MODEL_DIR/eval_NAME; "": in MODEL_DIR/eval
-  // A checkpoint is evaluated only when training, or the evaluator, has run so many seconds, and the last evaluation
-  // began so many seconds ago. The last checkpoint always is.
+  // A checkpoint is evaluated only if training, or the evaluator, has run for start_delay_secs, and the last evaluation
+  // began throttle_secs ago or earlier. The last checkpoint is always evaluated.
   double start_delay_secs = 0;
   double throttle_secs = 0;
 };
 
-// Which processes evaluate.
+// The processes that evaluate.
 enum class EvaluateIn {
   kAuto,      // the evaluator, if the cluster has one, else those that train
   kTraining,  // those that train, between two steps

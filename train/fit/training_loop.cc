@@ -94,7 +94,7 @@ class Trainer {
 
   bool IsOver() const { return step_ >= train_.max_steps || pulse_.stops(); }
 
-  // What is left of the epoch, up to the last step.
+  // Trains the rest of the epoch, up to the last step.
   absl::Status TrainEpoch() {
     BatchOptions options = train_.input.batches;
     options.epoch = position_.epoch;
@@ -183,7 +183,7 @@ class Trainer {
   std::unique_ptr<PrefetchToDevice> ahead_;
 };
 
-// What processes that train on the input together have in common. `what` begins the names.
+// The facts that are equal in all processes that train on the input together. `what` begins the names.
 void AddFacts(const std::string& what, const InputSpec& input, std::vector<DataFact>& facts) {
   for (const auto& [name, value] : FactsOf({}, input)) facts.push_back({what + name, value, kSameData});
   facts.push_back({what + "hash of the examples", fmt::format("{:016x}", internal::ContentsOf(input.dataset)),

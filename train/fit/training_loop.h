@@ -10,7 +10,7 @@
 
 namespace meshwork {
 
-// Which process this is.
+// The place of this process.
 struct TrainingPlace {
   std::string name = {};   // Processes::Name()
   int64_t generation = 0;  // Processes::generation()

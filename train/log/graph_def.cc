@@ -53,8 +53,8 @@ WireWriter ShapesAttr(const std::vector<Shape>& shapes) {
 
 class GraphDrawer {
  public:
-  // Adds the nodes of `graph`. `scope`: in front of their names, "" or "scan_3/body/". `fed`: the names of what its
-  // arguments stand for, if it is a body. Returns the names of its outputs.
+  // Adds the nodes of `graph`. `scope`: in front of their names, "" or "scan_3/body/". `fed`: if it is a body, the
+  // names of the values that its arguments stand for. Returns the names of its outputs.
   std::vector<std::string> Draw(const Graph& graph, const std::string& scope,
                                 std::span<const std::string> fed = {}) {
     const std::vector<std::string> texts = ValueNames(graph);

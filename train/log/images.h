@@ -26,16 +26,16 @@ struct Image {
   std::string pixels = {};  // height · width · channels bytes
 };
 
-// images: [h,w], [h,w,c] or [n,h,w,c] of u8, real numbers or bools, c of 1, 2, 3 or 4. u8 stays as it is. Of others 0
-// becomes 0 and 1 becomes 255, in between to the nearest; what is below 0 or NaN becomes 0, what is above 1 becomes 255. Errors: another shape or dtype;
-// an image without pixels, or of more than 2^30 levels.
+// images: [h,w], [h,w,c] or [n,h,w,c] of u8, real numbers or bools, c of 1, 2, 3 or 4. u8 stays as it is. Other values
+// are clamped to [0,1] and scaled to 0 to 255, to the nearest; NaN becomes 0. Errors: another shape or dtype; an image
+// without pixels, or of more than 2^30 levels.
 absl::StatusOr<std::vector<Image>> ImagesOf(const Tensor& images);
 
-// The bytes of a PNG file (RFC 2083). REQUIRES: `image` as ImagesOf makes it.
+// The bytes of a PNG file (RFC 2083). REQUIRES: `image` has the form that ImagesOf makes.
 std::string EncodePng(const Image& image);
 
-// Images side by side, in rows of `columns`; what the last row lacks is 0. images: [n,h,w] or [n,h,w,c], n > 0
-// -> [r·h, columns·w] or [r·h, columns·w, c], r = ⌈n/columns⌉. Errors: another shape; columns < 1.
+// Images side by side, in rows of `columns`; the last row is filled up with 0. images: [n,h,w] or [n,h,w,c], n > 0 ->
+// [r·h, columns·w] or [r·h, columns·w, c], r = ⌈n/columns⌉. Errors: another shape; columns < 1.
 absl::StatusOr<Tensor> ImageGrid(const Tensor& images, int64_t columns);
 
 }  // namespace meshwork

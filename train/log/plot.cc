@@ -21,7 +21,7 @@ bool Drawable(const SvgPoint& p) {
 }  // no NaN either
 bool Drawable(const SvgPoint& p, bool log) { return Drawable(p) && (!log || p.y > 0); }
 
-// Of an axis without values.
+// The ticks of an axis without values.
 Ticks NoTicks() { return {{0, 1}, {"0", "1"}}; }
 
 struct Range {
@@ -50,8 +50,8 @@ struct PageAxis {
   }
 };
 
-// The runs of a line between its gaps, on the page; of neighbours within half a pixel the first, the last and
-// the extremes.
+// The runs of a line between its gaps, on the page. Of neighbouring points within half a pixel, only the
+// first, the last and the extremes stay.
 std::vector<std::vector<SvgPoint>> Runs(const std::vector<SvgPoint>& points, const PageAxis& x,
                                         const PageAxis& y) {
   constexpr double kColumn = 0.5;
@@ -159,7 +159,7 @@ class ChartDrawer {
     return entries;
   }
 
-  // Beyond its first line.
+  // The height of the legend beyond its first line.
   static double LegendHeight(const LineChart& chart) {
     int lines = 0;
     for (const Panel& panel : chart.panels)
@@ -216,7 +216,7 @@ class ChartDrawer {
     });
   }
 
-  // Beside the plot, as high as they are, but apart from each other.
+  // Writes the last values beside the plot, at their heights, but apart from each other.
   void DrawLastValues(const Panel& panel, const PageAxis& y) {
     struct Label {
       double at;
@@ -234,7 +234,7 @@ class ChartDrawer {
     std::stable_sort(labels.begin(), labels.end(),
                      [](const Label& a, const Label& b) { return a.at < b.at; });
     constexpr double kApart = 14;
-    // Down from the highest, then up where they would leave the plot.
+    // Moves labels down, from the highest on, and then up if they would leave the plot.
     for (size_t i = 1; i < labels.size(); ++i)
       labels[i].at = std::max(labels[i].at, labels[i - 1].at + kApart);
     double lowest = top_ + kPlotHeight;
@@ -334,7 +334,7 @@ Ticks RoundTicks(double low, double high, int most, double finest) {
     const double about = size == 0 ? 1 : size / 10;
     return RoundTicks(low - about, high + about, most, finest);
   }
-  // No finer than numbers of this size can be told apart, and than steps that are numbers themselves.
+  // A finer step could not tell numbers of this size apart, or would be 0.
   finest = std::max({finest, (high - low) / most, size * 1e-12, 1e-300});
   for (int exponent = static_cast<int>(std::floor(std::log10(finest)));; ++exponent) {
     for (const int digit : {1, 2, 5}) {

@@ -50,8 +50,8 @@ class ProgressReporter {
 
   // Epochs count from 0, as in BatchOptions.
   void BeginEpoch(int64_t epoch);
-  // After BeginEpoch, where another process made the first steps of the epoch: so many, of so many examples, with these
-  // means. They count for the bar and the means, not for the time of a step.
+  // Called after BeginEpoch if another process made the first steps of the epoch: `steps` of them, with `examples`
+  // examples and these means. They count for the bar and the means, not for the time of a step.
   void Resume(int64_t steps, int64_t examples, double loss, std::optional<double> accuracy = std::nullopt);
   // After each step: how many examples it saw, and their mean loss and accuracy (of 0 to 1).
   void Step(int64_t examples, double loss, std::optional<double> accuracy = std::nullopt);

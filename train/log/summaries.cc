@@ -71,7 +71,7 @@ absl::StatusOr<std::string> PluginOf(std::string_view metadata) {
   return plugin;
 }
 
-// One Summary.Value. `known`: what it shares with the others of its event.
+// Reads one Summary.Value. `known`: what it shares with the others of its event.
 absl::Status ReadValue(std::string_view value, const OtherSummary& known, Summaries& result) {
   OtherSummary other = known;
   std::optional<double> number;

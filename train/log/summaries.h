@@ -33,14 +33,14 @@ struct Summaries {
   std::vector<ScalarSummary> scalars;  // in the order of the file
   std::vector<OtherSummary> others;
   int64_t graphs = 0;
-  // Where a file ends within a record, as after its writer was killed: what there is of it, in words. The records before
-  // are read.
+  // One text for each file that ends within a record, as after its writer was killed: how much of the record is there.
+  // The records before it are read.
   std::vector<std::string> cut_short;
 };
 
-// Of one file, or of all event files of a folder, which it reads in the order of their names, as TensorBoard does. Steps
-// that a later file voids (SummaryOptions::purge_step) are left out. Not of the folders within. Errors: it cannot be read; the folder has no event file; DATA_LOSS, a file is damaged or is no
-// event file.
+// The summaries of one file, or of all event files of a folder, read in the order of their names, as TensorBoard does.
+// Steps that a later file voids (SummaryOptions::purge_step) are left out. Folders within the folder are not read.
+// Errors: it cannot be read; the folder has no event file; DATA_LOSS, a file is damaged or is no event file.
 absl::StatusOr<Summaries> ReadSummaries(const std::string& path);
 
 }  // namespace meshwork

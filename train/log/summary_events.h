@@ -13,7 +13,7 @@
 
 namespace meshwork {
 
-// When a summary is of: seconds since 1970, and the step.
+// The time and the step of a summary; wall_time: seconds since 1970.
 struct EventTime {
   double wall_time = 0;
   int64_t step = 0;
@@ -22,7 +22,7 @@ struct EventTime {
 // The first event of a file.
 std::string VersionEvent(double wall_time);
 inline constexpr int64_t kSessionStart = 1;  // SessionLog.status
-// From here on, what earlier files say of time.step and later steps is void.
+// Voids what earlier files say of time.step and later steps.
 std::string RestartEvent(const EventTime& time);
 std::string ScalarEvent(const EventTime& time, std::string_view tag, double value);
 std::string ImageEvent(const EventTime& time, std::string_view tag, const std::vector<Image>& images);

@@ -62,7 +62,7 @@ absl::Status CheckOptions(const SummaryOptions& options) {
 
 }  // namespace
 
-// What the thread that writes shares with the threads that log.
+// The state that the writing thread shares with the threads that log.
 struct SummaryWriter::State {
   State(RecordWriter opened, SummaryOptions o)
       : path(opened.path()),
@@ -75,7 +75,7 @@ struct SummaryWriter::State {
 
   absl::Status Add(std::string event) {
     std::unique_lock lock(mutex);
-    // Where the disk is only slow, whoever logs more than it takes waits for it.
+    // If the disk is only slow, threads that log more than it takes wait for it.
     done.wait(lock, [&] { return closes || queued_bytes < kMostWaiting; });
     if (closes)
       return absl::FailedPreconditionError(
@@ -167,7 +167,7 @@ struct SummaryWriter::State {
   bool closes = false, is_closed = false;
   absl::Status status;                                         // of the last attempt to write
   std::map<std::string, std::string_view, std::less<>> kinds;  // of summary, by tag
-  // Of the thread alone.
+  // Used by the writing thread alone.
   RecordWriter file;
   int64_t waiting = 0, missing = 0;  // events in the file's memory, and lost ones
   std::jthread writer;               // starts last, ends first

@@ -14,16 +14,16 @@
 // Event messages (tensorflow/core/util/event.proto), as tf.summary and torch.utils.tensorboard do. docs/tensorboard.md is
 // the page for users.
 //
-// Of the processes of a job, one should write; the caller sees to that (Processes::is_chief). Several would show as one
+// Only one process of a job should write; the caller sees to that (Processes::is_chief). Several would show as one
 // run whose curves jump back and forth.
 //
 // Thread safety: any number of threads. Calls encode and return; a thread of the writer's own writes, every
 // `flush_seconds`. If the process is killed, what was logged since the last write is missing, and TensorBoard reads what
 // is there. The destructor closes. A child of a fork gets FAILED_PRECONDITION of every call.
 //
-// Errors of the disk are those of the last attempt to write: each call returns it, its summary is kept in memory all the
-// same, and the next attempt writes it in its place. Once 64 MiB wait so, newer summaries are dropped. If the file was
-// removed, everything since is lost. Close tells how many summaries are missing.
+// Errors of the disk are those of the last attempt to write. Each call returns the error, but its summary is kept in
+// memory, and the next attempt writes it in its place. Once 64 MiB are waiting, newer summaries are dropped. If the
+// file was removed, everything since is lost. Close tells how many summaries are missing.
 #pragma once
 
 #include <cstdint>
@@ -44,9 +44,9 @@ namespace meshwork {
 struct SummaryOptions {
   double flush_seconds = 10;  // how long a summary may wait in memory; TensorBoard looks every 5 s by default
   int64_t histogram_buckets = 30;
-  // What earlier files of the folder say of this step and later ones is void, as where a training goes on from a
-  // checkpoint before them: TensorBoard and ReadSummaries show such a step once, as this writer logs it. The files stay as
-  // they are. Empty: all of it stands.
+  // Voids what earlier files of the folder say of this step and later ones, for a training that continues from an
+  // earlier checkpoint: TensorBoard and ReadSummaries show such a step once, as this writer logs it. The files do not
+  // change. Empty: nothing is voided.
   std::optional<int64_t> purge_step = std::nullopt;
   // The time of each summary, in seconds since 1970; the system's if empty. Called from any thread.
   std::function<double()> wall_time = {};
@@ -55,8 +55,8 @@ struct SummaryOptions {
 class SummaryWriter {
  public:
   // Makes the folder, where it is missing, and in it a file of its own. Errors: the folder or the file cannot be made;
-  // flush_seconds is not above 0, or more than a day; histogram_buckets is not 1 to 10000; purge_step is negative. Throws std::system_error if
-  // the system refuses a thread.
+  // flush_seconds is not above 0, or more than a day; histogram_buckets is not 1 to 10000; purge_step is negative.
+  // Throws std::system_error if the system refuses a thread.
   static absl::StatusOr<SummaryWriter> Create(const std::string& dir, SummaryOptions options = {});
   SummaryWriter(SummaryWriter&&) noexcept;
   SummaryWriter& operator=(SummaryWriter&&) noexcept;
@@ -64,8 +64,8 @@ class SummaryWriter {
 
   const std::string& path() const;  // of the file
 
-  // What follows has these errors: a tag that is empty, not UTF-8, or of another kind of summary; the writer is closed;
-  // those of the disk, see above. A tag's part before its first '/' is its group on the page.
+  // The functions below have these errors: a tag that is empty, not UTF-8, or of another kind of summary; the writer is
+  // closed; those of the disk, see above. A tag's part before its first '/' is its group on the page.
 
   // The number is stored as f32, which is what TensorBoard reads; it may be infinite or NaN.
   absl::Status Scalar(std::string_view tag, double value, int64_t step);

@@ -39,10 +39,10 @@ namespace internal {
 
 enum class ConvKind : uint8_t { kConv, kTransposed, kDepthwise };
 
-// channels · multiplier; if that is too much for an int64_t, too many for a tensor.
+// channels · multiplier; on overflow of int64_t, a number too large for a tensor.
 int64_t TimesMultiplier(int64_t channels, int64_t multiplier);
 
-// What convolution layers have in common: a kernel, perhaps a bias.
+// The base of convolution layers: a kernel, perhaps a bias.
 class ConvBase {
  public:
   Value operator()(const Value& x, CallSite loc = CallSite::Current()) const;
@@ -82,8 +82,8 @@ class FilterLayer : public ConvBase {
 
 }  // namespace internal
 
-// y = activation(Conv(x, kernel) + bias); x: [b, spatial…, inputs] -> y: [b, spatial…, filters]. `size`: of the filters, per
-// spatial dim, of which there are kSpatial, 1 to 3. Variables "name/kernel", [size…, inputs / groups, filters], and
+// y = activation(Conv(x, kernel) + bias); x: [b, spatial…, inputs] -> y: [b, spatial…, filters]. `size`: the filters'
+// size in each of the kSpatial (1 to 3) spatial dims. Variables "name/kernel", [size…, inputs / groups, filters], and
 // "name/bias".
 //
 //   Conv2D conv1(g, "conv1", 1, 32, {3, 3});       // 1 input, 32 filters
@@ -98,9 +98,9 @@ using Conv1D = ConvLayer<1>;
 using Conv2D = ConvLayer<2>;
 using Conv3D = ConvLayer<3>;
 
-// y = activation(ConvTranspose(x, kernel) + bias); x: [b, spatial…, inputs] -> y: [b, spatial…, filters], by strides s larger
-// than x. Made as ConvLayer. Variables "name/kernel", [size…, filters / groups, inputs], and "name/bias". Errors: as
-// ConvLayer's.
+// y = activation(ConvTranspose(x, kernel) + bias); x: [b, spatial…, inputs] -> y: [b, spatial…, filters], larger than x
+// by the strides. Constructed like ConvLayer. Variables "name/kernel", [size…, filters / groups, inputs], and
+// "name/bias". Errors: as ConvLayer's.
 //
 //   Conv2DTranspose up(g, "up", 64, 32, {2, 2}, {.window = {.strides = {2, 2}}});   // [b, 7, 7, 64] -> [b, 14, 14, 32]
 template <int kSpatial>
@@ -158,8 +158,8 @@ using DepthwiseConv2D = DepthwiseConvLayer<2>;
 using DepthwiseConv3D = DepthwiseConvLayer<3>;
 
 struct SeparableConvLayerOptions {
-  WindowOptions window = {.padding = WindowPadding::Valid()};  // of the first of both
-  int64_t multiplier = 1;                                      // channels between both, per input
+  WindowOptions window = {.padding = WindowPadding::Valid()};  // of the depthwise convolution
+  int64_t multiplier = 1;                                      // depthwise filters per input
   LayoutSpec depthwise_layout = {};                            // of [size…, 1, inputs · multiplier]
   LayoutSpec pointwise_layout = {};                            // of [1…, inputs · multiplier, filters]
   LayoutSpec bias_layout = {};                                 // of [filters]
@@ -168,11 +168,11 @@ struct SeparableConvLayerOptions {
   LayerInitializer depthwise_initializer = GlorotUniform(), pointwise_initializer = GlorotUniform(),
                    bias_initializer = Zeros();
   bool bias = true;
-  Activation activation = {};  // of the second
+  Activation activation = {};  // of the pointwise convolution
 };
 
-// A depthwise convolution without a bias, then a convolution of size 1 with one, as Keras' SeparableConv2D (Chollet, arXiv
-// 1610.02357): x: [b, spatial…, inputs] -> y: [b, spatial…, filters]. Variables "name/depthwise/kernel",
+// A depthwise convolution without a bias, then a convolution of size 1 with a bias, as Keras' SeparableConv2D (Chollet,
+// arXiv 1610.02357): x: [b, spatial…, inputs] -> y: [b, spatial…, filters]. Variables "name/depthwise/kernel",
 // "name/pointwise/kernel" and "name/pointwise/bias". Errors: as ConvLayer's.
 //
 //   SeparableConv2D conv(g, "conv", 64, {3, 3}, {.window = {.padding = WindowPadding::Same()}});

@@ -23,11 +23,11 @@ Initializer NormalRandom(const Shape& shape, double mean, double stddev, DType d
 // Normal, but never further than 2 stddev from the mean.
 Initializer TruncatedNormalRandom(const Shape& shape, double mean, double stddev, DType dtype = F32);
 
-// How many inputs an output is a sum over, and how many outputs an input goes into.
+// The number of inputs that an output is a sum of, and of outputs that an input goes into.
 struct Fans {
   double in = 1, out = 1;
 };
-// Of a filter [spatial…, inputs / groups, filters] (ops/convolution.h): each position of the filter counts.
+// The fans of a filter [spatial…, inputs / groups, filters] (ops/convolution.h): each position of the filter counts.
 Fans FansOfFilter(const Shape& filter, int64_t groups = 1);
 
 // Without `fans`, shape is [.., fan_in, fan_out]: the dims before are a stack of such matrices. Both fans of a vector are
@@ -45,16 +45,17 @@ Initializer HeNormal(const Shape& shape, DType dtype = F32, std::optional<Fans> 
 Initializer LecunUniform(const Shape& shape, DType dtype = F32, std::optional<Fans> fans = {});
 Initializer LecunNormal(const Shape& shape, DType dtype = F32, std::optional<Fans> fans = {});
 
-// shape: [a.., b], as a matrix [a · .., b]: its columns, or if they are more than its rows these, are orthogonal and of
-// length `gain` (Saxe et al., arXiv 1312.6120). Every device makes the whole matrix, by QR. A vector is one row.
+// shape: [a.., b], taken as a matrix [a · .., b]: its columns are orthogonal and of length `gain`; if it has more
+// columns than rows, its rows are (Saxe et al., arXiv 1312.6120). Every device makes the whole matrix, by QR. A vector
+// is one row.
 Initializer Orthogonal(const Shape& shape, double gain = 1, DType dtype = F32);
 
-// How a layer starts a variable, whose shape, dtype and fans the layer knows: the options of layers take it. It is one of
-// the functions below, or of the user's own,
+// The initial value of a layer's variable, as an option of the layer. The layer knows the shape, the dtype and the
+// fans. It is one of the functions below, or a function of the user's,
 //
 //   {.kernel_initializer = [](const Shape& shape, DType dtype) { return Orthogonal(shape, /*gain=*/2, dtype); }}
 //
-// or an Initializer, which must then be of the variable's type.
+// or an Initializer, which must then have the variable's type.
 class LayerInitializer {
  public:
   LayerInitializer(Initializer initializer)  // NOLINT(google-explicit-constructor)
@@ -75,7 +76,7 @@ class LayerInitializer {
   Initializer For(const Shape& shape, DType dtype, const std::optional<Fans>& fans = {}) const {
     return make_(shape, dtype, fans);
   }
-  // Whether it is an Initializer, whose type it has.
+  // Whether it is an Initializer, and so has that one's type.
   bool has_type() const { return has_type_; }
 
  private:
@@ -83,7 +84,7 @@ class LayerInitializer {
   bool has_type_ = false;
 };
 
-// The initializers above for layers.
+// The initializers above, for layers.
 LayerInitializer Zeros();
 LayerInitializer Filled(double value);
 LayerInitializer UniformRandom(double low, double high);

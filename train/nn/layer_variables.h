@@ -1,5 +1,5 @@
-// LayerVariables: the variables of a layer. They are declared when the layer is made, or, where it was not told how many
-// inputs it has, by its first call. For the layers of this room.
+// LayerVariables: the variables of a layer. They are declared when the layer is made; if the number of its inputs was
+// left out, by its first call. For the layers of this room.
 //
 //   LayerVariables<Variables> variables(graph, inputs, [name](Graph& graph, int64_t inputs) {
 //     return Variables{graph.Var(name + "/kernel", GlorotUniform({inputs, 8}))};
@@ -27,7 +27,7 @@ class LayerVariables {
   // Adds the variables to the graph that the layer was made for.
   using Declare = std::function<Variables(Graph& graph, int64_t inputs)>;
 
-  // Without `inputs`, the first call declares, in the name scope of now.
+  // Without `inputs`, the first call declares the variables, in the name scope in which the layer was made.
   LayerVariables(Graph& graph, std::optional<int64_t> inputs, Declare declare)
       : state_(std::make_shared<State>()) {
     if (inputs.has_value()) state_->made.emplace(declare(graph, *inputs));
@@ -45,7 +45,7 @@ class LayerVariables {
     return *state_->made;
   }
 
-  // Before they are declared: ones that are not valid.
+  // The variables; invalid ones until they are declared.
   const Variables& Now() const {
     static const Variables none{};
     return state_->made.has_value() ? *state_->made : none;
@@ -54,7 +54,7 @@ class LayerVariables {
  private:
   struct State {
     std::optional<Variables> made;
-    Value in_graph;  // none: it follows the graph where that is moved
+    Value in_graph;  // no value: it gives the graph, also after the graph was moved
     std::string scope;
     Declare declare;
   };

@@ -1,15 +1,16 @@
 // Layers: variables with a name, and the ops that use them. Layers of other kinds are in train/nn/conv_layers.h,
 // norm_layers.h, recurrent_layers.h and transformer_layers.h. This holds for all of them:
 //
-// Where options give no layout, the graph's rules do (Graph::SetLayouts); whole on every device if there are none. What a
-// layer computes is of the scope of its name (ir/name_scope.h).
+// If the options give no layout, the graph's rules do (Graph::SetLayouts); without a rule, a variable is whole on every
+// device. The ops of a layer belong to the scope of its name (ir/name_scope.h).
 //
-// All options have `dtype`, of the variables, and `compute`, of inputs, results and what lies between. If `compute` is
-// left out, it is `dtype`; what is left open by both says Graph::SetPrecision (train/nn/precision.h). If `compute` is not the
-// dtype of the variables, in the layer or in its graph, a layer casts its input and its variables.
+// All options have `dtype`, of the variables, and `compute`, of inputs, results and intermediate values. If `compute`
+// is left out, it is `dtype`. Graph::SetPrecision decides what is still open (train/nn/precision.h). If `compute` is not
+// the dtype of the variables, in the layer or in its graph, a layer casts its input and its variables.
 //
-// How many inputs a layer has, the last dim of x, may be left out: its first call tells. Until then its variables are not
-// valid. Layers that are called in the order in which they are made have the same variables either way.
+// The number of inputs of a layer, the last dim of x, may be left out: the first call gives it. Until then the
+// variables are not valid. Layers that are called in the order in which they are made have the same variables either
+// way.
 //
 //   Dense(g, "hidden", 784, 256)      // inputs, units
 //   Dense(g, "hidden", 256)           // units
@@ -28,8 +29,8 @@
 
 namespace meshwork {
 
-// What is done to a layer's result: an op of ops/activations.h, as Relu or Sigmoid, or a function of yours, as
-// [](const Operand& x) { return LeakyRelu(x, 0.2); }. Empty: nothing.
+// The function that is applied to a layer's result: an op of ops/activations.h, such as Relu or Sigmoid, or one of the
+// user's, such as [](const Operand& x) { return LeakyRelu(x, 0.2); }. Empty: none.
 using Activation = std::function<Value(const Operand& x)>;
 
 struct DenseOptions {
@@ -75,14 +76,14 @@ class Dense {
 
 namespace internal {
 
-// The activation of `y`, a layer's result before it.
+// `y`, a layer's result, after its activation.
 inline Value Activated(const Activation& activation, const Value& y, CallSite loc) {
   return activation == nullptr || !y.valid() ? y : activation({y, loc});
 }
 
 }  // namespace internal
 
-// Of LayerNormLayer and GroupNormLayer.
+// The options of LayerNormLayer and GroupNormLayer.
 struct NormLayerOptions {
   LayoutSpec layout = {};  // of scale and offset, [units]
   std::optional<DType> dtype = {}, compute = {};
@@ -93,7 +94,7 @@ struct NormLayerOptions {
 
 namespace internal {
 
-// What norms with a scale and an offset, [units], have in common.
+// The base of norms with a scale and an offset, [units].
 class NormLayer {
  public:
   const Variable& scale() const { return variables_.Now().scale; }
@@ -106,7 +107,7 @@ class NormLayer {
 
   NormLayer(std::optional<int64_t> units, Graph& graph, const std::string& name,
             const NormLayerOptions& options, CallSite loc);
-  // norm(x, scale, offset), of the layer's scope.
+  // norm(x, scale, offset), in the layer's name scope.
   Value Apply(const Value& x, CallSite loc,
               const std::function<Value(const Operand& x, const Variables& variables)>& norm) const;
 
@@ -119,8 +120,8 @@ class NormLayer {
 
 }  // namespace internal
 
-// y = LayerNorm(x, scale, offset), with its variables as they are; x: [.., units]. Variables "name/scale", all ones at first, and
-// "name/offset", all zeros.
+// y = LayerNorm(x, scale, offset), whose variables are not cast; x: [.., units]. Variables "name/scale", all ones at
+// first, and "name/offset", all zeros.
 //
 //   LayerNormLayer norm(g, "norm", 700, {.layout = {"model"}});
 //   Value h = Relu(norm(dense1(x)));

@@ -19,7 +19,7 @@ MeanSums AddUp(const ResolvedOperands& at, std::string_view name, const Value& r
   return {SumOfAll(Weighted(exact, *fitted)), SumOfWeights(exact, *fitted)};
 }
 
-// Which rows have a class, and not one that is ignored.
+// Whether each row has a class that is not ignored.
 Value HasClass(const ResolvedOperands& at, std::optional<int64_t> ignore_label) {
   const Value is_class = IsClass(at.values[0], at.values[1]);
   return ignore_label.has_value() ? And(is_class, IsNotIgnored(at.values[1], ignore_label)) : is_class;

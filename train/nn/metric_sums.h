@@ -1,4 +1,4 @@
-// What metrics add up over a batch. The sums are over the rows of the whole batch, wherever they lie: over all devices and
+// Sums over a batch, for metrics. They are over the rows of the whole batch, wherever they lie: over all devices and
 // processes, and in a short batch over the rows that are there.
 //
 //   const MeanSums sums = AccuracySums(logits, labels);
@@ -38,29 +38,29 @@ struct MeanSums {
 
 // values: any numbers [..].
 MeanSums SumsOf(const Operand& values, const MetricOptions& options = {});
-// logits: [..,c], labels: integers [..]: of 1 where CorrectLabels, else 0. A label out of range is not correct.
+// logits: [..,c], labels: integers [..]; sums 1 where CorrectLabels, else 0. A label out of range is not correct.
 MeanSums AccuracySums(const Operand& logits, const Operand& labels, const LabelMetricOptions& options = {});
-// Of 1 where InTopK: fewer than k classes are above the label's. Error: k < 1.
+// Sums 1 where InTopK, else 0: fewer than k classes are above the label's. Error: k < 1.
 MeanSums TopKAccuracySums(const Operand& logits, const Operand& labels, int64_t k,
                           const LabelMetricOptions& options = {});
-// predictions: floats [..], labels: [..] of any dtype, 0 or not: of 1 where prediction > threshold says whether the label
-// is not 0.
+// predictions: floats [..], labels: [..] of any dtype, 0 or not; sums 1 where (prediction > threshold) == (label != 0).
 MeanSums BinaryAccuracySums(const Operand& predictions, const Operand& labels, double threshold = 0.5,
                             const MetricOptions& options = {});
-// predictions, targets: floats [..] of one type: of |p - t|, of (p - t)².
+// predictions, targets: floats [..] of one type; sums |p - t|, or (p - t)².
 MeanSums AbsoluteErrorSums(const Operand& predictions, const Operand& targets,
                            const MetricOptions& options = {});
 MeanSums SquaredErrorSums(const Operand& predictions, const Operand& targets,
                           const MetricOptions& options = {});
-// logits: [..,c], labels: integers [..]: of -log_softmax(logits)[label]. Rows whose label is out of range do not count.
+// logits: [..,c], labels: integers [..]; sums -log_softmax(logits)[label]. Rows whose label is out of range do not
+// count.
 MeanSums CrossEntropySums(const Operand& logits, const Operand& labels,
                           const LabelMetricOptions& options = {});
 
-// The weights of the rows by what was predicted and what is so, f64.
+// Sums of the rows' weights, by their predictions and labels, f64.
 struct BinaryCounts {
   Value true_positives, false_positives, true_negatives, false_negatives;
 };
-// predictions: floats [..], labels: [..] of any dtype, 0 or not. Positive is what is predicted > threshold. threshold: a
+// predictions: floats [..], labels: [..] of any dtype, 0 or not. A prediction > threshold is positive. threshold: a
 // number, or f64 [n] -> counts [n], one for each.
 BinaryCounts CountBinary(const Operand& predictions, const Operand& labels, const Operand& threshold,
                          const MetricOptions& options = {});

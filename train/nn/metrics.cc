@@ -22,25 +22,25 @@ Value Thresholds(Graph& graph, int64_t n) {
   return Select(Equal(index, 0.0), -kBeyond, inner);
 }
 
-// Of the n values of a curve, those at the lower and at the upper threshold of each step.
+// The values of a curve, of which there are n, at the lower and at the upper threshold of each step.
 Value Lower(const Value& values) { return SliceDim(values, 0, 0, values.shape()[0] - 1); }
 Value Upper(const Value& values) { return SliceDim(values, 0, 1, values.shape()[0]); }
 
-// By trapezoids; every share is 0 where it is of nothing.
+// By trapezoids. A share of nothing is 0.
 Value AreaUnderRoc(const BinaryCounts& counts) {
   const Value y = DivNoNan(counts.true_positives, Add(counts.true_positives, counts.false_negatives));
   const Value x = DivNoNan(counts.false_positives, Add(counts.false_positives, counts.true_negatives));
   return ReduceSum(Mul(Sub(Lower(x), Upper(x)), Mul(Add(Lower(y), Upper(y)), 0.5)), {0});
 }
 
-// With P what is predicted positive, true positives are a + b P between two thresholds, and precision is a / P + b. So the
-// integral of precision by true positives is b (a log(P) + true positives).
+// Let P be the number of positive predictions. Between two thresholds, true positives are a + b P, and precision is a /
+// P + b. So the integral of precision by true positives is b (a log(P) + true positives).
 Value AreaUnderPrecisionRecall(const BinaryCounts& counts) {
   const Value &hits = counts.true_positives, predicted = Add(hits, counts.false_positives);
   const Value more_hits = Sub(Lower(hits), Upper(hits));
   const Value slope = DivNoNan(more_hits, Maximum(Sub(Lower(predicted), Upper(predicted)), 0.0));
   const Value at_none = Sub(Upper(hits), Mul(slope, Upper(predicted)));
-  // Where nothing is predicted at the upper threshold, a is 0.
+  // If there are no positive predictions at the upper threshold, a is 0.
   const Value has_both = And(Greater(Lower(predicted), 0.0), Greater(Upper(predicted), 0.0));
   const Value growth = Select(has_both, DivNoNan(Lower(predicted), Upper(predicted)), 1.0);
   const Value area = Mul(slope, Add(more_hits, Mul(at_none, Log(growth))));

@@ -1,4 +1,4 @@
-// Metrics: what a model is worth over many steps, kept in variables of the graph.
+// Metrics: measures of a model over many steps, kept in variables of the graph.
 //
 //   AccuracyMetric accuracy(g, "accuracy");
 //   MeanMetric mean_loss(g, "loss");
@@ -8,13 +8,13 @@
 //   for (const Batch& batch : batches) result = session.Run(feeds(batch));    // "accuracy": of all batches so far
 //   ResetMetrics(session);                                                    // a new epoch
 //
-// A metric keeps the sums of train/nn/metric_sums.h in f64 variables "metrics/NAME/SUM". An Update adds those of a batch; what
-// it returns, and result(), is the value over all batches since the sums were 0, with this one. It is exact over batches of
-// different sizes, and the same on every mesh. Gradients do not pass through it.
+// A metric keeps the sums of train/nn/metric_sums.h in f64 variables "metrics/NAME/SUM". An Update adds those of a batch.
+// It returns, like result(), the value over all batches since the sums were 0, this one included. The value is exact
+// over batches of different sizes, and the same on every mesh. Gradients do not pass through it.
 //
-// Session::Run accumulates. Session::Evaluate writes no variables: it gives the value with its own batch, and forgets it.
-// Session::Accumulate evaluates and writes the sums.
-// A checkpoint holds the sums like all variables. If nothing counts, a value is 0.
+// Session::Run accumulates. Session::Evaluate writes no variables: its value includes its own batch, which later calls
+// do not count. Session::Accumulate evaluates and writes the sums. A checkpoint holds the sums like all variables. If
+// nothing counts, a value is 0.
 //
 // Errors, recorded in the graph: those of the sums; a name that Graph::Var refuses; a second Update in one step.
 #pragma once
@@ -33,7 +33,7 @@
 
 namespace meshwork {
 
-// What all metrics have in common.
+// The base of all metrics.
 class Metric {
  public:
   const std::string& name() const { return name_; }
@@ -44,7 +44,7 @@ class Metric {
   // Sums "metrics/NAME/SUM" of this shape.
   Metric(Graph& graph, std::string_view name, std::initializer_list<std::string_view> sums,
          const Shape& shape, CallSite loc);
-  // What the sums are after the step. Records a mistake and returns nothing after the first time.
+  // The sums after the step. After the first call, records a mistake and returns nothing.
   std::vector<Value> Add(std::span<const Value> sums, CallSite loc);
   Value SetResult(const Value& result);
 
@@ -142,7 +142,7 @@ class PerplexityMetric : public MeanOfSums {
                CallSite loc = CallSite::Current());
 };
 
-// Of what is predicted > threshold, the share that is positive: "metrics/NAME/true_positives",
+// The share of rows with a positive label among those with prediction > threshold: "metrics/NAME/true_positives",
 // "metrics/NAME/false_positives". See CountBinary. Keras: Precision.
 class PrecisionMetric : public Metric {
  public:
@@ -156,7 +156,7 @@ class PrecisionMetric : public Metric {
   double threshold_;
 };
 
-// Of what is positive, the share that is predicted > threshold: "metrics/NAME/true_positives",
+// The share of rows with prediction > threshold among those with a positive label: "metrics/NAME/true_positives",
 // "metrics/NAME/false_negatives". Keras: Recall.
 class RecallMetric : public Metric {
  public:
@@ -172,17 +172,17 @@ class RecallMetric : public Metric {
 
 enum class AucCurve : uint8_t {
   kRoc,              // true positive rate over false positive rate
-  kPrecisionRecall,  // precision over recall: of use where few labels are positive
+  kPrecisionRecall,  // precision over recall: useful if few labels are positive
 };
 
-// The area under a curve of `thresholds` points. Keras: AUC, with curve "ROC" or "PR" and summation_method "interpolation".
-// Under kRoc it consists of trapezoids. Under kPrecisionRecall true and false positives change along a line from one
-// threshold to the next, between which precision is then curved (Davis and Goadrich, ICML 2006, section 4).
-// The thresholds are -1e-7, then i / (thresholds - 1), last 1 + 1e-7; predictions are probabilities, and what lies outside of
-// [0,1] counts as the nearest of the two. A prediction on a threshold is not above it; Keras decides that by
-// ceil(p · (thresholds - 1)), whose rounding may put such a prediction above it.
-// Counts "metrics/NAME/true_positives", .., f64 [thresholds]. A batch of n predictions takes n · thresholds comparisons
-// and as much memory, in blocks like the predictions. Error: thresholds < 2.
+// The area under a curve of `thresholds` points. Keras: AUC, with curve "ROC" or "PR" and summation_method
+// "interpolation". Under kRoc it consists of trapezoids. Under kPrecisionRecall true and false positives change along a
+// line from one threshold to the next, between which precision is then curved (Davis and Goadrich, ICML 2006, section
+// 4). The thresholds are -1e-7, then i / (thresholds - 1), last 1 + 1e-7; predictions are probabilities, clipped to
+// [0,1]. A prediction on a threshold is not above it; Keras decides that by ceil(p · (thresholds - 1)), whose rounding
+// may put such a prediction above it. Counts "metrics/NAME/true_positives", .., f64 [thresholds]. A batch of n
+// predictions takes n · thresholds comparisons and as much memory, in blocks like the predictions. Error: thresholds <
+// 2.
 class AucMetric : public Metric {
  public:
   AucMetric(Graph& graph, std::string_view name, int64_t thresholds = 200, AucCurve curve = AucCurve::kRoc,

@@ -19,8 +19,9 @@
 namespace meshwork {
 
 // `graph`: as the user wrote it. The variables stand in the order of their declaration, below the first part of their
-// names (NameScope). Those that optimizers do not touch (VarOptions::trainable) say so; optimizers' own, which are called
-// as their weight with a prefix, are only counted. A dim that is left to the compiler is "?", and counts as whole.
+// names (NameScope). Variables that optimizers do not touch (VarOptions::trainable) are marked. Variables of
+// optimizers, whose names are a weight's with a prefix, are only counted. A dim that is left to the compiler is "?",
+// and counts as whole.
 std::string Summary(const Graph& graph);
 
 }  // namespace meshwork

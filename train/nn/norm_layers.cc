@@ -25,8 +25,8 @@ Value BesselsCorrection(const Value& x, DType dtype) {
   return Div(n, Maximum(Sub(n, 1.0), 1.0));
 }
 
-// One batch's step of a running statistic. After an earlier call of the layer it goes on from that call's result, which it
-// replaces as the update.
+// Adds one batch to a running statistic. After an earlier call of the layer, it starts from that call's result, and its
+// own update replaces that call's.
 void UpdateStatistic(Graph& graph, const Variable& running, const Value& batch, double momentum,
                      CallSite loc) {
   const auto next = [&](const Value& now) { return MovingAverage({now, loc}, batch, momentum); };
@@ -166,7 +166,7 @@ DropoutLayer::DropoutLayer(Graph& graph, const std::string& name, double rate,
 
 Value DropoutLayer::operator()(const Value& x, CallSite loc) const {
   if (!x.valid() || !step_.valid()) return {};
-  // Of 62 bits, so that counting on stays in range.
+  // 62 bits, so that counting on stays in range.
   const int64_t stream = FreeStream(*x.graph(), options_.seed, static_cast<int64_t>(StableHash(name_) >> 2));
   return WhenTraining({Dropout({x, loc}, rate_, options_.seed, stream, step_, options_.whole_dims), loc}, x);
 }

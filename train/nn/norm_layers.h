@@ -1,12 +1,12 @@
-// Layers that behave otherwise in training than outside of it, batch normalization and dropout, and group normalization.
+// Batch normalization and dropout, which work differently in training and outside of it, and group normalization.
 // LayerNormLayer is in train/nn/layers.h, RmsNormLayer in train/nn/transformer_layers.h.
 //
 //   BatchNormLayer norm(g, "norm", 32);
 //   DropoutLayer dropout(g, "dropout", 0.5);
 //   Value h = dropout(Relu(norm(conv(images))));
 //
-// Session::Run trains: batch statistics, and elements that are dropped. Session::Evaluate and Predict do neither
-// (WhenTraining, ops/cast.h).
+// Session::Run trains: it takes the statistics of the batch, and drops elements. Session::Evaluate and Predict do
+// neither (WhenTraining, ops/cast.h).
 //
 // Like all builders these write the graph; mistakes are recorded there. train/nn/layers.h says what holds for all layers.
 #pragma once
@@ -30,7 +30,8 @@ struct BatchNormLayerOptions {
   double epsilon = 1e-5;   // 1e-3 in Keras
   bool scale = true;       // whether there is a variable "name/scale"; without it the scale is 1
   bool offset = true;      // "name/offset"; 0
-  // Whether the running variance is of the batches as samples, sum / (n - 1), as in PyTorch. y is not changed by it.
+  // Whether the running variance is made of sample variances, sum / (n - 1), as in PyTorch. In training y does not
+  // depend on it.
   bool unbiased = false;
   LayoutSpec layout = {};  // of all variables, [units]
   std::optional<DType> dtype = {}, compute = {};
@@ -38,20 +39,20 @@ struct BatchNormLayerOptions {
   LayerInitializer scale_initializer = Filled(1), offset_initializer = Zeros();
 };
 
-// y = (x - mean) / sqrt(variance + epsilon) · scale + offset; x: [..,units], of rank 2 or higher (Ioffe and Szegedy, arXiv
-// 1502.03167). In training, mean and variance are those of the batch over all dims but the last: of all its rows, on all
-// devices, and of those that are there if the batch is short. Outside of training they are the running ones:
+// y = (x - mean) / sqrt(variance + epsilon) · scale + offset; x: [..,units], of rank 2 or higher (Ioffe and Szegedy,
+// arXiv 1502.03167). In training, mean and variance are those of the batch over all dims but the last: over its rows on
+// all devices; in a short batch, over the rows that are there. Outside of training the running statistics are used:
 //
 //   running = momentum · running + (1 - momentum) · batch
 //
 // Variables "name/scale", at first 1, "name/offset", 0, "name/mean", 0, and "name/variance", 1. Mean and variance are not
 // trainable; a step of training updates them. bf16 is normalized in f32, and its running statistics are f32.
 //
-// If a layer is called several times, as the discriminator of a GAN for real and for generated images, each call has the
-// statistics of its own x, and the running ones go on from call to call, in this order.
+// If a layer is called several times, as the discriminator of a GAN for real and for generated images, each call has
+// the statistics of its own x, and updates the running statistics, in the order of the calls.
 //
-// A replica (Strategy::Run) has the statistics of the whole batch, of the real rows of all replicas: its numbers are those of
-// the same model outside. (Keras calls this synchronized.)
+// A replica (Strategy::Run) takes the statistics of the whole batch, over the real rows of all replicas: its numbers
+// are those of the same model outside of Strategy::Run. (Keras calls this synchronized.)
 //
 // Errors (recorded): a momentum that is not in [0, 1); BatchNorm's (ops/norms.h); a call in the body of a loop, where a
 // variable cannot be updated.
@@ -111,12 +112,13 @@ struct DropoutLayerOptions {
 // In training, each element of x becomes 0 with probability `rate`, else x / (1 - rate); outside of it, y = x (Srivastava
 // et al., JMLR 15, 2014). x: floats of any shape.
 //
-// What is dropped depends on the seed, the name, the step and the element's global index: it is the same on every mesh,
-// another one at every step, and after a restart from a checkpoint what it would have been without. A second call, or a
-// second layer of this name and seed, draws other elements. Each iteration of a loop drops other ones.
+// The elements that are dropped depend on the seed, the name, the step and the element's global index: they are the
+// same on every mesh, and also after a restart from a checkpoint; each step drops others. A second call, or a second
+// layer of this name and seed, drops other elements. So does each iteration of a loop.
 //
-// With `whole_dims` a mask has no dims but the others, as with Keras' noise_shape, which has size 1 there. What is dropped is
-// then a whole path of a residual network for an example (drop path, stochastic depth; Huang et al., ECCV 2016), or a channel:
+// With `whole_dims` a mask has only the other dims; Keras' noise_shape has size 1 at the whole ones. Then a whole path
+// of a residual network is dropped for an example (drop path, stochastic depth; Huang et al., ECCV 2016), or a whole
+// channel:
 //
 //   x = x + DropoutLayer(g, "path", 0.1, {.whole_dims = {1, 2}})(h);         // h: [b,t,d]
 //   x = DropoutLayer(g, "channels", 0.2, {.whole_dims = {1, 2}})(images);    // [b,h,w,c]

@@ -30,7 +30,7 @@ const KindInfo& InfoOf(RecurrentKind kind) {
 
 constexpr int64_t kForgetGate = 1;  // of Lstm
 
-// Of [rows, gates, units], what `start` makes of [rows, gates · units]; an Initializer as it is.
+// [rows, gates, units], filled as `start` fills [rows, gates · units]; an Initializer is taken as it is.
 Initializer InGates(const LayerInitializer& start, const Shape& shape, DType dtype) {
   if (start.has_type()) return start.For(shape, dtype);
   if (!CheckSize({dtype, shape}).ok())
@@ -115,7 +115,8 @@ RecurrentBase::RecurrentBase(RecurrentKind kind, std::optional<int64_t> inputs, 
             return Declare(kind, graph, name, inputs, units, options, dtype, loc);
           }) {}
 
-// Whether x and the initial states fit; those that are not given become zeros. Records a mistake if not.
+// Returns whether x and the initial states fit; if not, records a mistake. States that are not given become
+// zeros.
 bool RecurrentBase::Check(const Value& x, int64_t inputs, Values& states, CallSite loc) const {
   const auto fail = [&](const std::string& message) {
     x.graph()->RecordError(fmt::format("{}: {}", x.graph()->Describe(InfoOf(kind_).op, loc), message));

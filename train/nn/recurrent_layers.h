@@ -5,10 +5,10 @@
 //   const LstmResult h = lstm(x);        // x: [b, t, 64]
 //   Value logits = dense(h.state);       // of the last step, [b, 128]; h.sequence: [b, t, 128] of all
 //
-// The result of a step is x[t] · kernel + bias (all steps at once, before the loop), and in the loop state · recurrent and
-// the gates. Kernels have a dim of gates, so that units can be sharded and every device has all gates of its own:
-// "name/kernel": [inputs, gates, units], "name/recurrent": [units, gates, units], "name/bias": [gates, units]. The elements
-// lie as in Keras' [inputs, gates · units], in Keras' order of gates; reshape such weights.
+// A step computes x[t] · kernel + bias (for all steps at once, before the loop), and, in the loop, state · recurrent
+// and the gates. Kernels have a dim of gates, so that units can be sharded and every device has all gates of its own
+// units: "name/kernel": [inputs, gates, units], "name/recurrent": [units, gates, units], "name/bias": [gates, units].
+// The elements are in the order of Keras' [inputs, gates · units], with Keras' order of gates; reshape such weights.
 //
 // Bidirectional is two of these, one of them from the last step to the first.
 //
@@ -35,30 +35,30 @@ struct RecurrentOptions {
   bool bias = true;
   bool reverse = false;    // from the last position to the first; y[t] is still beside x[t]
   bool recompute = false;  // ScanOptions::recompute: less memory for gradients, more work
-  // Of Lstm: whether the forget gate's bias starts at 1 (Jozefowicz et al., ICML 2015).
+  // Lstm: whether the forget gate's bias starts at 1 (Jozefowicz et al., ICML 2015).
   bool unit_forget_bias = true;
-  // Of Gru: whether the reset gate acts on state · recurrent (Keras' default, PyTorch, cuDNN), or on the state before.
+  // Gru: whether the reset gate acts on state · recurrent (Keras' default, PyTorch, cuDNN), or on the state itself.
   bool reset_after = true;
   // Shardings: of the units, in all variables and in the state; of the kernel's inputs; of the recurrent kernel's rows,
   // which the state is multiplied with.
   DimSpec units = UNSHARDED, inputs = UNSHARDED, recurrent_rows = UNSHARDED;
   std::optional<DType> dtype = {}, compute = {};
   Gathering gather = Gathering::kWithinBudget;
-  // Of all gates as one matrix, [inputs, gates · units] and [units, gates · units], as in Keras; an Initializer is of type
-  // [inputs, gates, units] or [units, gates, units].
+  // They make all gates as one matrix, [inputs, gates · units] and [units, gates · units], as in Keras; but an
+  // Initializer has type [inputs, gates, units] or [units, gates, units].
   LayerInitializer kernel_initializer = GlorotUniform(), recurrent_initializer = Orthogonal();
   LayerInitializer bias_initializer = Zeros();  // of the gates that do not start at 1
 };
 
-// Which steps of x: [b, t, inputs] are real; all if nothing is given. A step that is not changes no state: the sequence has
-// there the state of the real step before it, or the initial one (Keras on JAX; on TensorFlow Keras has 0 before the first
-// real step). From the last position to the first this means that each row is gone through backwards within its length.
-// What stands in padding does not matter for values; for gradients it must be finite.
+// The steps of x: [b, t, inputs] that are real; all if nothing is given. Other steps do not change the state: there the
+// sequence repeats the state of the last real step, or the initial state (Keras on JAX; on TensorFlow Keras has 0
+// before the first real step). A layer that goes from the last position to the first goes through each row backwards
+// within its length. The contents of padding do not matter for values; for gradients they must be finite.
 //
 // Errors (recorded): lengths and a mask; lengths that are no whole numbers [b]; a mask that is no bool [b,t].
 struct RealSteps {
-  Value lengths = {};  // of each row the first so many; below 0 counts as 0, above t as t
-  Value mask = {};     // those that are true, wherever they are
+  Value lengths = {};  // how many steps of each row are real, the first ones; clamped to 0 to t
+  Value mask = {};     // true at the real steps, wherever they are
   bool zero_output =
       false;  // the sequence is 0 at other steps (Keras' zero_output_for_mask; PyTorch's padded sequences)
 };
@@ -77,7 +77,7 @@ struct RecurrentVariables {
   bool is_complete = false;  // otherwise a mistake has been recorded
 };
 
-// What recurrent layers have in common.
+// The base of recurrent layers.
 class RecurrentBase {
  public:
   const Variable& kernel() const { return variables_.Now().kernel; }
@@ -88,13 +88,14 @@ class RecurrentBase {
   const Variable& recurrent_bias() const { return variables_.Now().recurrent_bias; }
 
   using Values = std::vector<Value>;
-  // The body of the loop: from the states and, of each gate, x · kernel + bias, all [b, units], and the recurrent kernels,
-  // [units, units], the next states.
+  // The body of the loop. Makes the next states of the states, of x · kernel + bias for each gate, all [b, units], and
+  // of the recurrent kernels, [units, units].
   using Step = std::function<Values(const Values& states, const Values& inputs, const Values& recurrent)>;
 
   RecurrentBase(RecurrentKind kind, std::optional<int64_t> inputs, Graph& graph, const std::string& name,
                 int64_t units, const RecurrentOptions& options, CallSite loc);
-  // The sequence of the first state, [b, t, units], then the states after the last step. Invalid ones after a mistake.
+  // The sequence of the first state, [b, t, units], then the states after the last step. Invalid values after a
+  // mistake.
   Values Run(const Value& x, Values initial, const RealSteps& steps, CallSite loc, const Step& step) const;
 
   RecurrentOptions options_;
@@ -147,7 +148,7 @@ struct LstmResult {
 //   cell = sigmoid(z_f) · cell + sigmoid(z_i) · tanh(z_c)
 //   state = sigmoid(z_o) · tanh(cell)
 //
-// PyTorch has the same gates in the same order, its kernels transposed; its two biases are added.
+// PyTorch has the same gates in the same order. Its kernels are transposed, and it has two biases, to be added up.
 class Lstm : public internal::RecurrentLayer<internal::RecurrentKind::kLstm> {
  public:
   using RecurrentLayer::RecurrentLayer;
@@ -172,7 +173,7 @@ class Gru : public internal::RecurrentLayer<internal::RecurrentKind::kGru> {
                              CallSite loc = CallSite::Current()) const;
 };
 
-// How two directions become one: [.., 2 · units], or [.., units].
+// How the results of two directions are merged: into [.., 2 · units], or [.., units].
 enum class Merge : uint8_t { kConcat, kSum, kMul, kAverage };
 
 namespace internal {

@@ -1,5 +1,5 @@
-// Layers of transformers. Like those of layers.h, they are variables with a name, and the ops that use them.
-// Where options give no layout, the graph's rules do (Graph::SetLayouts).
+// Layers of transformers. Like those of layers.h, they are variables with a name, and the ops that use them. If options
+// give no layout, the graph's rules do (Graph::SetLayouts).
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 namespace meshwork {
 namespace {
 
-// What the variables hold after the step.
+// The values of the variables after the step.
 std::map<ValueId, Value> NewValues(Graph& graph) {
   std::map<ValueId, Value> values;
   for (const VariableUpdate& update : graph.updates())

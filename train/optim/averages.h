@@ -26,10 +26,10 @@ struct AverageOptions {
 };
 
 // w̄' = decay w̄ + (1 - decay) w', where w' is the weight after the step, and w̄' = w' in the first step, as in
-// torch.optim.swa_utils. Laid out like the weight, and of its dtype; that of a weight in bf16 is kept in f32, "ema/wide/NAME",
-// and rounded. State "ema/step" and "ema/NAME". Returns the averages, in the order of the variables. The first form averages all
-// trainable variables that the graph updates.
-// Errors (recorded): decay out of range; a name that no variable can have; a variable without an update, or no float.
+// torch.optim.swa_utils. An average has its weight's layout and dtype. The average of a bf16 weight is kept in f32 as
+// "ema/wide/NAME", and rounded to "ema/NAME". State: "ema/step" and "ema/NAME". Returns the averages, in the order of
+// the variables. The first form averages all trainable variables that the graph updates. Errors (recorded): decay out
+// of range; a name that no variable can have; a variable that has no update, or is no float.
 std::vector<Variable> AverageWeights(Graph& graph, const AverageOptions& options = {},
                                      CallSite loc = CallSite::Current());
 std::vector<Variable> AverageWeights(const ValueList& variables, const AverageOptions& options = {},

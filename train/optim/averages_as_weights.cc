@@ -10,7 +10,8 @@
 namespace meshwork {
 namespace {
 
-// Weights and their averages, by name. What AverageWeights keeps besides is none: "ema/step", and "ema/wide/w" beside "ema/w".
+// Weights and their averages, by name. Other variables of AverageWeights are left out: "ema/step", and "ema/wide/w"
+// beside "ema/w".
 std::vector<std::pair<std::string, std::string>> AveragesIn(const Session& session, const std::string& name) {
   const std::vector<std::string> all = session.variable_names();
   const std::set<std::string> names(all.begin(), all.end());

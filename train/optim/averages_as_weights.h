@@ -7,9 +7,9 @@
 //
 // EvaluateOptions::averages and FitOptions::validation_averages (train/fit/fit.h) do this for a whole evaluation.
 //
-// Each weight and its average change places, and back again: no copy is kept, and all bits come back. Meanwhile "ema/NAME" is
-// the weight, and nothing may be trained or saved. Where both lie alike in the memory of the host, nothing is sent; otherwise
-// each goes whole through the host's memory, one after the other.
+// Each weight and its average change places, and back again: no copy is kept, and all bits come back. Meanwhile
+// "ema/NAME" is the weight, and nothing may be trained or saved. If both have the same layout in host memory, nothing
+// is sent; otherwise the host gathers each of them whole, one pair after the other.
 //
 // Thread safety: the session's thread. The session must outlive it, and not be moved.
 #pragma once

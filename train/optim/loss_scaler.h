@@ -1,4 +1,4 @@
-// What a loss scale adds to a graph. Part of Minimize.
+// The part of a graph that a loss scale adds. Part of Minimize.
 #pragma once
 
 #include <string>
@@ -19,14 +19,14 @@ class LossScaler {
   Value Scaled(const Value& loss) const;
   // The gradients of the scaled loss become those of the loss.
   void Unscale(std::vector<VariableGradient>& gradients) const;
-  // Adds the update of the scale. bool[]: whether all elements of all gradients are finite.
+  // Adds the update of the scale. Returns bool[]: whether all elements of all gradients are finite.
   Value Finish(const std::vector<VariableGradient>& gradients);
 
  private:
   Graph& graph_;
   const LossScale options_;
   const CallSite loc_;
-  Variable variable_, good_steps_;  // invalid where they never change
+  Variable variable_, good_steps_;  // invalid if they never change
   Value scale_;
 };
 

@@ -1,4 +1,4 @@
-// What optimizers add to a graph; their formulas are in optimizers.cc.
+// The parts of a graph that optimizers add; their formulas are in optimizers.cc.
 
 #include <algorithm>
 #include <cctype>
@@ -63,7 +63,7 @@ class Mistakes {
   const CallSite loc_;
 };
 
-// Those of `variables` that are among `candidates`, in the order of these. Nothing after a mistake.
+// The elements of `variables` that are also in `candidates`, in the order of `candidates`. Nothing after a mistake.
 std::optional<std::vector<Value>> Among(const std::vector<Value>& candidates, const Graph& graph,
                                         const ValueList& variables, const Mistakes& mistakes) {
   std::set<ValueId> chosen;
@@ -161,7 +161,7 @@ bool Counts(const UpdateRule& rule) {
          });
 }
 
-// Adds what one call of ApplyGradients adds.
+// One call of ApplyGradients, which adds to the graph.
 class Update {
  public:
   Update(const UpdateRule& rule, Graph& graph, CallSite loc)
@@ -234,7 +234,7 @@ class Update {
                        name);
   }
 
-  // The last of the rule's groups that fits a name; -1: none. `fits`: where it is given, those that do become true.
+  // The last of the rule's groups that fits a name; -1: none. Sets `fits`, if given, to true for each group that fits.
   int GroupOf(const std::string& name, std::vector<bool>* fits = nullptr) const {
     int group = -1;
     for (size_t i = 0; i < rule_.groups.size(); ++i) {
@@ -271,7 +271,7 @@ class Update {
     return text;
   }
 
-  // By the norm of all gradients together, but for groups that have a norm of their own.
+  // Clips by the norm of all gradients together, except those of groups with a norm of their own.
   void Clip() {
     ClipThose(rule_.clip_norm, [&](int group) { return !HasOwnNorm(group); });
     for (size_t i = 0; i < rule_.groups.size(); ++i)
@@ -311,12 +311,12 @@ class Update {
     return {rate.schedule().has_value() ? (*rate.schedule())(Cast(steps, F64)) : rate.value(), loc_};
   }
 
-  // What `variable` holds after the step, unless the step is skipped.
+  // Sets the value of `variable` after the step; if the step is skipped, it does not change.
   void Put(const Variable& variable, const Value& next) {
     graph_.Update(variable, is_good_.valid() ? Select(is_good_, next, variable) : next, loc_);
   }
 
-  // Whether lookups in its rows, of which there are some, are all that reads it.
+  // Whether rows of it are looked up, and nothing else reads it.
   bool IsTable(const Variable& variable) const {
     bool is_looked_up = false;
     for (const Node& node : graph_.nodes())

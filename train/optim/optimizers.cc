@@ -1,4 +1,4 @@
-// The formulas of the optimizers; what is done with them is in minimize.cc.
+// The formulas of the optimizers; minimize.cc applies them.
 #include "meshwork/train/optim/optimizers.h"
 
 #include "meshwork/base/first_failure.h"
@@ -38,7 +38,7 @@ UpdateRule SgdRule(const Sgd::Options& o) {
   return rule;
 }
 
-// `nesterov`: of its gradient and its momentum, what moves the weight.
+// `nesterov`: the weight moves by the gradient plus momentum times the new m.
 UpdateRule MomentumRule(std::string name, const Momentum::Options& o, bool nesterov) {
   UpdateRule rule = RuleOf(std::move(name), o, o.weight_decay, CheckDecay("momentum", o.momentum));
   rule.slots = {{"m"}};
@@ -95,7 +95,7 @@ UpdateRule RmsPropRule(const RmsProp::Options& o) {
   return rule;
 }
 
-// What Adam, AdamW and Lamb have alike.
+// The common part of Adam, AdamW and Lamb.
 template <typename Options>
 UpdateRule MomentsRule(std::string name, const Options& o, std::optional<double> weight_decay) {
   UpdateRule rule = RuleOf(std::move(name), o, weight_decay,

@@ -50,19 +50,19 @@ std::vector<VariableGradient> VariableGradients(const Value& loss, CallSite loc 
 std::vector<VariableGradient> VariableGradients(const Value& loss, const ValueList& variables,
                                                 CallSite loc = CallSite::Current());
 
-// What some weights have of their own.
+// Options of some weights.
 struct ParameterGroup {
-  // Of the names of weights: * stands for any characters, ? for one, [ab] for a or b. If several groups fit a weight,
-  // the last counts. Error: a pattern that fits no weight that is updated.
+  // Fits names of weights: * stands for any characters, ? for one, [ab] for a or b. If several groups fit a weight, the
+  // last counts. Error: a pattern that fits no weight that is updated.
   std::string pattern = {};
   std::optional<Rate> learning_rate = {};
   std::optional<double> weight_decay = {};  // error where the optimizer has none
   std::optional<double> clip_norm =
-      {};               // of the group's gradients alone, which the others' norm then leaves out
+      {};               // of the group's gradients alone; the norm of the other weights leaves them out
   bool frozen = false;  // they are not updated, and have no state
 };
 
-// What an optimizer does with one weight.
+// How an optimizer updates one weight.
 struct UpdateRule {
   struct Slot {
     std::string name;    // "m"
@@ -77,7 +77,7 @@ struct UpdateRule {
     Operand learning_rate = 0.0;  // a number, or a scalar of that dtype
     double weight_decay = 0;
     bool is_table =
-        false;  // rows of the weight are looked up (Gather along dim 0), and it is read in no other way
+        false;  // rows of the weight are looked up (Gather along dim 0), and nothing else reads it
   };
 
   std::string name = {};      // "Adam": in errors, and in small letters in the names of the state
@@ -94,7 +94,7 @@ struct UpdateRule {
   std::function<std::vector<Value>(const Operands&)> formula = {};
 };
 
-// What Minimize has added to the graph. The values that it gives are made when they are asked for.
+// The values that Minimize has added to the graph. gradient_norm and learning_rate add theirs when they are called.
 class Minimized {
  public:
   Minimized() = default;  // nothing, after a mistake
@@ -106,7 +106,7 @@ class Minimized {
         loss_scale_(std::move(loss_scale)),
         skipped_(std::move(skipped)) {}
 
-  // Before they are clipped; what a loss was scaled by is divided out.
+  // The gradients before they are clipped, without the loss scale.
   const std::vector<VariableGradient>& gradients() const { return gradients_; }
   // The square root of the sum of their squares, f32 or f64 (GlobalNorm):
   //   g.Output("gradient_norm", Adam({}).Minimize(loss).gradient_norm());
@@ -137,11 +137,12 @@ class Optimizer {
   // options out of range, such as a negative learning rate; those of Gradients and Graph::Update; a loss
   // whose gradient reaches no variable.
   Minimized Minimize(const Value& loss, CallSite loc = CallSite::Current()) const;
-  // The same for these variables alone. Those that are not trainable or no floats, or that no gradient reaches, stay as
-  // they are. Error, besides: a value that is no variable of the graph.
+  // The same for these variables alone. Variables that are not trainable, are no floats, or that no gradient reaches,
+  // do not change. Error, besides: a value that is no variable of the graph.
   Minimized Minimize(const Value& loss, const ValueList& variables, CallSite loc = CallSite::Current()) const;
-  // Updates the variables by gradients of the user's own, such as those of VariableGradients, changed. Errors (recorded):
-  // those of the options; a loss scale, because there is no loss; a gradient of another type than its variable; a variable twice; those of Graph::Update.
+  // Updates the variables by gradients of the user's own, for example those of VariableGradients after some change.
+  // Errors (recorded): those of the options; a loss scale, because there is no loss; a gradient of another type than
+  // its variable; a variable twice; those of Graph::Update.
   Minimized ApplyGradients(const std::vector<VariableGradient>& gradients,
                            CallSite loc = CallSite::Current()) const;
 
@@ -234,9 +235,9 @@ class RmsProp : public Optimizer {
 // w' = w - learning_rate (m' / (1 - beta1^t)) / (sqrt(v' / (1 - beta2^t)) + epsilon)
 // (Kingma and Ba, arXiv 1412.6980, Algorithm 1). State "adam/step", "adam/m/NAME" and "adam/v/NAME".
 //
-// lazy: elements of tables whose gradient is 0, such as all rows that a batch does not look up, keep w, m and v, as in
-// TensorFlow's LazyAdam, and do not decay. Tables are weights that Gather along dim 0 alone reads. A GPU then touches no other
-// rows (docs/optimizers.md).
+// lazy: in a table, elements whose gradient is 0 keep w, m and v, as in TensorFlow's LazyAdam, and do not decay; this
+// holds for all rows that a batch does not look up. A table is a weight that only Gather along dim 0 reads. A GPU then
+// touches no other rows (docs/optimizers.md).
 class Adam : public Optimizer {
  public:
   struct Options {

@@ -16,7 +16,7 @@ Value Number(const Value& step, double number) { return Constant(*step.graph(), 
 
 Value Float(int64_t number, const Value& step) { return Number(step, static_cast<double>(number)); }
 
-// What `rate` is at `step`, f64.
+// The value of `rate` at `step`, f64.
 Value At(const Rate& rate, const Value& step) {
   if (rate.is_number()) return Number(step, rate.number());
   return InDType(rate.schedule().has_value() ? (*rate.schedule())(step) : rate.value(), F64);

@@ -42,7 +42,7 @@ class RateSchedule {
   absl::Status options_;
 };
 
-// What an optimizer takes as its learning rate.
+// The learning rate of an optimizer.
 class Rate {
  public:
   Rate(double number) : number_(number) {}         // NOLINT: implicit
@@ -113,7 +113,8 @@ struct CosineRestartsOptions {
 // CosineDecay, again and again (the same paper).
 RateSchedule CosineRestarts(const CosineRestartsOptions& options);
 
-// From `from` along a line to what `then` has at its start, in `steps` steps; then `then`, counted from its own step 0.
+// Goes along a line from `from` to the first rate of `then`, in `steps` steps; then follows `then`, from its own step
+// 0.
 RateSchedule Warmup(int64_t steps, const Rate& then, double from = 0);
 
 struct OneCycleOptions {
@@ -123,8 +124,8 @@ struct OneCycleOptions {
   double initial_share = 0.04;  // of the peak, at the start
   double final_share = 4e-6;    // of the peak, at the end
 };
-// Up and down again by half a cosine each: the peak is at step rising · steps - 1, the end at step steps - 1 and later (Smith and
-// Topin, arXiv 1708.07120; torch.optim.lr_scheduler.OneCycleLR, with its defaults).
+// Rises and falls by half a cosine each: the peak is at step rising · steps - 1, the end at step steps - 1 and later
+// (Smith and Topin, arXiv 1708.07120; torch.optim.lr_scheduler.OneCycleLR, with its defaults).
 RateSchedule OneCycle(const OneCycleOptions& options);
 
 // rates[i] from step boundaries[i - 1] on, each counted from its own step 0; rates has one element more than boundaries,

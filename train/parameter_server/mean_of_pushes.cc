@@ -28,7 +28,7 @@ Tensor MeanOf(const std::vector<Tensor>& tensors) {
   return sum.Cast(type.dtype);
 }
 
-// Of some rows each.
+// The mean of gradients that have some rows each.
 PieceGradient MeanOfRows(const std::vector<const PieceGradient*>& gradients, size_t num_pushes) {
   std::map<int64_t, size_t> places;  // of rows, in the sum
   for (const PieceGradient* gradient : gradients)

@@ -7,9 +7,10 @@
 
 namespace meshwork {
 
-// Of each piece: real numbers are added in double, in the order given, and divided by how many pushes there are; bools are
-// joined by "and". Where pushes have some rows, the mean has those that any of them has. REQUIRES: one push or more, of the
-// same pieces, each once, of real numbers and bools; rows with numbers are real, and of a piece with dims.
+// The mean of each piece: real numbers are added in double, in the order given, and divided by the number of pushes;
+// bools are joined by "and". If pushes have only some rows of a piece, the mean has the rows that any of them has.
+// REQUIRES: one push or more, of the same pieces, each once, of real numbers and bools; a piece with given rows is
+// real, and has dims.
 std::vector<PieceGradient> MeanOfPushes(const std::vector<const PushRequest*>& pushes);
 
 }  // namespace meshwork

@@ -42,7 +42,7 @@ absl::Status MetricTotals::Add(const StepResult& result) {
 }
 
 Graph MetricTotals::OutputsOfSums() const {
-  // Whether a value is computed of nothing but the sums after a step.
+  // By value: whether it is computed of nothing but the sums after a step.
   std::vector<bool> is_of_sums(graph_.values().size(), false);
   for (const MetricSum& sum : sums_) is_of_sums[static_cast<size_t>(sum.after)] = true;
   for (const Node& node : graph_.nodes()) {

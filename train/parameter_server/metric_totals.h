@@ -5,8 +5,8 @@
 //   totals.Add(result);                            // in the chief, of each step
 //   totals.Values(options)                         // {"accuracy": 0.94}
 //
-// The sums on the servers are no help: a worker has those of the moment when it pulled, and a server that goes on from a
-// checkpoint those of then. What steps add can be added in any order.
+// The sums on the servers do not help: a worker has those of the moment when it pulled, and a server that continues
+// from a checkpoint has those of the checkpoint. What steps add can be added in any order.
 //
 // Thread safety: one thread at a time.
 #pragma once
@@ -33,20 +33,21 @@ class MetricTotals {
 
   // The graph with the outputs names().
   Graph Counting() const;
-  // By sum, the output that is what a step adds to it.
+  // By sum: the output that gives the amount that a step adds to it.
   const std::vector<std::string>& names() const { return names_; }
 
   // Error: an output is missing, or of another type.
   absl::Status Add(const StepResult& result);
   void Clear() { totals_.clear(); }
-  // The scalar outputs that are computed of the sums alone, at the totals; none if nothing was added. Others that read a
-  // metric, such as its product with a weight, are not there. Errors: those of Session::Create and Session::Evaluate.
+  // The scalar outputs that are computed of the sums alone, at the totals; none if nothing was added. Outputs that also
+  // read something else, such as the product of a metric with a weight, are left out. Errors: those of Session::Create
+  // and Session::Evaluate.
   absl::StatusOr<Metrics> Values(const SessionOptions& options);
   // The totals by variable; none if nothing was added.
   const std::map<std::string, Tensor>& totals() const { return totals_; }
 
  private:
-  // The outputs as a program whose variables are the sums.
+  // A program with the outputs, whose variables are the sums.
   Graph OutputsOfSums() const;
 
   const Graph& graph_;

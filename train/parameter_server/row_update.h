@@ -13,10 +13,10 @@
 
 namespace meshwork {
 
-// Rows of a tensor that lies whole on one device. `rows`: i64[k], each of the tensor's. `count` >= k: rows of the result,
-// the last ones zeros.
+// Copies rows of a tensor that lies whole on one device. `rows`: i64[k], numbers of rows of the tensor. `count` >= k:
+// rows of the result, the last ones zeros.
 Tensor PickRows(const DTensor& from, const Tensor& rows, int64_t count);
-// Writes the first k rows of `values`.
+// Writes the first k rows of `values` to these k rows of `to`.
 void PutRows(const Tensor& values, const Tensor& rows, DTensor& to);
 
 // Thread safety: one thread at a time.
@@ -25,13 +25,14 @@ class RowUpdate {
   RowUpdate(const SparseVariable& sparse, const SessionOptions& options)
       : sparse_(sparse), options_(options) {}
 
-  // New rows of what is kept.
+  // New rows of a piece that is kept.
   struct Change {
     std::string kept;  // the piece's name
     Tensor rows, values;
   };
-  // Changes nothing yet. `suffix`: of the pieces. `pushed`: the other values of the push, by their names as inputs. Programs
-  // are compiled for 1, 2, 4, … rows, when they first come. Errors: those of Session.
+  // Computes the changes, but does not make them. `suffix`: of the pieces' names. `pushed`: the other values of the
+  // push, by their names as inputs. Programs are compiled for 1, 2, 4, … rows, each when it is first needed. Errors:
+  // those of Session.
   absl::StatusOr<std::vector<Change>> Run(std::map<std::string, DTensor>& state, const std::string& suffix,
                                           const Tensor& rows, const Tensor& gradient, const Feeds& pushed);
 

@@ -1,4 +1,5 @@
-// Which of 1, 2, 3, … were taken, where they come about in order. Only parameter servers and who schedules use it.
+// SequenceSet: which of the numbers 1, 2, 3, … were taken, if they come about in order. Only parameter servers and
+// their schedulers use it.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +12,17 @@
 
 namespace meshwork {
 
-// A value. Takes memory for those alone that are beyond the first one missing. Not thread-safe.
+// A value. Takes memory only for the numbers beyond the first missing one. Not thread-safe.
 class SequenceSet {
  public:
-  // Whether it was new. REQUIRES: number >= 1.
+  // Returns whether the number is new. REQUIRES: number >= 1.
   bool Add(int64_t number);
   bool Contains(int64_t number) const { return number <= through_ || beyond_.contains(number); }
-  // All of 1 to this one are in it.
+  // The largest number such that all of 1 to it are in the set.
   int64_t through() const { return through_; }
   // The largest one; 0 if there is none.
   int64_t last() const { return beyond_.empty() ? through_ : *beyond_.rbegin(); }
-  // In order, of 1 to `last`, those that are not in it.
+  // The numbers of 1 to `last` that are not in the set, in order.
   std::vector<int64_t> MissingThrough(int64_t last) const;
 
   // "57 60 62": 1 to 57, and 60 and 62. Law: Parse(s.ToString()) == s.

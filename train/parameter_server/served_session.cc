@@ -111,7 +111,7 @@ absl::StatusOr<ServedSession::Rows> ServedSession::FindRows(bool is_training, Fe
     const absl::StatusOr<StepResult> own = is_training ? *all : ids_->Evaluate(of_ids, table.ids);
     if (!own.ok()) continue;  // an input of its ids is not fed
     const StepResult& ids = *own;
-    // As Gather does: an id that is out of range counts as the nearest.
+    // Like Gather, counts an id that is out of range as the nearest one in range.
     std::map<int64_t, int64_t> places;
     const auto row_of = [&](int64_t id) { return std::clamp<int64_t>(id, 0, table.rows - 1); };
     for (const std::string& name : table.ids) {
@@ -182,7 +182,7 @@ absl::StatusOr<std::map<std::string, Tensor>> ServedSession::Pull(const std::vec
 absl::StatusOr<Pulled> ServedSession::PullFrom(size_t store, const PullRequest& request, Ahead ahead) {
   if (ahead.values != nullptr) {
     absl::StatusOr<Pulled> pulled = ahead.values();
-    // What is wrong with the store, the next pull says, if it is not over by then.
+    // If the store has an error that lasts, the next pull reports it.
     if (pulled.ok() && pulled->version >= ahead.at_least) return pulled;
   }
   return stores_[store]->Pull(request);
@@ -210,14 +210,14 @@ absl::StatusOr<bool> ServedSession::AwaitUpdate() {
     }
     const auto waited = std::chrono::steady_clock::now() - begin;
     if (is_there) {
-      // A server that was away says nothing of how long others need.
+      // The time until a server is back says nothing of the time that other workers need.
       const auto counted = std::min<std::chrono::nanoseconds>(waited, kMostToWait / kTimesToWait);
       longest_ = std::max<std::chrono::nanoseconds>(counted, longest_ * 7 / 8);
       wait_ = std::clamp<std::chrono::nanoseconds>(kTimesToWait * longest_, kLeastToWait, kMostToWait);
       return true;
     }
     if (waited > wait_) {
-      // A server that lost many steps stays behind for many.
+      // A server that lost many steps stays behind for many steps.
       wait_ /= 2;
       return false;
     }
@@ -321,7 +321,7 @@ absl::StatusOr<StepResult> ServedSession::Run(const Feeds& feeds) {
 absl::StatusOr<StepResult> ServedSession::Run(const Feeds& feeds, const PushId& id,
                                               std::span<const int64_t> at_least) {
   const auto begin = std::chrono::steady_clock::now();
-  // Where steps are far apart, values that were pulled ahead would make gradients staler, and are not asked for.
+  // If steps are far apart, values that were pulled ahead would make gradients staler. They are not asked for then.
   const bool is_soon = begin - ended_ <= took_;
   for (size_t s = 0; s < ahead_.size(); ++s) {
     if (!is_soon) ahead_[s].values = nullptr;
@@ -358,7 +358,7 @@ absl::StatusOr<Tensor> ServedSession::Get(std::string_view variable) {
   std::vector<std::string> names;
   for (const VariablePiece& piece : pieces_) {
     if (names.empty() || names.back() != piece.variable) names.push_back(piece.variable);
-    // Of a scalar that all servers have, one is enough.
+    // All servers have a shared scalar; one copy is enough.
     const bool is_there = !pieces.empty() && pieces.back().name == piece.name;
     if (piece.variable == variable && !is_there) pieces.push_back(piece);
   }

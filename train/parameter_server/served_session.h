@@ -1,4 +1,4 @@
-// ServedSession: what one worker of a training with parameter servers uses, in the place of a Session.
+// ServedSession: the session of one worker of a training with parameter servers.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(const TrainingSplit split, SplitTraining(graph, {.num_servers = 2}));
 //   MESHWORK_ASSIGN_OR_RETURN(ServedSession session, ServedSession::Create(split, stores, {.pusher = "worker 0"}));
@@ -7,10 +7,11 @@
 //     …
 //   }
 //
-// A step pulls what the worker's program reads, computes the gradients of its batch, and pushes them. A server that finds
-// them too old is answered with gradients computed anew; servers that took the first ones are not sent the others. Short batches are as those of Session::Run.
+// A step pulls the values that the worker's program reads, computes the gradients of its batch, and pushes them. If a
+// server finds the gradients too old, they are computed anew and pushed again, but not to servers that took the first
+// ones. Short batches are as those of Session::Run.
 //
-// Of a sparse table (split.h) only the rows that the batch names cross, and their numbers.
+// Of a sparse table (split.h), only the rows that the batch names are sent, with their numbers.
 //
 // Thread safety: one call at a time. Many sessions, in many threads or processes, share the stores.
 #pragma once
@@ -34,23 +35,24 @@
 namespace meshwork {
 
 struct ServedSessionOptions {
-  // PushRequest::pusher: of this worker and this life of it; "": one that no other session of this machine has.
+  // PushRequest::pusher: it names this worker, and this run of it; "": a name that no other session of this machine
+  // has.
   std::string pusher = {};
-  // How often gradients that are too old are computed anew in one step, >= 0.
+  // The number of times that gradients which are too old are computed anew in one step, >= 0.
   int64_t retries = 10;
-  // For synchronous stores (ShardStoreOptions::gather): before a step, waits until the last one's push is part of an update,
-  // and all stores are at one version. For several times as long as that took lately, a second at most: if a worker is
-  // lost, or has no more steps to make, the others make the gradients that are missing.
+  // For synchronous stores (ShardStoreOptions::gather): a step first waits until the last step's push is part of an
+  // update, and all stores are at one version. It waits for several times as long as that took lately, a second at
+  // most: if a worker is lost, or has no more steps to make, the others make the missing gradients.
   bool synchronous = false;
-  // A step's push asks the stores for the values that the next one will need (PushRequest::next), so that they come while the
-  // batch does. They are used if the next step begins soon: no later than the last one took from pull to push. Not with
-  // `synchronous`, nor where a table is sparse, as its rows depend on the batch; nor of a store that would have to keep more
-  // than 1 MiB of them until they are fetched.
+  // A step's push asks the stores for the values that the next step will need (PushRequest::next), so that they arrive
+  // while the batch is made. They are used if the next step begins soon: within the time that the last step took from
+  // pull to push. Not done with `synchronous`; nor for sparse tables, whose rows depend on the batch; nor for a store
+  // that would have to keep more than 1 MiB of values until they are fetched.
   bool pull_ahead = false;
   SessionOptions session = {};  // of the worker's program; its seed is not used
 };
 
-// Bytes of elements that a session has sent and received since it was made, the numbers of rows among them.
+// Bytes of elements that a session has sent and received since it was made, including the numbers of rows.
 struct ServedTraffic {
   int64_t pulled = 0, pushed = 0;
 };
@@ -69,26 +71,28 @@ class ServedSession {
                                               std::vector<std::shared_ptr<ParameterStore>> stores,
                                               const ServedSessionOptions& options = {});
 
-  // One step; returns the outputs of the graph. `id`: of its push, where others may make the same step again, which counts once.
-  // `at_least`: by store, a version that the values must have at least if they were pulled ahead; else they are pulled anew.
-  // Errors: those of Session::Run and of the stores; OutOfRange: the
-  // gradients were too old, `retries` times and once more. After an error of one store others may have applied the step.
+  // One step; returns the outputs of the graph. `id`: of its push, if others may make the same step again; the step
+  // counts once. `at_least`: by store, the version that values pulled ahead must have at least; otherwise they are
+  // pulled anew.
+  // Errors: those of Session::Run and of the stores; OutOfRange: the gradients were too old, `retries` times and once
+  // more. After an error of one store, others may have applied the step.
   absl::StatusOr<StepResult> Run(const Feeds& feeds);
   absl::StatusOr<StepResult> Run(const Feeds& feeds, const PushId& id,
                                  std::span<const int64_t> at_least = {});
   // The outputs outside of training, at the values that the stores have now; as Session::Evaluate. Pushes nothing.
   absl::StatusOr<StepResult> Evaluate(const Feeds& feeds, const std::vector<std::string>& outputs = {});
-  // A variable of the graph, whole, as the stores have it now; of servers that are at different versions, each piece at its
-  // server's. An optimizer's state, too. Errors: there is no such variable; those of the stores.
+  // A whole variable of the graph, or of an optimizer's state, as the stores have it now. If the servers are at
+  // different versions, each piece is at the version of its server. Errors: there is no such variable; those of the
+  // stores.
   absl::StatusOr<Tensor> Get(std::string_view variable);
 
-  // The version of each store that the last pull, of a step or of Evaluate, was of.
+  // By store: the version of the last pull, of a step or of Evaluate.
   const std::vector<int64_t>& versions() const { return versions_; }
-  // Pushed::version of the last push that each store took: the step is in it.
+  // By store: Pushed::version of the last push that it took. The step is in this version.
   const std::vector<int64_t>& versions_pushed() const { return versions_pushed_; }
-  // The same of Pulled::life.
+  // By store: Pulled::life of the last pull.
   const std::vector<int64_t>& lives() const { return lives_; }
-  // Of the last Run: how many of the stores applied its push.
+  // How many stores applied the push of the last Run.
   int64_t num_applied() const { return num_applied_; }
   const ServedTraffic& traffic() const { return traffic_; }
 
@@ -109,23 +113,22 @@ class ServedSession {
   // Pulls these pieces, or rows of them, and joins them: by variable.
   absl::StatusOr<std::map<std::string, Tensor>> Pull(const std::vector<VariablePiece>& pieces,
                                                      const Rows& rows, std::vector<Ahead> ahead);
-  // Of one store; if they were pulled ahead, those, once.
+  // Pulls from one store. Values that were pulled ahead are taken instead, once.
   absl::StatusOr<Pulled> PullFrom(size_t store, const PullRequest& request, Ahead ahead);
   absl::Status CheckPulled(const VariablePiece& piece, const Rows& rows, const Tensor& value) const;
-  // See ServedSessionOptions::synchronous.
-  // Whether it is there; else the time was up.
+  // See ServedSessionOptions::synchronous. Returns whether the update is there; if not, the time was up.
   absl::StatusOr<bool> AwaitUpdate();
   absl::Status PullForStep(const Rows& rows);
-  // `is_step`: else what was pulled ahead is left to the next step.
+  // `is_step`: takes the values that were pulled ahead; else they are left to the next step.
   absl::Status PullRead(const Rows& rows, bool is_step);
-  // Finds the rows that a batch names, and adds to the feeds the ids, numbered anew. `is_training`: else some of the inputs
-  // that give the ids may be missing, and tables that need them are left out.
+  // Finds the rows that a batch names, and adds the ids, numbered anew, to the feeds. Without `is_training`, inputs
+  // that give ids may be missing; tables that need them are then left out.
   absl::StatusOr<Rows> FindRows(bool is_training, Feeds& feeds);
-  // `pulls_ahead`: asks for next_.
+  // `pulls_ahead`: asks the stores for next_.
   absl::Status Push(const std::map<std::string, Tensor>& outputs, const Rows& rows, const PushId& id,
                     bool pulls_ahead, std::vector<bool>& is_taken);
 
-  // Of a SparseVariable.
+  // The facts of a SparseVariable.
   struct SparseTable {
     std::string variable;
     int64_t rows, capacity;
@@ -141,8 +144,9 @@ class ServedSession {
   std::unique_ptr<Session> ids_;  // null: no table is sparse
   std::vector<SparseTable> sparse_;
   std::vector<int64_t> versions_, lives_;  // by store
-  std::vector<int64_t> pushed_at_;  // the version of the last push that was taken; -1: none in this life
-  // Of AwaitUpdate: how long it took lately, and how long it may take. Less where it was of no use.
+  std::vector<int64_t> pushed_at_;  // by store: version of the last push that it took; -1: none in this life
+  // For AwaitUpdate: how long it took lately, and how long it may take; the latter is halved each time that the update
+  // did not come.
   static constexpr std::chrono::milliseconds kMostToWait{1000};
   std::chrono::nanoseconds longest_ = kMostToWait, wait_ = kMostToWait;
   std::vector<int64_t> versions_pushed_;        // by store

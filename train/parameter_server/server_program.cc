@@ -129,7 +129,7 @@ absl::StatusOr<Value> ServerProgram::MakeShared(ValueId value) {
   const auto found = shared_.find(value);
   if (found != shared_.end()) return found->second;
   const ValueInfo& info = from_.value(value);
-  // All are there but in a program of rows.
+  // Arguments are there already, except in a program of rows, which takes them as inputs.
   if (info.node < 0)
     return shared_[value] = to_.Input(SharedInput(info.name), info.type.dtype, info.type.shape);
   const Node& node = from_.nodes()[static_cast<size_t>(info.node)];

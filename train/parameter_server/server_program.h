@@ -21,20 +21,21 @@ class ServerProgram {
   // Keeps a reference to the facts.
   ServerProgram(const UpdateFacts& facts, std::string name);
 
-  // Adds the variables of a group, these rows of them ({0, 1} of scalars), and their updates. `suffix`: what is added to the
-  // names of the variables. `names`: of what is pushed (PushedRows::name), per value. Errors: of a mistake of ours alone.
+  // Adds the variables of a group, with these rows ({0, 1} for scalars), and their updates. `suffix`: is added to the
+  // names of the variables. `names`: of the pushed values (PushedRows::name). Errors: only of a mistake in this
+  // library.
   absl::Status Add(const VariableGroup& group, const RowRange& rows, std::string_view suffix,
                    const std::map<ValueId, std::string>& names);
-  // The variables alone.
+  // Adds the variables alone.
   void AddKept(const VariableGroup& group, const RowRange& rows, std::string_view suffix);
-  // The update of kTemplateRows rows of a group, from inputs to outputs (SparseVariable::update).
+  // Adds the update of kTemplateRows rows of a group, from inputs to outputs (SparseVariable::update).
   absl::Status AddRows(const VariableGroup& group, const std::map<ValueId, std::string>& names);
-  // The shared scalars, kept by every server.
+  // Adds the shared scalars, which every server keeps.
   absl::Status AddShared(const VariableGroup& group, const std::map<ValueId, std::string>& names);
   absl::StatusOr<Graph> Finish() &&;
 
  private:
-  // What is being added.
+  // The part of the program that is being added.
   struct Part {
     const VariableGroup* group;
     RowRange rows;

@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<ShardStore>> ShardStore::Create(const TrainingSpl
   return store;
 }
 
-// What a Session of the whole program starts with.
+// The initial value in a Session of the whole program.
 absl::StatusOr<Tensor> ShardStore::InitialValue(const TrainingSplit& split, const Argument& argument) const {
   const ValueInfo& info = split.variables.value(argument.value);
   Graph graph(split.variables.mesh());
@@ -114,7 +114,7 @@ absl::Status ShardStore::Initialize(const TrainingSplit& split) {
       return InvalidArgument("ShardStore {}: initial has {} for \"{}\", which is {}.", options_.server,
                              value.type().ToString(), name, type.ToString());
   }
-  // One variable after the other, so that no more than one is whole.
+  // One variable after the other, so that only one is whole in memory at a time.
   for (const Argument& argument : split.variables.arguments()) {
     const ValueInfo& info = split.variables.value(argument.value);
     const auto found = by_variable.find(info.name);
@@ -262,7 +262,8 @@ absl::StatusOr<SequenceSet> ShardStore::TakenFrom(const std::string& pusher) {
 }
 
 absl::Status ShardStore::Apply(const Update& update, const std::vector<const PushRequest*>& of) {
-  // Rows first, as they read shared scalars before the step; they are written when nothing can fail any more.
+  // Rows are computed first, because they read shared scalars before the step. They are written when nothing
+  // can fail any more.
   std::vector<RowUpdate::Change> changes;
   for (const PieceGradient& given : update.rows) {
     const std::string& variable = pieces_.at(given.at.piece).variable;
@@ -300,7 +301,7 @@ absl::Status ShardStore::Gather(const PushRequest& request) {
 }
 
 absl::Status ShardStore::ApplyGathered() {
-  // In an order that does not depend on who came first, so that sums are rounded alike.
+  // The order does not depend on which push came first, so that sums are always rounded alike.
   std::sort(gathered_.begin(), gathered_.end(), [](const PushRequest& a, const PushRequest& b) {
     return std::tie(a.pusher, a.sequence) < std::tie(b.pusher, b.sequence);
   });

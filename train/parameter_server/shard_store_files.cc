@@ -1,4 +1,4 @@
-// How a store is saved, and goes on.
+// How a store is saved, and how it continues from a checkpoint.
 #include <filesystem>
 #include <string_view>
 #include <system_error>

@@ -12,7 +12,7 @@
 namespace meshwork {
 namespace {
 
-// By row, and a row of zeros gives one of zeros; add and sub, if all operands have the rows.
+// Ops by row that make a row of zeros of rows of zeros. Add and sub do, if all operands have the rows.
 constexpr std::string_view kKeepZeros[] = {"mul",  "div",  "neg",     "abs",      "square",
                                            "sqrt", "cast", "convert", "relayout", "stop_gradient"};
 
@@ -36,7 +36,8 @@ class TableFinder {
     if (type.rank() != 2 || !IsUpdatedByRow(group, table.pushed) || TypeOf(table.pushed) != type) return {};
     if (!FindIds(table) || !FindGradients(table)) return {};
     for (ValueId id : table.ids) table.capacity += TypeOf(id).num_elements();
-    // Rows of another number than the examples of a batch: where a batch is short, they stay (ops/control/rebatch.h).
+    // The number of rows must not be that of the examples of a batch, so that a short batch does not change it
+    // (ops/control/rebatch.h).
     if (table.capacity == LeadingInputOf(graph_).rows) ++table.capacity;
     if (table.capacity < 1 || table.capacity >= type.shape[0]) return {};
     return table;
@@ -47,7 +48,8 @@ class TableFinder {
   ValueId ValueOf(int a) const { return graph_.arguments()[static_cast<size_t>(a)].value; }
   bool IsLive(const Node& node) const { return live_[static_cast<size_t>(node.results[0])]; }
 
-  // Whether of the group's values only the lead is read by workers, and all else is by row of one value and scalars.
+  // Whether workers read no variable of the group but the lead, and all updates of the group are by row, of one pushed
+  // value with rows and of scalars.
   bool IsUpdatedByRow(const VariableGroup& group, ValueId& pushed) const {
     if (facts_.updates[static_cast<size_t>(group.lead)] == kNoValue) return false;
     VariableGroup again = group;
@@ -64,7 +66,7 @@ class TableFinder {
     }
     return pushed != kNoValue;
   }
-  // What servers have whole, besides scalars, would be of other rows.
+  // Whether the value reads no shared value with dims: its rows would not be those of the table.
   bool ReadsNoWholeValues(const VariableGroup& group, ValueId root) const {
     std::vector<ValueId> stack = {root};
     std::set<ValueId> seen;
@@ -112,7 +114,8 @@ class TableFinder {
            std::binary_search(table.ids.begin(), table.ids.end(), node.operands[1]);
   }
 
-  // Whether, of operands that have the table's rows or not, the result has them, and zeros in those of no id.
+  // Whether the result has the table's rows, with zeros in the rows that no id names. `has_rows`: by operand, whether
+  // it has the table's rows.
   static bool KeepsZeros(const Node& node, const std::vector<bool>& has_rows) {
     const std::string_view name = node.row->name;
     const bool all = std::find(has_rows.begin(), has_rows.end(), false) == has_rows.end();
@@ -127,8 +130,8 @@ class TableFinder {
     return std::find(dims.begin(), dims.end(), 0) != dims.end();
   }
 
-  // The values of the table's shape that the push is computed of by row. Another table of that shape may be read at the same
-  // ids, and its gradient be a term of the norm that this one is clipped by.
+  // The values of the table's shape from which the push is computed by row. Another scatter at the same ids may be the
+  // gradient of another table of this shape, which only enters the norm by which this table's gradient is clipped.
   std::set<ValueId> Terms(const SparseTable& table) const {
     std::set<ValueId> terms = {table.pushed};
     for (size_t n = graph_.nodes().size(); n-- > 0;) {
@@ -140,7 +143,7 @@ class TableFinder {
     return terms;
   }
 
-  // The values from the scatters to the push, and whether nothing else is made of them.
+  // Finds the values from the scatters to the push. Returns whether nothing else is made of them.
   bool FindGradients(SparseTable& table) const {
     const std::set<ValueId> terms = Terms(table);
     std::set<ValueId> finite;  // whether the elements are finite, as a loss scale asks: those of no id are
@@ -162,7 +165,7 @@ class TableFinder {
       }
       if (!are_finite && KeepsZeros(node, has_rows) &&
           TypeOf(node.results[0]).shape == TypeOf(ValueOf(table.argument)).shape) {
-        // An operand of as many rows that are not the table's has no meaning for some of them.
+        // An operand that has as many rows, but not the table's, lacks a meaning for some of the rows.
         for (size_t o = 0; o < node.operands.size(); ++o)
           if (!has_rows[o] && TypeOf(node.operands[o]).num_elements() != 1) return false;
         table.values.insert(node.results[0]);
@@ -172,7 +175,7 @@ class TableFinder {
     }
     for (const OutputInfo& output : graph_.outputs())
       if (table.values.contains(output.value)) return false;
-    // What is pushed for another variable as well cannot have the rows of this one.
+    // A value that is also pushed for another variable cannot have the rows of this one.
     for (size_t g = 0; g < plan_.groups.size(); ++g)
       for (ValueId value : plan_.groups[g].pushed)
         if (g != table.group && table.values.contains(value)) return false;

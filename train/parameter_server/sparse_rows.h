@@ -1,10 +1,10 @@
-// Tables of which a batch needs some rows alone. Only this room uses it.
+// Tables of which a batch needs only some rows. Only this room uses it.
 //
-// A table is a variable [n,d] that the worker's program reads by gathers along dim 0 alone, at ids that depend on inputs and
-// on no variable, and that is updated by row of what is scattered at the same ids. Then a worker works with a variable of
-// `capacity` rows, as many as a batch has ids, or one more, in which only the ids are numbered anew. Rows that no id names have a
-// gradient of zero; so between the scatters and the push only ops are allowed to which rows of zeros make no difference:
-// products, sums, norms, and whether all is finite.
+// A table is a variable [n,d] that the worker's program reads only by gathers along dim 0, at ids that depend on inputs
+// and on no variable, and whose update is by row of values that are scattered at the same ids. A worker then has a
+// variable of `capacity` rows instead: as many as a batch has ids, or one more. Only the ids are numbered anew in it.
+// Rows that no id names have a gradient of zero; so the ops between the scatters and the push must be ones to which
+// rows of zeros make no difference: products, sums, norms, and whether all elements are finite.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ struct SparseTable {
   int64_t capacity = 0;       // rows
 };
 
-// `live`: per value, whether an output or a push depends on it. Tables of which a batch has as many ids as rows are none.
+// `live`: per value, whether an output or a push depends on it. Leaves out tables of which a batch has as many ids as
+// there are rows.
 std::vector<SparseTable> FindSparseTables(const UpdateFacts& facts, const UpdatePlan& plan,
                                           const std::vector<bool>& live);
 

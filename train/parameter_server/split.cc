@@ -79,7 +79,7 @@ class Splitter {
     return absl::OkStatus();
   }
 
-  // Whether servers compute `root` of `value`.
+  // Whether servers compute `root` from `value`.
   bool Reaches(const VariableGroup& group, ValueId root, ValueId value) const {
     std::vector<ValueId> stack = {root};
     std::vector<bool> seen(graph_.values().size(), false);
@@ -96,7 +96,8 @@ class Splitter {
     return false;
   }
 
-  // Names without the piece: of each value, the first variable that is updated by it and that names no other.
+  // Names of pushed values, without the piece: that of the first variable which is updated by the value and
+  // names no other.
   void NamePushed() {
     names_.resize(plan_.groups.size() + 1);
     std::string scalars = "values/";

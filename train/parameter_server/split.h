@@ -10,10 +10,10 @@
 //   MESHWORK_ASSIGN_OR_RETURN(auto store, ShardStore::Create(split, {.server = 0}));       // shard_store.h, in a server
 //   MESHWORK_ASSIGN_OR_RETURN(auto session, ServedSession::Create(split, {store, …}));     // served_session.h, in a worker
 //
-// The cut is found in the graph, so updates written by hand are split as those of optimizers are. Servers run what is
-// computed *by row* of a weight, its gradient, its state, and scalars; a piece needs its own rows then, and no others. All
-// else is computed by workers: the gradients, their norm and its clipping, whether they are finite. Of several cuts that
-// push as few bytes, the one nearest to the gradients is taken. Three kinds of variables:
+// The cut is found in the graph, so updates written by hand are split as those of optimizers are. Servers run the part
+// that is computed *by row* of a weight, its gradient, its state, and scalars; so a piece needs its own rows and no
+// others. Workers compute everything else: the gradients, their norm and its clipping, whether they are finite. Of the
+// cuts that push the fewest bytes, the one nearest to the gradients is taken. Three kinds of variables:
 //
 //   - Variables with dims are kept in pieces, blocks of rows. Those that are computed of one another by row – a weight, its
 //     optimizer's state, its moving average – are cut alike, and lie on one server. An update that is not by row (Lamb: the
@@ -22,16 +22,16 @@
 //     which updates them once per push.
 //   - What is only read is only pulled.
 //
-// A table [n,d] that the program reads by Gather along dim 0 alone, at ids that come from inputs, is *sparse* if a batch has
-// fewer ids than the table rows: workers pull and push the rows that their batch names, and servers update these rows alone.
-// For Sgd without weight decay, and Adagrad, that is the same; Momentum, Adam and others leave the state of the other rows as
-// it is, and do not move them, as TensorFlow's LazyAdam; so do weight decay and moving averages. SplitOptions::sparse_rows
-// turns it off.
+// A table [n,d] that the program reads by Gather along dim 0 alone, at ids that come from inputs, is *sparse* if a
+// batch has fewer ids than the table has rows: workers pull and push the rows that their batch names, and servers
+// update only these rows. For Sgd without weight decay, and Adagrad, the result is the same. Momentum, Adam and others
+// do not change the state of the other rows, and do not move them, as TensorFlow's LazyAdam; the same holds for weight
+// decay and moving averages. SplitOptions::sparse_rows turns it off.
 //
-// With one worker, what the worker and the servers compute is what Session::Run of the graph computes. With several, a
-// gradient is applied to a newer weight than it was computed at; so are weight decay and what else servers compute. A value
-// that workers compute whole and that replaces a variable (batch statistics that were joined by a product, say) replaces
-// what other workers pushed meanwhile.
+// With one worker, the worker and the servers together compute the same as Session::Run of the graph. With several, a
+// gradient is applied to a newer weight than it was computed at; so are weight decay and everything else that servers
+// compute. If workers compute a value that replaces a whole variable (batch statistics that were joined by a product,
+// say), it also replaces the values that other workers pushed meanwhile.
 //
 // Pure functions; thread-safe. A TrainingSplit is the same in all processes that make it of the same graph and options.
 #pragma once
@@ -64,15 +64,15 @@ struct VariablePiece {
   bool is_sparse = false;  // the rows that a batch names
 };
 
-// What a worker pushes to a server: rows of an output of its program.
+// One value that a worker pushes to a server: rows of an output of its program.
 struct PushedRows {
-  // PieceRows::piece of the push: the piece's name that it is the gradient of; of scalars "values/0".
+  // PieceRows::piece of the push: the name of the piece whose gradient it is; for scalars "values/0".
   std::string name;
   std::string output;  // of the worker's program
   RowRange rows;       // of dim 0; {0, 1} for a scalar
   Type type;           // of these rows
   int64_t server = 0;
-  bool is_sparse = false;  // of these rows, those that the batch names, with their numbers
+  bool is_sparse = false;  // only the rows, among these, that the batch names, with their numbers
 };
 
 // A sparse table.
@@ -84,23 +84,24 @@ struct SparseVariable {
   // Outputs of TrainingSplit::ids; the worker's inputs for the same ids, numbered anew.
   std::vector<std::string> ids;
   std::vector<std::string> kept;  // the table, and what is kept of each of its rows
-  // What a server runs for some rows: from "rows/NAME" of what is kept, "push/NAME" and "shared/NAME" of shared scalars, the
-  // outputs "rows/NAME". It is written for kTemplateRows rows; Rebatch (ops/control/rebatch.h) gives it for others.
+  // The program that a server runs for some rows. Inputs: "rows/NAME", for each `kept`; "push/NAME"; and "shared/NAME",
+  // for shared scalars. Outputs: "rows/NAME". It is written for kTemplateRows rows; Rebatch (ops/control/rebatch.h) gives
+  // it for others.
   Graph update;
 };
 inline constexpr int64_t kTemplateRows = 1009;
 
 struct TrainingSplit {
-  // What a worker runs: on the graph's mesh, with the graph's inputs and outputs, an output for each value that is pushed,
-  // and those variables that it reads. It updates nothing.
+  // The program of a worker: on the graph's mesh, with the graph's inputs and outputs, an output for each pushed value,
+  // and the variables that it reads. It updates nothing.
   Graph worker;
   // The ids of a batch, from the same inputs; empty if no table is sparse.
   Graph ids;
   std::vector<SparseVariable> sparse;
-  // What each server runs for a push: on one device. Its variables are the server's pieces, its inputs, "push/NAME", what is
-  // pushed. It does not update sparse tables.
+  // The program that each server runs for a push, on one device. Its variables are the server's pieces; its inputs
+  // "push/NAME" are the pushed values. It does not update sparse tables.
   std::vector<Graph> servers;
-  // By the declarations of the graph, then by rows. A shared scalar: one per server.
+  // In the order of the graph's declarations, then by rows. A shared scalar has one per server.
   std::vector<VariablePiece> pieces;
   std::vector<PushedRows> pushed;
   // The graph's variables with their initializers, on one device.

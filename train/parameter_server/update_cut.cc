@@ -1,6 +1,6 @@
-// The minimum cut (Ford and Fulkerson, Canadian Journal of Mathematics 8, 1956), by shortest augmenting paths. A value is
-// two vertices: "a server computes it" and "servers have it", with an edge between them as wide as its bytes, which is cut
-// where it is pushed.
+// The minimum cut (Ford and Fulkerson, Canadian Journal of Mathematics 8, 1956), by shortest augmenting paths. A value
+// is two vertices: "a server computes it" and "servers have it". The capacity of the edge between them is the value's
+// bytes; if the edge is cut, the value is pushed.
 #include <algorithm>
 #include <deque>
 #include <limits>
@@ -30,7 +30,8 @@ class FlowNetwork {
     edges_of_[static_cast<size_t>(to)].push_back(edges_.size());
     edges_.push_back({from, 0});
   }
-  // The vertices of a path from the source to the sink that nothing can cut; empty if all are cut.
+  // Cuts the network. Returns the vertices of a path from the source to the sink that cannot be cut; empty if there is
+  // none.
   std::vector<int> Cut() {
     for (;;) {
       const std::vector<size_t> path = FindPath();
@@ -45,7 +46,7 @@ class FlowNetwork {
       for (size_t e : path) edges_[e].capacity -= width, edges_[e ^ 1].capacity += width;
     }
   }
-  // After Cut: whether a vertex lies on the source's side. No cut of this width lies nearer to the source.
+  // After Cut: whether a vertex lies on the source's side. No other minimum cut lies nearer to the source.
   bool IsLeft(int vertex) const { return reached_[static_cast<size_t>(vertex)]; }
 
  private:
@@ -103,7 +104,7 @@ class UpdateCut {
   }
 
  private:
-  // Whether servers have a value anyway.
+  // Whether servers have the value without a push.
   bool IsThere(ValueId value) const {
     if (facts_.is_shared[static_cast<size_t>(value)]) return true;
     const int a = facts_.argument_of[static_cast<size_t>(value)];

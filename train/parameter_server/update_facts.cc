@@ -26,7 +26,7 @@ bool Intersect(const std::set<int>& a, const std::set<int>& b) {
   return std::any_of(a.begin(), a.end(), [&](int i) { return b.contains(i); });
 }
 
-// Which letter stands at dim 0 of the results, of that size, and at no other dim; kNoLetter: none.
+// The letter at dim 0 of the results, of that size, and at no other dim; kNoLetter: there is none.
 int RowLetter(const Graph& graph, const Node& node, const Rule& rule) {
   int letter = kNoLetter;
   for (size_t r = 0; r < node.results.size(); ++r) {
@@ -69,7 +69,7 @@ void UpdateFacts::FindKinds() {
   updates.assign(graph.arguments().size(), kNoValue);
   for (const VariableUpdate& update : graph.updates())
     updates[static_cast<size_t>(update.argument)] = update.value;
-  // Whether a value depends on inputs is needed to tell a scalar weight from a count of steps.
+  // To tell a scalar weight from a count of steps, it must be known whether a value depends on inputs.
   std::vector<bool> fed(graph.values().size(), false);
   for (const Argument& argument : graph.arguments())
     if (!argument.is_variable) fed[static_cast<size_t>(argument.value)] = true;
@@ -148,7 +148,7 @@ void UpdateFacts::FindNode(size_t n) {
     reads.insert(scalars[v].begin(), scalars[v].end());
     (is_shared[v] ? here : there).insert(scalars[v].begin(), scalars[v].end());
   }
-  // The size of a weight is known to all.
+  // All know the size of a weight.
   if (node.row->name == "dimension_size" && !any_input) all_shared = true, needs = -1;
   std::vector<bool> rows;
   const bool is_scalar = IsScalarNode(node);
@@ -160,7 +160,8 @@ void UpdateFacts::FindNode(size_t n) {
                          updates[static_cast<size_t>(a)] != kNoValue;
     if ((is_scalar || rows[o]) && (is_own[v] || is_kept)) any_own = true;
   }
-  // What a worker multiplied by a loss scale, it divides by the same one: the server's may be another one by now.
+  // A worker that multiplied by a loss scale must also divide, by the same scale: the server's may have changed
+  // meanwhile.
   if (by_row && !is_scalar && any_input && !any_own && needs < 0 && Intersect(here, there)) by_row = false;
   is_by_row[n] = by_row;
   row_operands[n] = std::move(rows);

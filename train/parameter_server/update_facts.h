@@ -1,11 +1,11 @@
-// What of a training program parameter servers can compute. Only this room uses it.
+// The parts of a training program that parameter servers can compute. Only this room uses it.
 //
 // A variable is of one of two kinds. A *shared scalar* (a step count, a loss scale, a metric's sum) is kept by every server.
 // Any other variable is kept in pieces: by rows.
 //
-// A node works *by row* if row i of its results (dim 0) depends on row i of some operands, and besides only on scalars and
-// on what all servers have. The rules of the ops say so: the letter of dim 0. Products never count, so that no server
-// computes a part of the model.
+// A node works *by row* if row i of its results (dim 0) depends only on row i of some operands, on scalars, and on
+// values that all servers have. The rules of the ops say so: the letter of dim 0. Products never count, so that no
+// server computes a part of the model.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,8 @@ struct UpdateFacts {
   std::vector<bool> from_input;  // it depends on an input
   std::vector<bool> is_shared;   // every server has it: it depends on constants and shared scalars alone
   std::vector<int> state;        // an argument that it depends on and that no worker has; -1: none
-  // By row, it is computed of a variable that is updated: where it was pushed, what others pushed meanwhile would be lost.
+  // Whether it is computed, by row, of a variable that is updated. If such a value were pushed, the pushes of others
+  // meanwhile would be lost.
   std::vector<bool> is_own;
   std::vector<std::set<int>> scalars;  // the shared scalars that are updated and that it depends on
 

@@ -63,13 +63,13 @@ class Planner {
       }
     }
   }
-  // The variable kept by rows that an operand is, or -1.
+  // The variable kept by rows if an operand is one, or -1.
   int KeptAt(size_t n, size_t o) const {
     const int a = facts_.argument_of[static_cast<size_t>(graph_.nodes()[n].operands[o])];
     return a >= 0 && IsKept(static_cast<size_t>(a)) ? a : -1;
   }
 
-  // With those that its update reads by row. A scalar that is not one of the rows is no part of it.
+  // Joins a variable with those that its update reads by row. A scalar that all rows read does not join.
   void JoinByRow(int a) {
     const bool is_scalar = graph_.value(graph_.arguments()[static_cast<size_t>(a)].value).type.rank() == 0;
     Walk(a, facts_.is_by_row, [&](size_t n, size_t o) {
@@ -105,7 +105,7 @@ class Planner {
     }
     const ValueInfo& info = graph_.value(graph_.arguments()[static_cast<size_t>(group.lead)].value);
     if (info.type.rank() == 0 || info.type.shape[0] == 0 || partitioner_ == nullptr) return absl::OkStatus();
-    // Variables that are computed of one another otherwise than by row share a group, and need not have as many rows.
+    // Variables that are computed of one another, but not by row, also share a group; they need not have as many rows.
     const bool is_even = std::all_of(group.arguments.begin(), group.arguments.end(), [&](int a) {
       const Shape& shape = graph_.value(graph_.arguments()[static_cast<size_t>(a)].value).type.shape;
       return !shape.empty() && shape[0] == info.type.shape[0];
@@ -118,7 +118,7 @@ class Planner {
                            Count(group.pieces, "piece"), info.type.shape[0]);
   }
 
-  // Whether no input, and of the variables only the group's and shared ones, are read for this value.
+  // Whether this value depends on no input, and on no variables but the group's and shared ones.
   bool IsOfGroup(ValueId value, const VariableGroup& group, std::map<ValueId, bool>& known) const {
     const auto v = static_cast<size_t>(value);
     if (facts_.is_shared[v]) return true;
@@ -146,7 +146,8 @@ class Planner {
     return runs;
   }
 
-  // Joins groups of one piece each, of which one's update reads another's variables as a whole. Returns whether it did.
+  // Joins two groups of one piece each if the update of one reads a variable of the other as a whole. Returns whether
+  // it did.
   absl::StatusOr<bool> JoinWhole(const UpdatePlan& plan) {
     std::map<int, const VariableGroup*> group_of;
     for (const VariableGroup& group : plan.groups)

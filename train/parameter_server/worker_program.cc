@@ -60,7 +60,7 @@ class WorkerMaker {
     if (table == nullptr) {
       CopyNode(graph_, node, worker_, map_);
     } else {
-      // Who else reads the ids reads them as they are.
+      // Other readers of the ids read them unchanged.
       ValueId& ids = map_[static_cast<size_t>(node.operands[1])];
       const ValueId unchanged = ids;
       ids = renumbered_.at({table, node.operands[1]});

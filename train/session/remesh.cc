@@ -28,15 +28,15 @@ const ValueInfo* WeightOf(const Graph& graph, const ValueInfo& state) {
   return weight;
 }
 
-// Layouts are written by names, as a mesh that is cut for one of them changes the positions of all axes. The mesh of
-// the program: as it was given, cut where they need it.
+// Layouts are written by axis names, because a mesh that is cut for one of them changes the positions of all axes. The
+// program's mesh is the given one, cut where the layouts need it.
 class MeshChange {
  public:
   explicit MeshChange(Mesh mesh) : mesh_(std::move(mesh)) {}
 
   const Mesh& mesh() const { return mesh_; }
 
-  // The axes that pins named which were changed.
+  // The axes that the changed pins named.
   const std::vector<std::string>& asked() const { return asked_; }
 
   // The pin by the axes that are left.
@@ -67,7 +67,7 @@ std::vector<std::pair<std::string, Type>> ArgumentsOf(const Graph& graph) {
   return arguments;
 }
 
-// Changes the layouts of a program, and of the bodies in it, from those of its arguments on.
+// Changes the layouts of a program and of the bodies in it, beginning with those of its arguments.
 class Changer {
  public:
   Changer(MeshChange& change, const NamedLayouts& layouts) : change_(change), layouts_(layouts) {}
@@ -90,7 +90,7 @@ class Changer {
     return absl::OkStatus();
   }
 
-  // Everything that is not named. `is_program`: not a body.
+  // Changes everything that is not named. `is_program`: not a body.
   absl::Status ChangeRest(Graph& graph, bool is_program) {
     for (ValueId id = 0; id < std::ssize(graph.values()); ++id) {
       ValueInfo& info = graph.mutable_value(id);
@@ -161,7 +161,7 @@ Graph PutOn(const Graph& graph, const Mesh& mesh) {
   return to;
 }
 
-// Less would cost a message for a handful of elements.
+// With less, a message would carry only a handful of elements.
 constexpr int64_t kLeastInFlight = 1024;
 
 }  // namespace

@@ -24,21 +24,21 @@
 
 namespace meshwork {
 
-// `graph` on another mesh. Inputs and variables get the layouts that are named; without one of its own, the state of an
-// optimizer ("adam/m/NAME") gets that of its weight. Everything else that has a layout keeps
-// it as far as the mesh has its axes: axes, and parts of axes, that the mesh does not have shard nothing.
-// Errors: those of CheckMissingAxes (ir/missing_axes.h); a name or a pattern that nothing fits; a layout of another rank, or
-// one that Layout::Create refuses; the program has a manual region, which is written for its mesh.
+// `graph` on another mesh. Inputs and variables get the layouts that are named; the state of an optimizer
+// ("adam/m/NAME") gets that of its weight unless it has one of its own. All other layouts are kept as far as the mesh
+// has their axes: an axis, or a part of one, that the mesh does not have shards nothing any more.
+// Errors: those of CheckMissingAxes (ir/missing_axes.h); a name or a pattern that nothing fits; a layout of another
+// rank, or one that Layout::Create refuses; the program has a manual region, which is written for its mesh.
 absl::StatusOr<Graph> OnOtherMesh(const Graph& graph, const Mesh& mesh, const NamedLayouts& layouts = {});
 
 struct RemeshOptions {
-  // What a domain sends and receives at a time, in bytes. It needs as much for messages.
+  // The bytes that a domain sends and receives at a time. Messages take as much memory.
   int64_t max_bytes_in_flight = int64_t{64} << 20;
-  // What old state, new state and messages may take in a domain while the state moves, in bytes; more is refused
-  // before anything moves. 0: no limit.
+  // The bytes that old state, new state and messages may take in a domain while the state moves. If they would take
+  // more, Remesh fails before anything moves. 0: no limit.
   int64_t memory_budget = 0;
-  // How the new program is compiled; num_domains is filled in. Nothing: as the one before, without its topology, which
-  // is of the old mesh.
+  // The options for the new program; num_domains is filled in. Nothing: those of the old program, without its topology,
+  // which is of the old mesh.
   std::optional<CompileOptions> compile = {};
 };
 
@@ -52,7 +52,7 @@ struct RemeshReport {
 
 // Error: an option is out of range.
 absl::Status CheckOptions(const RemeshOptions& options);
-// Whether the program has these variables and no others. Error: it lacks some, has more, or has some of another type.
+// OK if the program has exactly these variables. Error: it lacks some, has more, or has some of another type.
 absl::Status CheckSameVariables(const Graph& graph, const std::map<std::string, DTensor>& variables);
 
 }  // namespace meshwork

@@ -9,7 +9,7 @@
 namespace meshwork {
 namespace {
 
-// Whether dim 0 lies under its layout for every number of rows: it is pinned.
+// Whether dim 0 has its layout for every number of rows, because it is pinned.
 bool IsPinned(const ValueInfo& input) {
   return input.layout.has_value() && LayoutPin{*input.layout, input.modes}.mode(0) == DimMode::kLocked;
 }
@@ -29,7 +29,7 @@ std::optional<RowRange> RowsOfDevice(const Layout& layout, int64_t rows, int64_t
   return is_empty ? RowRange() : RowRange{first, last + 1};
 }
 
-// Of empty ranges, the other one.
+// If one range is empty, the other one.
 RowRange Cover(const RowRange& a, const RowRange& b) {
   if (a.size() == 0 || b.size() == 0) return a.size() == 0 ? b : a;
   return {std::min(a.begin, b.begin), std::max(a.end, b.end)};

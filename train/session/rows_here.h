@@ -1,4 +1,4 @@
-// Which rows of a batch one domain reads.
+// The rows of a batch that one domain reads.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace meshwork {
 //
 // `global` is the program as it was written, and `local` what it was compiled to. The batch's inputs are those whose
 // dim 0 is `full` in `global`. A compiler that gets the program for another number of rows keeps the layout of a dim
-// that the program pins; one that the program leaves open, it may lay out otherwise. So the range is all rows if an
+// that the program pins, but may change that of a dim that the program leaves open. So the range is all rows if an
 // input's dim 0 is open, is whole in each domain, or is strided and cannot have so many rows; and if `rows` is not a
 // size from 1 to `full`.
 //

@@ -23,7 +23,7 @@ constexpr std::string_view kToSave = "the checkpoint to save", kToRestore = "the
                            kFolder = "the folder of checkpoints";
 constexpr std::chrono::milliseconds kFirstLook(1), kLastLook(200), kUntilSeen(3000);
 
-// Whether a file is there, soon: file systems over a network take their time.
+// Waits a while for a file, because network file systems are slow to show it. Returns whether it is there.
 bool ComesToBe(const std::string& path) {
   const auto end = std::chrono::steady_clock::now() + kUntilSeen;
   std::error_code ignored;
@@ -34,10 +34,10 @@ bool ComesToBe(const std::string& path) {
   return true;
 }
 
-// What a domain says of a checkpoint that it has looked at: "", or a letter and the reason.
+// What a domain tells the others about a checkpoint that it has looked at: "", or a letter and the reason.
 constexpr char kDamaged = 'd', kMisfit = 'm';
 
-// How all domains found a checkpoint.
+// What all domains together found wrong with a checkpoint.
 struct Found {
   absl::Status damaged, misfit;
 };
@@ -93,7 +93,7 @@ class Restoring {
     return absl::OkStatus();
   }
 
-  // Whether all domains can read it. The error of one is the error of all.
+  // Finds out whether all domains can read it. The error of one is the error of all.
   absl::StatusOr<Found> Look(const absl::StatusOr<Checkpoint>& checkpoint) {
     absl::Status damaged = checkpoint.status(), misfit;
     if (damaged.ok() && options_.verify) damaged = checkpoint->Verify(state_.domain(), state_.num_domains());
@@ -133,7 +133,7 @@ class Restoring {
   const std::string& path_;
   const RestoreOptions& options_;
   const std::function<void(std::string_view)>& report_;
-  // Of domain 0.
+  // Used in domain 0.
   bool is_listed_ = false;
   std::vector<FoundCheckpoint> found_;
   size_t next_ = 0;
@@ -159,7 +159,8 @@ absl::StatusOr<std::string> NewJob(Transport* transport, std::string_view what) 
 
 absl::Status CheckSeen(Transport* transport, const std::string& dir, const std::string& job) {
   if (transport == nullptr) return absl::OkStatus();
-  // No checkpoint has this number; what stays of a process that is killed here is cleared away as theirs.
+  // No checkpoint has this number. If this process is killed here, the file is cleared away like those of unfinished
+  // checkpoints.
   const std::string path = fmt::format("{}/{}", dir, PartialName(job, 0));
   const bool is_first = transport->domain() == 0;
   MESHWORK_RETURN_IF_ERROR(

@@ -41,7 +41,7 @@ absl::Status CheckWorkers(int workers) {
                          kMostWorkers);
 }
 
-// A program without results, but for one that only declares variables.
+// Error: a program without results, unless it only declares variables.
 absl::Status CheckHasResults(const Graph& graph) {
   if (!graph.outputs().empty() || !graph.updates().empty()) return absl::OkStatus();
   const bool has_variables = std::any_of(graph.arguments().begin(), graph.arguments().end(),
@@ -71,7 +71,7 @@ absl::StatusOr<OneCaller::Call> Session::Begin(const char* call) const {
   if (caller_ == nullptr) return CheckIsThere(nullptr);
   absl::StatusOr<OneCaller::Call> begun = caller_->Begin("Session", call);
   if (!begun.ok()) return begun;
-  // Only now, as Remesh makes another impl_.
+  // Checked only now, because Remesh makes another impl_.
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
   MESHWORK_RETURN_IF_ERROR(impl_->CheckGpuIsHere());
   return begun;
@@ -79,8 +79,8 @@ absl::StatusOr<OneCaller::Call> Session::Begin(const char* call) const {
 
 namespace {
 
-// What f returns, or a status where it throws: there is not enough memory, or a user's op threw while its
-// kernel was made, or a CHECK fails. Other domains do not wait for this one then.
+// The result of f, or a status if it throws: there is not enough memory, a user's op throws while its kernel
+// is made, or a CHECK fails. Other domains do not wait for this one then.
 template <typename F>
 std::invoke_result_t<F> WithoutExceptions(Transport* transport, F&& f) {
   const CheckBorder border;

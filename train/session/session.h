@@ -60,8 +60,9 @@ class StagedFeeds;
 struct DomainState;
 
 struct SessionOptions {
-  // What computes and holds the variables: "cpu", the cores of this process; "cuda" or "cuda:0", a GPU of this machine
-  // (docs/gpu.md). It holds the devices of this domain: all of the mesh, which stays as the program says, if there is one.
+  // The hardware that computes and holds the variables: "cpu", the cores of this process; "cuda" or "cuda:0", a GPU of
+  // this machine (docs/gpu.md). All devices of this domain are there; with one domain, these are all of the mesh, which
+  // stays as the program says.
   std::string devices = "cpu";
   // A backend of the caller's (runtime/backend.h), which several sessions may share; null: a new one, as `devices` says.
   // If it is given, `devices`, `workers` and `own_cores` mean nothing.
@@ -71,8 +72,8 @@ struct SessionOptions {
   // (see runtime/cpu/worker_pool.h).
   bool own_cores = true;
   int64_t seed = DefaultSeed();  // of the initializers
-  // If there are several domains: outputs that lie in several of them, and that executor.distributed does not
-  // name, are gathered. Otherwise a program with such outputs is refused.
+  // With several domains: gather the outputs that lie in several of them and that executor.distributed does not name.
+  // Otherwise a program with such outputs is refused.
   bool gather_outputs = false;
   CompileOptions compile = {};
   ExecutorOptions executor = {};
@@ -106,10 +107,10 @@ class StepResult {
 
 class Session {
  public:
-  // Compiles `graph`, plans its memory and runs the initializers. `graph` need not outlive the session.
-  // Errors: those of Compile; a program that has nodes but neither gives an output nor updates a variable;
-  // too many devices or workers for one process; not enough memory; those of MakeBackend (train/session/session_backend.h), and
-  // of the backend, for what it has not. Throws std::system_error if the system refuses a thread.
+  // Compiles `graph`, plans its memory and runs the initializers. `graph` need not outlive the session. Errors: those
+  // of Compile; a program that has nodes but neither gives an output nor updates a variable; too many devices or
+  // workers for one process; not enough memory; those of MakeBackend (train/session/session_backend.h), and of the backend, for
+  // what it does not have. Throws std::system_error if the system refuses a thread.
   static absl::StatusOr<Session> Create(const Graph& graph, SessionOptions options = {});
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
@@ -124,27 +125,28 @@ class Session {
   // The same step, and the same numbers. Tensors of `feeds` that `staged` holds (train/session/staged_feeds.h) are not copied to the
   // device again, so they must not have changed since. Errors, besides: `staged` is of a session with another backend.
   absl::StatusOr<StepResult> Run(const Feeds& feeds, const StagedFeeds& staged);
-  // Stages feeds of this session, also after Remesh. Nothing is staged in it as yet.
+  // Makes an empty object to stage feeds of this session in, also after Remesh.
   absl::StatusOr<StagedFeeds> NewStagedFeeds() const;
-  // The outputs as they are outside of training: nothing is updated, and WhenTraining (ops/cast.h) is its second operand.
-  // `outputs`: which ones; all if there are none. Only what they need is computed, and only the inputs that they need
-  // have to be fed: predictions need no labels. Other inputs of the program may be fed, too, and are not looked at.
-  // Errors: there is no such output; those of Run.
+  // The outputs as they are outside of training: nothing is updated, and WhenTraining (ops/cast.h) gives its second
+  // operand. `outputs`: their names; all outputs if there are none. Only what they need is computed, and only the
+  // inputs that they need have to be fed: predictions need no labels. Other inputs of the program may be fed, too; they
+  // are ignored. Errors: there is no such output; those of Run.
   //
   //   session.Evaluate({{"x", images}}, {"logits"})
   absl::StatusOr<StepResult> Evaluate(const Feeds& feeds, const std::vector<std::string>& outputs = {});
-  // As Evaluate, but the metrics that the outputs depend on (train/nn/metrics.h) count this batch, as in Run: their sums, the
-  // variables "metrics/…", are updated, and no other variable is. So metrics are right over a data set that is only
-  // evaluated: ResetMetrics first, then the outputs of the last batch are those of all batches. Errors: those of Evaluate.
+  // Like Evaluate, but the metrics that the outputs depend on (train/nn/metrics.h) count this batch, as in Run: their
+  // sums, the variables "metrics/…", are updated, and no other variable is. So metrics are right over a data set that
+  // is only evaluated: ResetMetrics first, then the outputs of the last batch are those of all batches. Errors: those
+  // of Evaluate.
   absl::StatusOr<StepResult> Accumulate(const Feeds& feeds, const std::vector<std::string>& outputs = {});
-  // As Evaluate, for any number of rows: more than the program was written for are fed in parts, and the outputs are
+  // Like Evaluate, for any number of rows: more than the program was written for are fed in parts, and the outputs are
   // joined along dim 0. Inputs whose dim 0 is not the batch are the same for all parts. Errors, with more rows than the
   // program's: an output without a row of its own for each of the batch's, such as a mean; one that stays distributed
   // (options.executor.distributed); that of Rebatch (ops/control/rebatch.h).
   absl::StatusOr<StepResult> Predict(const Feeds& feeds, const std::vector<std::string>& outputs = {});
 
-  // The same as Run, bound to this memory: the step may be run many times, on what the feeds hold then, and
-  // allocates nothing. The session must outlive it. Errors: those of Run.
+  // The same as Run, bound to this memory: the step may be run many times, each time on the current contents of the
+  // feeds, and allocates nothing. The session must outlive it. Errors: those of Run.
   absl::StatusOr<BoundStep> Bind(const Feeds& feeds);
   // The same, bound also to DTensors: the inputs and outputs that options.executor.distributed names. Missing
   // outputs get new memory. An output of one step may be the input of the next, without a copy. Errors: those
@@ -156,7 +158,7 @@ class Session {
   // between domains; if the program takes fewer rows. Costs little, and does not communicate.
   // Law: the ranges of all domains cover all rows.
   RowRange RowsHere(int64_t rows) const;
-  // Zeros, for the distributed input, or output, of this name, of a full step. Error: there is no such one.
+  // Zeros for the distributed input, or output, of this name in a full step. Error: there is no such input or output.
   absl::StatusOr<DTensor> NewFeed(std::string_view name) const;
   absl::StatusOr<DTensor> NewOutput(std::string_view name) const;
 
@@ -166,47 +168,49 @@ class Session {
   // Errors: there is no such variable; another type or shape.
   absl::Status Set(std::string_view variable, const Tensor& value);
   std::vector<std::string> variable_names() const;
-  // Where a variable lies: the layout that it was pinned to, or that the compiler chose. SpecOf (layout/layout.h) makes of
-  // it what another program's Var or Input is given. Error: there is no such variable.
+  // The layout of a variable: the one that it was pinned to, or that the compiler chose. SpecOf (layout/layout.h) makes
+  // it an argument for Var or Input of another program. Error: there is no such variable.
   absl::StatusOr<Layout> LayoutOf(std::string_view variable) const;
-  // What each device of this domain holds of a variable: the box of the whole tensor, and its elements, copied.
+  // The part of a variable that each device of this domain holds: its box in the whole tensor, and a copy of its
+  // elements.
   //
   //   for (const Shard& shard : session.Shards("w").value())
   //     fmt::print("device {}: w{} =\n{}\n", shard.device, BlockToString(shard.box), shard.tensor.ToString());
   //
   // Error: there is no such variable.
   absl::StatusOr<std::vector<Shard>> Shards(std::string_view variable) const;
-  // All variables by name, those of optimizers, too: the blocks that this domain holds, in the session's own memory, which
-  // is a GPU's if the session is on one (DTensor::memory).
-  // What is written there between two steps is the new value of the variable. Keeps the memory alive.
-  // With options.executor.atomic the values lie elsewhere after each step; the tensors know where.
+  // All variables by name, those of optimizers, too: the blocks that this domain holds, in the session's own memory,
+  // which is a GPU's if the session is on one (DTensor::memory). A value that is written there between two steps is the
+  // variable's new value. Keeps the memory alive. With options.executor.atomic the values lie elsewhere after each
+  // step; the tensors follow them.
   std::map<std::string, DTensor> State() const;
 
-  // How many steps have updated the variables, by Run or bound, counted on from what set_steps_done said: what is
-  // restored from step 300 goes on from there.
+  // The number of steps that have updated the variables, by Run or bound, added to the number given to set_steps_done.
+  // So a session that is restored from step 300 counts on from there.
   int64_t steps_done() const;
   void set_steps_done(int64_t steps);
-  // The variables are again as before the last step (runtime/step_record.h); steps_done() is one less. On this domain
-  // only. Error: FailedPrecondition, these values are not there: without options.executor.atomic; after another step that
-  // failed; twice.
+  // Sets the variables back to their values before the last step (runtime/step_record.h), and steps_done() back by one;
+  // in this domain only. Error: FailedPrecondition, if these values are not there: without options.executor.atomic,
+  // after another step that failed, or after another Undo.
   absl::Status Undo();
-  // What counts the steps, for those that hold State() longer than the session; another one after Remesh. Null if the
-  // session was moved from.
+  // The record that counts the steps, for holders of State() that outlive the session. Remesh makes another one. Null
+  // if the session was moved from.
   std::shared_ptr<StepRecord> record() const;
 
   // Writes a checkpoint of all variables into the folder `dir`, made where it is missing, and waits for it
-  // (storage/checkpoint_writer.h). Those of other steps stay. In all domains, which must see the same folder, or in none.
-  // CheckpointManager (train/fit/checkpoints.h) writes them as a training goes on. Errors: those of CheckpointWriter.
+  // (storage/checkpoint_writer.h). Checkpoints of other steps stay. It succeeds in all domains, which must see the same
+  // folder, or in none. CheckpointManager (train/fit/checkpoints.h) writes checkpoints while a training goes on. Errors:
+  // those of CheckpointWriter.
   absl::Status Save(const std::string& dir, const CheckpointNote& note = {}) const;
-  // Sets all variables, wherever they lay when they were saved: each domain reads what it holds. `path`: a checkpoint, or a
-  // folder of some, of which the newest that can be used is taken; why newer ones cannot goes to standard error. Domain 0
-  // chooses, so all domains restore the same one. Returns what it notes. Errors, in all domains: there is none; a hash is
-  // not that of the file; that of Checkpoint::CheckFits. Until then the variables are as they were. A file that cannot be
-  // read after all leaves them without usable values.
+  // Sets all variables, whatever their layouts were when they were saved: each domain reads the blocks that it holds.
+  // `path`: a checkpoint, or a folder of checkpoints, of which the newest usable one is taken; the reasons why newer
+  // ones are not usable go to standard error. Domain 0 chooses, so all domains restore the same one. Returns its note.
+  // Errors, in all domains: there is no checkpoint; a hash is not that of the file; that of Checkpoint::CheckFits.
+  // After these errors the variables are as they were. If a file cannot be read after all, they have no usable values.
   absl::StatusOr<CheckpointNote> Restore(const std::string& path, const RestoreOptions& options = {});
-  // The same variables, and the way to the other domains (train/session/save_restore.h).
+  // The variables of this domain, and its transport to the others (train/session/save_restore.h).
   DomainState Here() const;
-  // Goes on with this state on another mesh, and with other layouts, without disk:
+  // Moves this state to another mesh and other layouts, without disk:
   //   session.Remesh(Mesh::Parse("batch=4,model=2").value(), {{"*/kernel", {UNSHARDED, "model"}}});
   // The mesh may have more or fewer devices; the domains stay the same, and each has to hold some. The program is that
   // of the session, written for `mesh` by OnOtherMesh (train/session/remesh.h), and compiled anew. No initializer is run.
@@ -219,7 +223,7 @@ class Session {
   absl::StatusOr<RemeshReport> Remesh(const Mesh& mesh, const NamedLayouts& layouts = {},
                                       const RemeshOptions& options = {});
   // The same with a program of the user's, which may differ in all but the names and types of its variables. Error,
-  // besides, which leaves the session as it was: variables that are missing, new or of another type, all of them.
+  // besides, which leaves the session as it was: variables are missing, new or of another type; it names them all.
   absl::StatusOr<RemeshReport> Remesh(const Graph& graph, const RemeshOptions& options = {});
 
   // The program as Create or Remesh was given it.
@@ -230,7 +234,7 @@ class Session {
   // Every collective of a full step: the user's line, why it is there, bytes; and the ops whose tensors disagree about a
   // layout. program().decisions says which op gave each tensor its layout.
   std::string Explain(const ExplainOptions& options = {}) const;
-  // How long a full step takes by a topology (runtime/predict.h). Error: the topology is of another mesh.
+  // The time of a full step as a topology predicts it (runtime/predict.h). Error: the topology is of another mesh.
   absl::StatusOr<StepPrediction> PredictTime(const Topology& topology) const;
   // Where the time of the full steps went (runtime/profile.h), if options.executor.profile asks for it.
   meshwork::Profile Profile() const;
@@ -239,7 +243,7 @@ class Session {
   meshwork::Trace Trace() const;
 
  private:
-  friend class DataAgreement;  // what Fit and its like add to what domains say to each other before each step
+  friend class DataAgreement;  // adds to the message that domains exchange before each step
   struct Impl;
   explicit Session(std::unique_ptr<Impl> impl);
   // A call of the public function `call`. Errors: another one runs; there is no session any more.

@@ -21,7 +21,7 @@ namespace {
 constexpr std::string_view kCpu = "cpu", kCuda = "cuda", kCudaNumber = "cuda:";
 constexpr int kMostGpus = 1024;  // of a machine
 
-// The whole text is a number that an int holds.
+// The number, if the whole text is one that an int holds.
 std::optional<int> GpuNumber(std::string_view text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -29,7 +29,7 @@ std::optional<int> GpuNumber(std::string_view text) {
   return number;
 }
 
-// Adds what "2", "0-3" or "cuda:1" names. False if it is none of them.
+// Adds the GPUs that "2", "0-3" or "cuda:1" names. False if the text is none of these.
 bool AddGpus(std::string_view item, std::vector<int>& gpus) {
   if (item.starts_with(kCudaNumber)) item.remove_prefix(kCudaNumber.size());
   const size_t dash = item.find('-');
@@ -56,7 +56,7 @@ absl::StatusOr<std::optional<int>> OneGpuOf(std::string_view devices) {
       devices, Count(std::ssize(gpus), "GPU"));
 }
 
-// A domain computes on GPUs and another one on CPUs: `mine` and `theirs` are texts of their devices.
+// The error if one domain computes on GPUs and another one on CPUs: `mine` and `theirs` are texts of their devices.
 absl::Status MixedError(const Transport& transport, std::string_view mine, size_t other,
                         std::string_view theirs) {
   return InvalidArgument(
@@ -64,8 +64,8 @@ absl::Status MixedError(const Transport& transport, std::string_view mine, size_
       transport.domain(), mine, other, theirs);
 }
 
-// The GPU of this domain, where each says "cuda": the next one of its host. `gpu`: what this domain's text names, or why it
-// cannot go on; nothing: the CPU. All domains call it.
+// The GPU of this domain. If `devices` is "cuda", it is the next GPU of the host that no earlier domain takes. `gpu`:
+// the GPU that this domain's text names, or why it cannot continue; nothing: the CPU. All domains call it.
 absl::StatusOr<std::optional<int>> GpuAmong(Transport& transport, std::string_view devices,
                                             const absl::StatusOr<std::optional<int>>& gpu) {
   absl::StatusOr<std::string> said = fmt::format("{}\n{}", devices, HostOfSession());

@@ -1,4 +1,4 @@
-// What a session computes on: SessionOptions::devices as text, and the backend that it names.
+// The hardware that a session computes on: SessionOptions::devices as text, and the backend that it names.
 //
 //   cpu      the cores of this process (runtime/cpu/cpu_backend.h)
 //   cuda     GPU 0 of this machine (runtime/cuda/cuda_backend.h); of several domains, each takes the next GPU of its host

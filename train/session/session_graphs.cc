@@ -12,7 +12,7 @@
 namespace meshwork {
 namespace {
 
-// A variable's random stream hangs on its name, not on which others there are.
+// A variable's random stream depends on its name, not on the other variables.
 int64_t StreamOf(std::string_view name) { return static_cast<int64_t>(StableHash(name) >> 1); }
 
 bool IsLinearAlgebra(std::string_view op) {
@@ -29,7 +29,7 @@ Graph InitializerGraph(const Graph& graph, int64_t seed, const std::set<std::str
       continue;
     const ValueInfo& info = graph.value(argument.value);
     if (chosen != nullptr && !chosen->contains(info.name)) continue;
-    // A mistake of the initializer's stands where the variable was declared.
+    // A mistake of the initializer is reported at the variable's declaration.
     const LocationScope scope(init, info.location);
     const CallSite site{info.location.file.c_str(), info.location.line};
     const Variable variable = init.Var(info.name, *argument.initializer, SpecOf(*info.layout), site);
@@ -70,7 +70,7 @@ Graph WithGatheredOutputs(Graph graph, const Graph& local, AxisSet across,
   graph.ClearOutputs();
   for (size_t o = 0; o < outputs.size(); ++o) {
     Layout layout = *local.value(local.outputs()[o].value).layout;
-    // Those that lie whole in each domain stay so: beside the gathers, a compile may cut others than it did without.
+    // Outputs that lie whole in each domain are pinned, too: a compile with the gathers might cut them otherwise.
     if (layout.rank() > 0 && !distributed.contains(outputs[o].name)) {
       for (int d = 0; d < layout.rank(); ++d)
         if (layout.IsStrided(d) || AxisSet(layout.dim(d)).Intersects(across)) layout = layout.WithDim(d, {});

@@ -1,4 +1,4 @@
-// Programs that a session makes of the user's. Only the rooms of train use them.
+// Programs that a session derives from the user's program. Only the rooms of train use them.
 //
 // Pure functions; thread-safe.
 #pragma once
@@ -17,13 +17,13 @@ namespace meshwork {
 // The names of the variables that hold the sums of metrics (train/nn/metrics.h) begin so: "metrics/<name>/<sum>".
 inline constexpr std::string_view kMetricPrefix = "metrics/";
 
-// The program that sets every variable to its start; those without initializer to zero. With `chosen`, only the variables
-// of these names.
+// The program that sets every variable to its initial value; variables without an initializer to zero. With `chosen`,
+// only the variables of these names.
 Graph InitializerGraph(const Graph& graph, int64_t seed, const std::set<std::string>* chosen = nullptr);
 
-// The variables that `init`, an InitializerGraph, sets by linear algebra (qr, cholesky, triangular_solve), and the others.
-// The first ones are to be made on the host: all its cores decompose a matrix faster than a GPU whose kernels have a block for
-// each matrix.
+// The variables that `init`, an InitializerGraph, sets by linear algebra (qr, cholesky, triangular_solve), and the
+// others. The former are made on the host: its cores together decompose a matrix faster than a GPU whose kernels have
+// one block per matrix.
 struct InitializedWhere {
   std::set<std::string> on_host, others;
 };
@@ -32,14 +32,15 @@ InitializedWhere WhereToInitialize(const Graph& init);
 // The program that gives a variable whole.
 Graph GatherGraph(const Graph& graph, const std::string& name);
 
-// `graph` with a relayout before each output but the distributed ones: to where it lies in `local`, which was made of
-// `graph`, but gathered along `across` and along strided dims. So each domain has it, whatever is compiled of the result.
+// `graph` with a relayout in front of each output, except the distributed ones: to the output's layout in `local`,
+// which was compiled from `graph`, but gathered along `across` and along strided dims. So each domain has the output,
+// however the result is compiled.
 Graph WithGatheredOutputs(Graph graph, const Graph& local, AxisSet across,
                           const std::set<std::string>& distributed);
 
-// The program that evaluates: without updates, and as it is outside of training (WithoutTraining, spmd/rewrite/simplify.h), with
-// `outputs`, or with all if there are none, and with the inputs that these need. All variables stay. With `accumulates`,
-// so do the updates of metrics' sums that the outputs depend on. REQUIRES: the outputs are there.
+// The program of an evaluation: without updates, and as it is outside of training (WithoutTraining, spmd/rewrite/simplify.h),
+// with `outputs`, or all outputs if there are none, and with the inputs that these need. All variables stay. With
+// `accumulates`, so do the updates of metrics' sums that the outputs depend on. REQUIRES: the outputs are there.
 Graph EvaluationGraph(const Graph& graph, const std::vector<std::string>& outputs, bool accumulates = false);
 
 }  // namespace meshwork

@@ -12,7 +12,7 @@
 namespace meshwork {
 namespace {
 
-// Of a device: new values of variables that do not take the place of the old ones.
+// The bytes, on a device, of new values of variables that are not written in the place of the old ones.
 int64_t SpareBytes(const Graph& local) {
   int64_t bytes = 0;
   for (const VariableUpdate& update : local.updates())
@@ -21,8 +21,8 @@ int64_t SpareBytes(const Graph& local) {
   return bytes;
 }
 
-// The program for a session whose steps take effect as a whole: what spares take of the memory budget is not the
-// program's. That is enough, and more than enough where new values have memory of their own anyway.
+// The program for a session whose steps take effect as a whole. The bytes of the spares are taken off the program's
+// memory budget. That is enough, and more than enough if new values have memory of their own anyway.
 absl::StatusOr<Program> CompileBesideSpares(const Graph& global, CompileOptions options) {
   absl::StatusOr<Program> program = Compile(global, options);
   if (options.memory_budget == 0 || !program.ok()) return program;

@@ -1,4 +1,4 @@
-// What a session is made of: its programs, compiled and ready to run, and the variables that they share. Only this room
+// The parts of a session: its programs, compiled and ready to run, and the variables that they share. Only this room
 // uses it.
 #pragma once
 
@@ -24,7 +24,7 @@
 namespace meshwork {
 
 struct Session::Impl {
-  // Without a backend as yet.
+  // The backend is not there yet.
   Impl(const Graph& graph, SessionOptions options);
 
   // One compiled program, ready to run.
@@ -39,7 +39,7 @@ struct Session::Impl {
     kAccumulate,  // the same, and metrics count the batch
   };
 
-  // Which of the programs.
+  // Names one of the programs.
   struct Kind {
     int64_t rows = 0;  // the leading size
     Mode mode = Mode::kTrain;
@@ -53,10 +53,10 @@ struct Session::Impl {
   absl::Status CheckGpuIsHere() const;
   // Error: other domains know only the process that forked this one.
   absl::Status CheckIsHere() const;
-  // Whether this domain and all others can go on with the same thing.
+  // OK if this domain and all others can go on, with the same `value`.
   absl::Status AllGoOn(std::string_view what, const absl::Status& mine, std::string_view value) const;
 
-  // Whether all can take this step, at one place of their data if there is one.
+  // OK if all domains can take this step, and are at one place of their data if they have places.
   absl::Status AllTakeStep(const absl::Status& mine, const Kind& kind) const;
 
   // ---- Programs.
@@ -72,8 +72,8 @@ struct Session::Impl {
   // The full step.
   const Ready& full() const { return ready.at({.rows = BatchSize()}); }
 
-  // For what is compiled beside the full step, which alone is dumped, and says how the mesh is
-  // cut and where state lies.
+  // The options for programs other than the full step. Only the full step is dumped; it decides how the mesh is cut and
+  // which layout state has.
   CompileOptions ForOthers() const;
   ExecutorOptions ForStep() const;
   // For an evaluation, which may lack inputs and outputs of the step.
@@ -81,15 +81,15 @@ struct Session::Impl {
   // For programs without the inputs and outputs of the step.
   ExecutorOptions Whole() const;
 
-  // Sets the variables to their initial values: where the session computes, but on the host those that it makes faster
-  // (WhereToInitialize).
+  // Sets the variables to their initial values. Most are computed on the session's backend, some on the host, which is
+  // faster for them (WhereToInitialize).
   absl::Status Initialize();
-  // On the host, and then copied to where the variables lie. The host holds them meanwhile.
+  // Computes the values on the host, and copies them to the variables. The host holds them meanwhile.
   absl::Status InitializeOnHost(const Graph& init);
 
   // Lets the program gather the outputs that lie in several domains.
   absl::Status GatherOutputs();
-  // A variable that the program did not pin, or left open, lies where the full step put it, for all programs; so does
+  // Gives each variable that the program did not pin, or left open, its layout in the full step, for all programs; also
   // state that the step shards. `local`: of the step.
   void LayOutVariables(const Graph& local);
 
@@ -106,8 +106,8 @@ struct Session::Impl {
 
   // ---- Steps.
 
-  // A step on this memory, for the rows that are fed, with all outputs. Its program is compiled when it first comes. In
-  // all domains or in none.
+  // A step on this memory, for the rows that are fed, with all outputs. Its program is compiled at the first such step.
+  // Succeeds in all domains or in none.
   absl::StatusOr<BoundStep> Bind(StepMemory memory, Kind kind);
   absl::StatusOr<StepResult> Run(StepMemory memory);
   absl::StatusOr<StepResult> Evaluate(const Feeds& feeds, std::vector<std::string> outputs,
@@ -117,13 +117,13 @@ struct Session::Impl {
   Feeds NeededFeeds(const Graph& global, const Feeds& feeds) const;
   // Error: there is no such output.
   absl::StatusOr<std::vector<std::string>> CheckOutputs(std::vector<std::string> outputs) const;
-  // Whether a batch of more rows may come in parts: every output of the program has rows of its own for those of the
+  // OK if a batch of more rows may be fed in parts: every output of the program has rows of its own for those of the
   // batch.
   absl::Status CheckHasRows(const Graph& global) const;
 
   // Copies of a tensor share its elements. Error: there is no such variable.
   absl::StatusOr<DTensor> Find(std::string_view variable) const;
-  // A variable whose blocks lie in several domains, whole, by a program of its own.
+  // A whole variable whose blocks lie in several domains, gathered by a program of its own.
   absl::StatusOr<Tensor> Gather(const std::string& name);
 
   // ---- Where things are.
@@ -132,8 +132,8 @@ struct Session::Impl {
   Domain here() const { return HereOn(full().program.body.mesh()); }
   // REQUIRES: a program was compiled to this mesh.
   Domain HereOn(const Mesh& mesh) const;
-  // How the variables get to where `next` has them, whose full step is `program`. Errors: what keeps `next` from making
-  // that step, as far as it can be told before; more memory than options.memory_budget.
+  // The move of the variables to their layouts in `next`, whose full step is `program`. Errors: `next` cannot make that
+  // step, as far as that is known before; more memory than options.memory_budget.
   absl::StatusOr<StateMove> PlanMove(const Impl& next, const Program& program,
                                      const RemeshOptions& remesh) const;
 

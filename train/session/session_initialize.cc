@@ -12,7 +12,8 @@
 
 namespace meshwork {
 
-// Both programs give the bits that one would: random values do not depend on where they are made.
+// The two programs give the same bits as one would: random values do not depend on the place where they are
+// made.
 absl::Status Session::Impl::Initialize() {
   Graph init = InitializerGraph(graph, options.seed);
   if (init.status().ok() && !backend->memory()->is_host()) {

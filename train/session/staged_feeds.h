@@ -7,7 +7,7 @@
 // PrefetchToDevice (train/fit/prefetch_to_device.h) has two of them, and a thread that fills them. On the CPU a step reads feeds
 // where they are, and nothing is copied.
 //
-// What was staged must not change until the step that is given it has run.
+// Staged tensors must not change until the step that takes them has run.
 //
 // Takes the memory of one batch on the GPU, which is kept for the next ones. It may outlive the session. Thread safety: Stage
 // may be called by any thread, one at a time, and not while a step runs that is given this object. Other steps may run.

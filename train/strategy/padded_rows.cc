@@ -10,11 +10,11 @@
 namespace meshwork {
 namespace {
 
-// What a value has of rows that fill a part up.
+// The padding of a value: the rows that fill a part up.
 struct PaddedDims {
-  std::vector<bool> dims = {};  // along which such rows lie
-  bool is_zero = false;         // in them all is 0
-  bool knows_rows = false;      // it was made by how many rows are real
+  std::vector<bool> dims = {};  // per dim: it has padding
+  bool is_zero = false;         // all elements of the padding are 0
+  bool knows_rows = false;      // the value depends on the number of real rows
 
   bool any() const { return std::find(dims.begin(), dims.end(), true) != dims.end(); }
 };
@@ -62,7 +62,8 @@ class PaddingFinder {
     return node.row->rule == nullptr ? FollowDeviceOp(node) : FollowRule(node, RuleOf(body_, node));
   }
 
-  // Devices exchange blocks: those of a gather lie one after the other, as do their rows.
+  // A collective. A gather puts blocks, and so their rows, one after the other. A reduction adds padding of one
+  // replica to real rows of others, which is right only for sums with zeros.
   bool FollowDeviceOp(const Node& node) {
     const PaddedDims& given = At(node.operands[0]);
     const bool combines = node.row->collective == CollectiveKind::kAllReduce ||

@@ -1,4 +1,5 @@
-// Parts of a batch that are filled up with rows of zeros, in the view of a replica: who reads them as if they were real.
+// Padding in the view of a replica: rows of zeros that fill up its part of a batch. Finds ops that read them as real
+// rows.
 #pragma once
 
 #include <optional>
@@ -8,10 +9,10 @@
 
 namespace meshwork {
 
-// The first node of a replica's body that puts rows of a part together, such as a mean over them or the maximum over rows that
-// were gathered, without knowing how many are real: none of its operands depends on `rows`. Sums of what is zero for a row of
-// zeros, such as x w, may stand. `parts`: arguments, whose dim 0, where they have one, is the rows of the part. `means`: values
-// that are known to hold nothing of such rows.
+// The first node of a replica's body that combines rows of a part, such as a mean over them or the maximum over
+// gathered rows, without knowing how many are real: none of its operands depends on `rows`. A sum is allowed if its
+// terms, such as x w, are zero for a row of zeros. `parts`: arguments; dim 0, if there is one, is the rows of the
+// part. `means`: values that are known not to depend on padding.
 std::optional<int> FindUseOfPadding(const Graph& body, const std::vector<Value>& parts, const Value& rows,
                                     const std::vector<Value>& means);
 

@@ -15,7 +15,7 @@ namespace {
 // i64[].
 Value Whole(Graph& graph, int64_t value) { return Constant(graph, static_cast<double>(value), {I64, {}}); }
 
-// `spec` of a value whose dim 0 lies over the replicas.
+// The spec of a value whose dim 0 is cut over the replicas.
 LayoutSpec OverReplicas(const Strategy& strategy, int rank) {
   LayoutSpec spec(static_cast<size_t>(rank), DimSpec(UNSHARDED));
   if (!strategy.replica_axes().empty()) spec[0] = DimSpec(strategy.replica_axes());
@@ -27,14 +27,14 @@ Value FirstOf(Graph& graph, int64_t size, const Value& count) {
   return Less(Iota(graph, {I64, {size}}, 0), count);
 }
 
-// x: [n, …], with 0 in place of all rows but the first `count`, whatever stands in them, infinities too.
+// x: [n, …]. All rows but the first `count` become 0, also those that hold infinities or NaNs.
 Value OnlyFirst(const Value& x, const Value& count) {
   Shape beside(static_cast<size_t>(x.type().rank()), 1);
   beside[0] = x.shape()[0];
   return Select(Reshape(FirstOf(*x.graph(), x.shape()[0], count), beside), x, 0.0);
 }
 
-// A sum over rows, of which there are so many.
+// The mean over `rows` rows, of which `sum` is the sum. No rows: the sum itself.
 Value OverRows(const Value& sum, const Value& rows) { return sum / Cast(Maximum(rows, 1.0), sum.dtype()); }
 
 std::vector<int64_t> DimsFrom(int64_t first, int rank) {
@@ -256,7 +256,7 @@ class ReplicaRegion {
   }
 
  private:
-  // Each as a row of one tensor for all replicas.
+  // Each value becomes a row of a tensor that has the values of all replicas.
   std::vector<manual::BlockResult> Stacked(const std::vector<Value>& values) const {
     std::vector<manual::BlockResult> results;
     for (const Value& value : values) {
@@ -294,7 +294,7 @@ class ReplicaRegion {
 
   bool MayBePadded() const { return are_rows_given_ || part_ * strategy_.num_replicas_in_sync() != batch_; }
 
-  // Whoever reads rows that fill a part up must know it. `blocks`: the number of real rows, then the parts.
+  // Records an error if an op reads padding as if it were real rows. `blocks`: the number of real rows, then the parts.
   void CheckPadding(const Graph& inner, const std::vector<Value>& blocks) {
     if (!MayBePadded()) return;
     const int64_t replicas = strategy_.num_replicas_in_sync();
@@ -318,7 +318,8 @@ class ReplicaRegion {
     return Pad(input, low, high);
   }
 
-  // What the function has left to do for all replicas together. `all`: the results, then gradients, then what is assigned.
+  // Applies the gradients and assignments of all replicas together. `all`: the results of the function, then the
+  // gradients, then the assigned values. `at`: where the gradients begin.
   void Update(const std::vector<Value>& all, size_t at) {
     for (const auto& applied : context_->applied_) {
       std::vector<VariableGradient> sums;
@@ -394,7 +395,7 @@ Value Strategy::Gather(const PerReplica& value, int64_t dim, CallSite loc) const
   Shape joined(type.shape.begin() + 1, type.shape.end());
   joined[static_cast<size_t>(dim)] *= type.shape[0];
   const Value all = Reshape(dim == 0 ? stacked : Transpose(stacked, order), joined);
-  // The rows of a part, of which the last ones are padding.
+  // If dim 0 is the rows of a part, padding stands behind the rows of the batch.
   const bool has_rows = dim == 0 && value.part() > 0 && type.shape[1] == value.part();
   return has_rows && value.batch() < joined[0] ? SliceDim(all, 0, 0, value.batch()) : all;
 }

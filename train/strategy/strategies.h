@@ -7,9 +7,9 @@
 //   either, weights and state in blocks       FullyShardedStrategy: ZeRO stage 1 or 3, or hybrid
 //   any mesh, layouts by names                MeshStrategy
 //
-// Synchronous all of them: every replica computes its part of the same batch, and a step ends for all. The numbers are those
-// of one device, but for the order in which sums are added up. Devices of the CPU are shares of the cores
-// (Mesh::VirtualCpus), which need not be as many as the cores.
+// All are synchronous: every replica computes its part of the same batch, and a step ends for all of them together.
+// The numbers are those of one device, but for the order in which sums are added up. CPU devices are shares of the
+// cores (Mesh::VirtualCpus); their number need not be that of the cores.
 //
 // Thread-safe. Sources: https://www.tensorflow.org/guide/distributed_training; ZeRO: Rajbhandari et al., "ZeRO: Memory
 // Optimizations Toward Training Trillion Parameter Models", SC 2020, section 5; hybrid: Zhao et al., "PyTorch FSDP",
@@ -30,31 +30,32 @@
 
 namespace meshwork {
 
-// All on one device: "cpu:0", the first share of this process's cores. Error: another device, as this build computes on CPUs.
+// All on one device: "cpu:0", the first share of this process's cores. Error: any other device; this build computes
+// on CPUs.
 absl::StatusOr<Strategy> OneDeviceStrategy(const std::string& device = "cpu:0");
 
 struct MirroredOptions {
   int64_t devices = 0;  // 0: one per core that this process may use
   // How sums over the devices are made: ReductionToOneDevice(), HierarchicalCopyAllReduce(), RingAllReduce(), NcclAllReduce(),
-  // or an op of one's own (runtime/cross_device.h); null: the compiler chooses, which is the fastest on CPUs.
+  // or a custom op (runtime/cross_device.h). Null: the compiler chooses, which is the fastest on CPUs.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
-  int64_t bytes_per_pack = 0;  // what it reduces at once (ExecutorOptions); 0: each tensor by itself
+  int64_t bytes_per_pack = 0;  // most bytes reduced together (ExecutorOptions); 0: each tensor by itself
 };
 // Batches are cut over the devices of this process, on an axis "replica". Each device has all variables, and gradients are
 // summed over the devices before they are applied. Errors: fewer than 0 devices, or more than a mesh has; bytes_per_pack < 0,
 // or without cross_device_ops.
 absl::StatusOr<Strategy> MirroredStrategy(const MirroredOptions& options = {});
 
-// As MirroredStrategy, but variables, and the state of optimizers, are in the host's memory: once, whatever the number of
-// devices. On CPUs, whose devices all compute in that memory, MirroredStrategy keeps what is the same on all devices once, too:
-// the two then do the same.
+// As MirroredStrategy, but variables and optimizer state are stored once, in the host's memory, whatever the number
+// of devices. On CPUs, all devices compute in that memory, and MirroredStrategy stores values that are the same on
+// all devices once, too. So on CPUs the two do the same.
 absl::StatusOr<Strategy> CentralStorageStrategy(const MirroredOptions& options = {});
 
 struct MultiWorkerOptions {
   int64_t devices_per_worker = 1;
-  // Who are the others, how they are reached, and for how long they are waited for.
+  // Which other processes take part, how they are reached, and how long to wait for them.
   JoinOptions join = {};
-  // Of sums within a process, as in MirroredOptions; NcclAllReduce(): of those between GPUs.
+  // How sums within a process are made, as in MirroredOptions. NcclAllReduce() makes the sums between GPUs instead.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
   int64_t bytes_per_pack = 0;
 };
@@ -71,12 +72,12 @@ enum class Sharded : uint8_t {
 struct FullyShardedOptions {
   int64_t devices = 0;  // of this process, or per process with `join`; 0: one per core, or 1
   Sharded sharded = Sharded::kVariables;
-  // Blocks are spread over so many neighbouring devices, and groups of so many hold copies of each other ("hybrid"); gathers
-  // stay within a group. 0: over all devices.
+  // Blocks are spread over groups of this many neighbouring devices, and each group holds a copy ("hybrid"); gathers
+  // stay within a group. 0: one group of all devices.
   int64_t group = 0;
   // Variables of fewer elements stay whole on every device.
   int64_t least_in_blocks = 1024;
-  // With other processes; nothing: this one alone.
+  // How other processes join; nothing: this process is alone.
   std::optional<JoinOptions> join = {};
 };
 // As MirroredStrategy, or MultiWorkerMirroredStrategy if `join` is given, with less memory per device. Errors: theirs; a group
@@ -86,10 +87,10 @@ absl::StatusOr<Strategy> FullyShardedStrategy(const FullyShardedOptions& options
 struct MeshStrategyOptions {
   NamedLayouts layouts = {};  // of inputs and variables
   std::vector<std::string> batch = {
-      "batch"};  // axes that dim 0 of other inputs is cut over; those that the mesh has
+      "batch"};  // axes that cut dim 0 of other inputs; those that the mesh lacks are ignored
   std::vector<std::string> variables = {};  // axes over which other large variables are kept in blocks
   bool shard_weight_update = false;         // ZeRO stage 1
-  // With other processes, which share the mesh; nothing: this one alone.
+  // How other processes, which share the mesh, join; nothing: this process is alone.
   std::optional<JoinOptions> join = {};
 };
 // Any mesh, with layouts by the names of tensors: data, tensor, sequence and expert parallelism in any mixture. Its replicas

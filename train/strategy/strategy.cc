@@ -23,7 +23,7 @@ absl::Status CheckAxes(const StrategyParts& parts, std::string_view what,
   return absl::OkStatus();
 }
 
-// The axes and their sizes, wherever they are cut.
+// The names and sizes of the axes, each whole, however it is cut into parts.
 std::vector<std::pair<std::string, int64_t>> AxesOf(const Mesh& mesh) {
   AxisList all;
   for (int i = 0; i < mesh.num_axes(); ++i) all.push_back(i);
@@ -33,7 +33,7 @@ std::vector<std::pair<std::string, int64_t>> AxesOf(const Mesh& mesh) {
   return axes;
 }
 
-// Whether a process may have only blocks of an output that is not meant to stay distributed.
+// Whether some output that is not in `distributed` may lie in blocks, of which a process has only some.
 bool HasTensorOutput(const Graph& graph, const std::set<std::string>& distributed) {
   return std::any_of(graph.outputs().begin(), graph.outputs().end(), [&](const OutputInfo& output) {
     return graph.value(output.value).type.rank() > 0 && !distributed.contains(output.name);

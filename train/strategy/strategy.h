@@ -10,11 +10,11 @@
 //   const History history = Fit(session, data, {.epochs = 5}).value();
 //
 // The graph is that of the whole batch, and the compiler finds what each device computes: the losses are those of one
-// device, also where the replicas do not divide the batch. What is written for one replica at a time, with its id and with
-// collectives, is Strategy::Run (train/strategy/replica.h).
+// device, also where the replicas do not divide the batch. Strategy::Run (train/strategy/replica.h) is for code that is
+// written for one replica, with its id and with collectives.
 //
-// A *replica* is what computes one part of each batch: a device, or, on a mesh with more axes, the devices that share a
-// part. Which strategies there are says train/strategy/strategies.h.
+// A *replica* computes one part of each batch. It is a device or, on a mesh with more axes, the devices that share a
+// part. train/strategy/strategies.h lists the strategies.
 //
 // After TensorFlow's tf.distribute.Strategy (https://www.tensorflow.org/api_docs/python/tf/distribute/Strategy);
 // docs/strategies.md says what is different.
@@ -45,29 +45,29 @@ class ReplicaContext;
 class StrategyScope;
 enum class ReplicaReduce : uint8_t;
 
-// What a replica computes of its parts of the inputs (train/strategy/replica.h).
+// Builds the results of a replica from its parts of the inputs (train/strategy/replica.h).
 using ReplicaFunction =
     std::function<std::vector<Value>(ReplicaContext& replica, const std::vector<Value>& parts)>;
 
-// What a strategy is made of.
+// The parts of a strategy.
 struct StrategyParts {
   std::string name;  // "MirroredStrategy"
   Mesh mesh = Mesh();
-  std::vector<std::string> replica_axes = {};  // that batches are cut over; their devices are the replicas
-  LayoutRules layouts = {};                    // of its graphs
-  bool shard_weight_update = false;            // of its sessions (CompileOptions)
+  std::vector<std::string> replica_axes = {};      // batches are cut over them; each position is a replica
+  LayoutRules layouts = {};                        // of its graphs
+  bool shard_weight_update = false;                // of its sessions (CompileOptions)
   std::shared_ptr<Processes> processes = nullptr;  // null: this process alone
-  // Of its sessions, unless these name their own (ExecutorOptions); null: the compiler's own way to add up.
+  // For its sessions, unless their ExecutorOptions have their own. Null: the compiler chooses how sums are made.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
   int64_t bytes_per_pack = 0;
 };
 
 class Strategy {
  public:
-  // The strategy of who chooses none: one device, nothing is cut, everything passes through. There is one.
+  // The strategy of code that chooses none: one device, and nothing is cut or exchanged. Always the same object.
   static const Strategy& Default();
-  // A strategy of one's own; those with names are made so (train/strategy/strategies.h). Errors: an axis of replica_axes that the
-  // mesh lacks, or that stands twice; an axis of `layouts.batch` or `layouts.variables` that the mesh lacks;
+  // A custom strategy; the named ones (train/strategy/strategies.h) are made by this function, too. Errors: an axis of
+  // replica_axes, `layouts.batch` or `layouts.variables` that the mesh lacks, or that stands twice in its list;
   // bytes_per_pack < 0, or without cross_device_ops.
   static absl::StatusOr<Strategy> Create(StrategyParts parts);
 
@@ -76,7 +76,7 @@ class Strategy {
   const std::vector<std::string>& replica_axes() const { return parts_->replica_axes; }
   // How many parts each batch has.
   int64_t num_replicas_in_sync() const { return num_replicas_; }
-  // Whether this process writes reports and what is saved.
+  // Whether this is the process that writes reports and saved files.
   bool is_chief() const { return parts_->processes == nullptr || parts_->processes->is_chief(); }
   // The processes that take part; null: this one alone.
   const Processes* processes() const { return parts_->processes.get(); }
@@ -89,25 +89,26 @@ class Strategy {
   // strategy's mesh; those of Session::Create.
   absl::StatusOr<Session> NewSession(const Graph& graph, SessionOptions options = {}) const;
 
-  // body(), which all processes of the strategy call; of an error here, or an exception, the others are told, so that none
-  // waits for this one (Processes::Run). Alone, it is body(). Everything after the strategy was made belongs in it.
+  // Returns body(). All processes of the strategy call this. If body fails or throws here, the other processes are
+  // told, so that none waits for this one (Processes::Run). All work after the strategy is made belongs in `body`.
   absl::Status RunInAll(const std::function<absl::Status()>& body) const;
 
   // ---- The view of one replica (train/strategy/replica.h). Mistakes are recorded in the graph.
 
   // Runs `function` on every replica, on its part of each input; an input without dims is given whole. `rows`: i64[], how
-  // many rows of the batch are real, the first ones; all, if it is left out. Returns what the function does, in its order.
+  // many rows of the batch are real; these come first. Without `rows`, all are. Returns the results of the function,
+  // in order.
   // Errors: within `function`; a graph on another mesh; inputs whose dims 0 differ; those of manual::Region.
   std::vector<PerReplica> Run(Graph& graph, const std::vector<Value>& inputs, const ReplicaFunction& function,
                               const Value& rows = {}, CallSite loc = CallSite::Current()) const;
-  // The sum or the mean of what the replicas have; with `axis`, along that dim, too. Axis 0 counts rows: those that are real,
-  // each once. Error: no such dim.
+  // The sum or the mean of the replicas' values; with `axis`, along that dim, too. Axis 0 is the rows: each real row
+  // counts once, and padding does not. Error: no such dim.
   Value Reduce(ReplicaReduce how, const PerReplica& value, std::optional<int64_t> axis = {},
                CallSite loc = CallSite::Current()) const;
-  // What the replicas have, one after the other along a dim; of rows of the batch, as many as it has. Errors: one number per
-  // replica; no such dim.
+  // The replicas' values, one after the other along a dim. If that dim is the rows of the batch, the result has as
+  // many as the batch. Errors: one number per replica; no such dim.
   Value Gather(const PerReplica& value, int64_t dim = 0, CallSite loc = CallSite::Current()) const;
-  // Of an output of PerReplica::stacked(): the tensor of each replica.
+  // The tensor of each replica. `stacked`: an output of PerReplica::stacked().
   std::vector<Tensor> LocalResults(const Tensor& stacked) const;
 
   // While it lives, GetStrategy() of this thread is this strategy. Scopes nest.
@@ -120,7 +121,7 @@ class Strategy {
 
  private:
   friend class ReplicaRegion;
-  // Error: the graph is on another mesh, wherever this one is cut.
+  // Error: the graph is on a mesh with other axes. How axes are cut into parts does not matter.
   absl::Status CheckMesh(const Graph& graph) const;
 
   explicit Strategy(StrategyParts parts, int64_t num_replicas)
@@ -143,13 +144,13 @@ class StrategyScope {
   const Strategy* const outer_;
 };
 
-// The strategy of the innermost scope of this thread; outside of all scopes, Strategy::Default(). Code of a library asks
-// this, and works under every strategy. The reference lives as long as the scope.
+// The strategy of the innermost scope of this thread; outside of all scopes, Strategy::Default(). Library code that
+// calls this works under every strategy. The reference lives as long as the scope.
 const Strategy& GetStrategy();
 // Whether this thread is in a scope.
 bool HasStrategy();
 
-// Those of GetStrategy().
+// NewGraph and NewSession of GetStrategy().
 Graph NewGraph();
 absl::StatusOr<Session> NewSession(const Graph& graph, SessionOptions options = {});
 

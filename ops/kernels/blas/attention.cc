@@ -12,7 +12,8 @@
 namespace meshwork {
 namespace {
 
-// `seen`: the operand that says how many keys each query sees, if there are so many.
+// `seen`: the index of the operand with the number of keys that each query sees; there is none if there are
+// fewer operands.
 AttentionSizes SizesOf(const KernelSpec& spec, size_t seen) {
   return AttentionSizesOf(spec.operands[0].local, spec.operands[1].local, spec.operands[2].local,
                           spec.operands.size() > seen, spec.attrs);

@@ -1,11 +1,11 @@
 // The loops of attention and its gradients, in tiles that stay in the L2 cache: the scores of some queries
 // and some keys at a time, never all of them (Dao et al., arXiv 2205.14135).
 //
-// Rows of a tile follow each other, whatever lies between them in the tensor. Products are the library's, of
-// float or double; everything is summed in the order of the tiles, which depends on the shape alone.
+// Rows of a tile are contiguous, even if they are not contiguous in the tensor. Products are the library's,
+// of float or double; everything is summed in the order of the tiles, which depends on the shape alone.
 //
-// A key that a query does not see adds nothing to the query's result, even if the key is infinite or NaN: the
-// products of a tile that some query sees only in part leave out infinite and NaN elements, and those of them
+// A key that a query does not see adds nothing to the query's result, even if the key is infinite or NaN: if
+// some query sees a tile only in part, its products leave out infinite and NaN elements, and those elements
 // that are seen are added one by one (MultiplySeen).
 #pragma once
 
@@ -113,7 +113,7 @@ struct Rows {
   int64_t first, count, position;
 };
 
-// How many keys each query of a batch sees.
+// The number of keys that each query of a batch sees.
 class Sight {
  public:
   // The operand with index `seen`, if the sizes say that there is one, has these numbers; operand 1 has the
@@ -147,13 +147,12 @@ class Sight {
   int64_t num_queries_, end_;
 };
 
-// How many of `keys` keys from position `first_key` on are before `limit`.
+// The number of keys before `limit`, among `keys` keys from position `first_key` on.
 inline int64_t SeenKeys(int64_t limit, int64_t first_key, int64_t keys) {
   return std::clamp<int64_t>(limit - first_key, 0, keys);
 }
 
-// Moves those of `n` elements that are not finite to `special`, leaving 0 behind; returns whether there are
-// any.
+// Moves the non-finite ones of `n` elements to `special` and leaves 0 behind; returns whether there are any.
 template <typename T>
 bool SetApart(T* elements, int64_t n, T* special) {
   int any = 0;

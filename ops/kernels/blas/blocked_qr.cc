@@ -27,7 +27,7 @@ static_assert(kPanel <= kRowBlock);
 
 int64_t Blocks(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
-// How many of `columns` a slice has.
+// The number of columns of a slice, if there are `columns` in all.
 int64_t SliceOf(int64_t columns) {
   constexpr int64_t kMultiple = 16;
   return std::clamp(Blocks(Blocks(columns, kQrSlices), kMultiple) * kMultiple, kNarrowest, kWidest);
@@ -72,7 +72,7 @@ struct Reflection {
 template <typename T>
 class QrMember {
  public:
-  // What the members share.
+  // The data that the members share.
   struct Shared {
     CrewState crew;
     T* panel =
@@ -116,7 +116,7 @@ class QrMember {
  private:
   int64_t stride() const { return Blocks(m_, 16) * 16 + 16; }  // of columns of the panel; no power of two
 
-  // This member's scratch, and before it, of member 0, what all share.
+  // Allocates this member's scratch, and for member 0, before it, the shared data.
   void Allocate(Shared& shared) {
     const int64_t blocks = Blocks(m_, kRowBlock);
     const bool is_first = team_ == nullptr || team_->member() == 0;
@@ -136,7 +136,8 @@ class QrMember {
     shared.sums = pieces.Take<double>(sums);
   }
 
-  // w = x, its columns scaled such that their largest elements are about 1. What is all zeros, or not finite, stays as it is.
+  // w = x, its columns scaled such that their largest elements are about 1. Columns that are all zeros or not finite
+  // stay as they are.
   void Scale() {
     const int64_t blocks = Blocks(m_, kRowBlock);
     T* const maxima = shared_->panel;
@@ -185,7 +186,8 @@ class QrMember {
   T* Factor() const { return shared_->factors + j_ * kPanel; }
   int64_t RowsOf(int64_t b) const { return std::min(kRowBlock, rows_ - b * kRowBlock); }
 
-  // Reduces the panel: one meeting per column. Every member computes each reflection for itself, from the sums of all blocks.
+  // Reduces the panel, with one barrier per column. Every member computes each reflection itself, from the sums of all
+  // blocks.
   void Reduce(int64_t j) {
     Begin(j);
     for (int64_t c = 0; c <= width_; ++c) {
@@ -205,8 +207,8 @@ class QrMember {
       Transpose(rows, width_, from, n, to, apart);
     });
   }
-  // Applies the reflection of column c - 1 to the columns behind it, and adds up what column c's needs: products of the rows
-  // below row c.
+  // Applies the reflection of column c - 1 to the columns behind it, and adds up the products of rows below row c,
+  // which the reflection of column c needs.
   void ReflectBlock(int64_t b, int64_t c) {
     const int64_t first = b * kRowBlock, n = RowsOf(b);
     T* const v = c > 0 ? Column(c - 1) + first : nullptr;
@@ -216,7 +218,7 @@ class QrMember {
       for (int64_t i = from; i < n; ++i) v[i] *= last_.inverse;
     }
     if (c == width_) return;
-    // Of v the rows from its 1 on.
+    // Only the rows of v from its 1 on.
     const int64_t top = std::max<int64_t>(0, c - 1 - first), below = std::max<int64_t>(0, c + 1 - first);
     if (c > 0 && top == c - 1 - first) v[top] = 1;
     T* const u = Column(c) + first;
@@ -241,8 +243,9 @@ class QrMember {
     last_ = {};
     tau_[c] = 0;
     beta_[c] = tops[c];
-    // The column is (beta, 0, …) already, or as good as that: its largest element was about 1, and what is left below the
-    // diagonal is so small that its squares are not exact any more. Columns that depend on others become like this.
+    // The column is (beta, 0, …) already, or nearly: its largest element was about 1, and the elements below the
+    // diagonal are so small that their squares are not exact any more. Columns that are linear combinations of others
+    // become like this.
     constexpr double kNothing = std::is_same_v<T, float> ? 0x1p-94 : 0x1p-766;
     if (below < kNothing) return;
     const double beta = -std::copysign(std::sqrt(alpha * alpha + below), alpha);
@@ -307,8 +310,8 @@ class QrMember {
     Gemm(shape, {&term, 1}, a, b, c);
   }
 
-  // Applies the panel's reflections, in their order (`forward`) or the other way round, to some columns of a matrix [m,
-  // columns], of whose rows from j on the first `zeros` are zeros.
+  // Applies the panel's reflections, in their order (`forward`) or in reverse, to some columns of a matrix [m,
+  // columns]. From row j on, the first `zeros` rows of the matrix are zeros.
   void Apply(bool forward, int64_t zeros, T* matrix, int64_t columns, int64_t column, int64_t count) {
     T* const at = matrix + j_ * columns + column;
     Multiply({.m = width_, .n = count, .k = rows_ - zeros, .lda = stride(), .ldb = columns, .ldc = count},
@@ -342,7 +345,7 @@ class QrMember {
 
   // ---- The results.
 
-  // r from w, where the reflections lie below it; they go to q, if they are not there.
+  // Writes r from w. The reflections lie below r in w; moves them to q if they are not there.
   void WriteR() {
     constexpr int64_t kRows = 64;
     crew_->ForEach(Blocks(k_, kRows), [&](int64_t b) {
@@ -354,7 +357,7 @@ class QrMember {
     });
   }
 
-  // The panel's columns of q are its reflections' of the unit vectors; the columns behind it are reflected.
+  // The panel's columns of q become the unit vectors, reflected; the columns behind the panel are reflected, too.
   void MakeQ(int64_t j) {
     Begin(j);
     const int64_t behind = j + width_;

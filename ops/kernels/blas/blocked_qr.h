@@ -1,9 +1,9 @@
 // QR of a matrix by products of matrices, by all members of a team together.
 //
 // Householder's reflections, 128 columns at a time (Schreiber and Van Loan, SIAM J. Sci. Stat. Comput. 10, 1989): the
-// reflections of a panel of columns are V, a column each, and their product is I - V T Vᵀ, which is applied to what lies right
-// of the panel by products. Then Q is made from the last panel to the first (LAPACK's geqrf and orgqr). Signs are LAPACK's: the
-// diagonal of r has the sign that the column's first element does not have.
+// reflections of a panel are the columns of V, and their product is I - V T Vᵀ, which is applied to the columns right
+// of the panel by matrix products. Then Q is made from the last panel to the first (LAPACK's geqrf and orgqr). Signs
+// are LAPACK's: an element of r's diagonal has the opposite sign of the column's first element.
 //
 //   columns  0      j   j+128      n
 //            ┌──────┬─────┬────────┐
@@ -13,8 +13,8 @@
 //            │before│     │ A      │      by whoever is free
 //            └──────┴─────┴────────┘ m
 //
-// Where work is cut depends on the shape alone, and sums are added up in the order of the blocks: the result does not depend on
-// the team. It depends on the library's products, which may round differently on another kind of CPU.
+// The cuts of the work depend on the shape alone, and sums are added up in the order of the blocks, so the result does
+// not depend on the team. It depends on the library's products, which may round differently on another kind of CPU.
 //
 // Columns are scaled by powers of two, so that no square overflows, and r's columns are scaled back.
 #pragma once

@@ -32,7 +32,7 @@ inline const float* AsFloats(const BFloat16* from, int64_t count, float* buffer)
   });
   return buffer;
 }
-// Where to write, and what was written there as the result wants it.
+// The memory to write floats to; and the conversion of the floats to the result's dtype.
 inline float* Target(float* to, float*) { return to; }
 inline float* Target(BFloat16*, float* buffer) { return buffer; }
 inline void Store(const float*, int64_t, float*) {}
@@ -44,11 +44,11 @@ inline void Store(const float* from, int64_t count, BFloat16* to) {
 
 // ---- The convolution and its gradient by x, which compute images.
 
-// A filter is taken to oneDNN's layout once per call, and a call may be for one chunk of images: so many
-// that it does not matter beside them.
+// A filter is converted to oneDNN's layout once per call, and a call may be for one chunk of images. A chunk is so
+// large that the conversion costs little in comparison.
 constexpr int64_t kChunkPositions = 1024;
 
-// A divisor of the batch: where none is near, one that leaves work for several threads.
+// A divisor of the batch. If none is near the wanted size, one that leaves work for several threads.
 int64_t ImagesOfChunk(const ConvShape& shape) {
   const int64_t positions = std::max<int64_t>(shape.out_positions(), 1);
   const int64_t wanted = std::max<int64_t>(kChunkPositions / positions, 1);
@@ -114,7 +114,7 @@ Kernel ImageKernel(const ConvShape& shape, int64_t chunk) {
   return kernel;
 }
 
-// One element of `block` is one of `frame`, shifted.
+// Copies between a block and its frame: an element of `block` is an element of `frame`, shifted.
 class FrameCopy {
  public:
   FrameCopy(const ConvShape& frame, const ConvShape& block) : frame_(frame), block_(block) {}
@@ -136,8 +136,8 @@ class FrameCopy {
   const DirectConv frame_, block_;
 };
 
-// `shape` as the library computes it: a block of x that begins anywhere between two windows of the results
-// is a part of a frame that begins where a window does.
+// `shape` as the library computes it. A block of x may begin anywhere between two windows of the results; it is part of
+// a frame that begins where a window begins.
 ConvShape FrameOf(const ConvShape& shape) {
   ConvShape frame = shape;
   for (ConvShape::Dim& d : frame.dims) {
@@ -150,7 +150,7 @@ ConvShape FrameOf(const ConvShape& shape) {
   return frame;
 }
 
-// How far behind the beginning of its frame a block of x begins.
+// The distances from the beginning of its frame to the beginning of a block of x.
 std::array<int64_t, 3> ShiftsOf(const ConvShape& shape, const Block& block) {
   std::array<int64_t, 3> shifts = {};
   for (size_t d = 0; d < shape.dims.size(); ++d) {
@@ -280,8 +280,8 @@ const float* ChannelsOf(const T* from, int64_t positions, int64_t row, int64_t f
   return buffer;
 }
 
-// So many positions of results are summed in one call of the library, which adds up all of them one by one. Fewer in a
-// call are no slower.
+// The number of positions of results that are summed in one call of the library, which adds them up one by one. Calls
+// with fewer positions are not slower.
 constexpr int64_t kPositionsOfPart = 2 * kTermsOfPart;
 constexpr int64_t kPartsOfSum = 32;  // that are added in float
 
@@ -299,7 +299,7 @@ int64_t ResultsBehind(const ConvShape& shape, size_t d) {
   return results;
 }
 
-// Results [first, first + count) along dim d, and what they see of x.
+// Results [first, first + count) along dim d, and the part of x that they see.
 PositionsPart BlockOf(PositionsPart part, size_t d, int64_t first, int64_t count) {
   part.y_first += first * ResultsBehind(part.shape, d);
   ConvShape::Dim& dim = part.shape.dims[d];
@@ -340,7 +340,8 @@ bool SameSizes(const ConvShape& a, const ConvShape& b) {
   return true;
 }
 
-// Whether a block of x lies in one piece: behind a dim of which it has several positions, it has all of them.
+// Whether a block of x is contiguous: behind a dim along which it has several positions, it has all positions of the
+// other dims.
 bool IsInOnePiece(const ConvShape& block, const ConvShape& image) {
   bool has_several = false;
   for (size_t d = 0; d < block.dims.size(); ++d) {

@@ -1,8 +1,8 @@
-// Which kernel computes a row on a CPU.
+// The kernel that computes a row on a CPU.
 //
 // Nearly every row has a kernel of its own (OpRow::cpu), which is a loop. Rows whose kernels call oneDNN or
-// OpenBLAS have none: their kernels are in this room, found by the row's name, so that code that only parses,
-// prints or compiles programs links no such library. To run a row, call CpuKernelOf.
+// OpenBLAS have no OpRow::cpu: their kernels are in this room, found by the row's name, so that code that
+// only parses, prints or compiles programs links no such library. To run a row, call CpuKernelOf.
 #pragma once
 
 #include <span>

@@ -1,12 +1,13 @@
-// How the members of a team (ir/kernel.h) share out the tasks of a kernel.
+// Crew: the members of a team (ir/kernel.h) share the tasks of a kernel.
 //
 //   Crew crew(args.team, state);                        // `state`: one for all members
 //   crew.ForEach(blocks, [&](int64_t b) { … });         // block b is the same member's each time
 //   crew.Share(slices, [&](int64_t s) { … });           // whoever is free takes the next slice
 //   crew.Finish();
 //
-// After ForEach, Share and First all members meet, and see what the others wrote. A task may throw: then no member begins
-// another one, all go on to meet as often as they would have, and Finish throws in the member whose task threw.
+// After ForEach, Share and First all members meet, and see what the others wrote. A task may throw: then no member
+// begins another task, all members still meet as often as they would have, and Finish throws in the member whose task
+// threw.
 #pragma once
 
 #include <atomic>
@@ -17,7 +18,7 @@
 
 namespace meshwork {
 
-// What all members of a crew see.
+// The state that all members of a crew share.
 struct CrewState {
   std::atomic<bool> has_failed{false};
   std::atomic<int64_t> next[2] = {0, 0};  // the next task, of Shares in turn
@@ -79,8 +80,8 @@ class Crew {
   std::exception_ptr error_;
 };
 
-// A loop over units, each of which a team runs together. If a unit fails in one member only, the other members go on to the
-// next unit, and wait for that member there. So it goes on, too, and throws the first error behind the loop.
+// A loop over units, each of which a team runs together. If a unit fails in one member only, the other members go on to
+// the next unit and wait for that member there. So that member goes on, too, and throws the first error after the loop.
 //
 //   TeamUnits units(args.team);
 //   for (…) units.Run([&] { … });

@@ -1,4 +1,4 @@
-// Convolutions by plain loops: of every size, in f64, and for cases that oneDNN does not have.
+// Convolutions by plain loops: for all sizes in f64, and for cases that oneDNN does not support.
 //
 // Every element is summed in an order that depends on the shape alone; gradients by the filter in f32 in parts, as
 // long_sum.h says.
@@ -111,7 +111,7 @@ void DirectConv::Forward(int64_t images, const T* x, const T* w, T* y) const {
   }
 }
 
-// In eight sums, so that the loop vectorises.
+// Adds up eight sums, so that the loop vectorises.
 template <typename T>
 T DotProduct(const T* a, const T* b, int64_t n) {
   constexpr int kLanes = 8;

@@ -11,7 +11,7 @@
 
 namespace meshwork {
 
-// How functions of both versions take a memory descriptor.
+// The parameter type of memory descriptors in each version.
 #if DNNL_VERSION_MAJOR >= 3
 using DnnlMemoryDescPtr = const_dnnl_memory_desc_t;
 #else

@@ -1,4 +1,4 @@
-// The kernels of this room: of rows whose own OpRow::cpu is null.
+// The kernels of this room, for rows whose own OpRow::cpu is null.
 #pragma once
 
 #include "meshwork/ir/kernel.h"

@@ -52,21 +52,22 @@ void GemmOf(const GemmShape& s, std::span<const GemmTerm> terms, const T* a, con
 
 bool IsOfVector(const GemmShape& s) { return s.m == 1 || s.n == 1; }
 
-// So many products of a sum the library may add up in one call. It adds those of a matrix in blocks of some hundreds, those of a
-// vector whose other operand lies along k in lanes of a register, and those of other vectors one by one.
+// The most products of a sum that the library may add up in one call. For a matrix it adds them in blocks of some
+// hundreds; for a vector whose other operand lies along k, in the lanes of a register; for other vectors, one by one.
 int64_t LongestCall(const GemmShape& s) {
   if (!IsOfVector(s)) return 32 * kTermsOfPart;
   const bool lies_along_k = s.m == 1 ? s.transpose_b : !s.transpose_a;
   return lies_along_k ? 16 * kTermsOfPart : kTermsOfPart;
 }
 
-// What a call for k products counts of that: it adds a sum to the result, however few products that has.
+// The number of products that a call for k products counts as. A call with few products counts as more, because it adds
+// a sum to the result, too.
 int64_t LengthOf(const GemmShape& s, int64_t k) { return std::max(k, LongestCall(s) / kTermsOfPart); }
 
 // Tiles whose sums in double are a megabyte, with little to pack per product; vectors are read in long pieces.
 constexpr int64_t kLongTileM = 256, kLongTileN = 512, kLongVector = 1 << 16;
 
-// Of the tile's elements; calls count `length` together.
+// The LongSum of the tile's elements; calls count as `length` in all.
 LongSum LongSumOf(const GemmShape& tile, int64_t length) {
   const int64_t longest = LongestCall(tile);
   return {length > longest ? ThreadSums(tile.m * tile.n) : nullptr, tile.m, tile.n, longest};

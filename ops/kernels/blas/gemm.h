@@ -17,14 +17,14 @@ struct GemmShape {
   bool accumulate = false;  // the sum is added to what c holds
 };
 
-// Where a term of the sum has its operands, in elements.
+// The offsets of a term's operands, in elements.
 struct GemmTerm {
   int64_t a = 0, b = 0;
 };
 
-// c: [m,n] (+)= Σ_terms op(a + term.a) · op(b + term.b), in the order of the terms; long sums of floats in parts
-// (long_sum.h). Callers run it on threads whose OpenMP and OpenBLAS thread count is one (see WorkerPool). Sizes may be
-// zero; without terms or with k = 0 the sum is zeros.
+// c: [m,n] (+)= Σ_terms op(a + term.a) · op(b + term.b), in the order of the terms; long sums of floats are added up in
+// parts (long_sum.h). Callers run it on threads whose OpenMP and OpenBLAS thread count is one (see WorkerPool). Sizes
+// may be zero; without terms or with k = 0 the sum is zeros.
 void Gemm(const GemmShape& shape, std::span<const GemmTerm> terms, const float* a, const float* b, float* c);
 void Gemm(const GemmShape& shape, std::span<const GemmTerm> terms, const double* a, const double* b,
           double* c);

@@ -5,13 +5,13 @@
 
 namespace meshwork {
 
-// While an object lives, the calling thread takes no signal; those that come meanwhile are taken when the outermost
-// object of the thread ends, or by another thread. Faults, which are the thread's own, are taken at once.
+// While an object lives, signals of the calling thread are blocked. A signal that arrives meanwhile is delivered when
+// the thread's outermost object ends, or to another thread. Faults of the thread itself are delivered at once.
 //
-// oneDNN's products on x86-64, up to version 3.11, let the stack pointer point to the end of a buffer on the heap where k
-// is long (https://github.com/uxlfoundation/oneDNN/issues/4845). The frame of a signal would be written over what
-// lies before that buffer, by the handler of a Ctrl-C as by a profiler's. A pair of system calls costs 0.3 µs; nothing is
-// called where the oneDNN of this process needs no such care.
+// oneDNN's products on x86-64, up to version 3.11, let the stack pointer point to the end of a buffer on the heap if k
+// is large (https://github.com/uxlfoundation/oneDNN/issues/4845). The frame of any signal handler, of a Ctrl-C or of a
+// profiler, would overwrite the memory before that buffer. A pair of system calls costs 0.3 µs; no call is made if this
+// process's oneDNN does not have the bug.
 class HeldSignals {
  public:
   HeldSignals();

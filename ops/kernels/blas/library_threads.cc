@@ -36,15 +36,16 @@ void SetOpenBlasThreadsOnce() {
   static_cast<void>(done);
 }
 
-// Throws std::bad_alloc where so much cannot be mapped.
+// Throws std::bad_alloc if `bytes` bytes cannot be mapped.
 void CheckCanMap(size_t bytes) {
   void* const probe = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (probe == MAP_FAILED) throw std::bad_alloc();
   munmap(probe, bytes);
 }
 
-// The thread that makes it calls OpenBLAS from then on until it ends. Threads call at the same time, each in
-// a buffer of OpenBLAS's, which keeps those that it mapped: there must be as many as threads that call.
+// A thread that constructs it may call OpenBLAS until the thread ends. Each thread that is in a call needs a
+// buffer of its own. OpenBLAS keeps the buffers that it mapped, so there must be as many buffers as calling
+// threads.
 class OpenBlasCaller {
  public:
   // Throws std::bad_alloc where there is no memory for one more buffer.

@@ -18,9 +18,10 @@ class SingleThreadedLibraries {
 };
 
 // Kernel libraries allocate memory of their own when a thread first calls them, and do not report failure:
-// OpenBLAS then tries for ever, and oneDNN writes to address 0. These functions are called before, and throw
-// std::bad_alloc instead. Except for a thread's first call they only read a flag. They do not help if another
-// thread takes the memory in between, nor for memory that oneDNN allocates in later calls.
+// OpenBLAS then tries for ever, and oneDNN writes to address 0. These functions are called before the
+// library, and throw std::bad_alloc instead. Except for a thread's first call, they only read a flag. They do
+// not help if another thread takes the memory in between, nor for memory that oneDNN allocates in later
+// calls.
 void ReserveForOneDnn();
 void ReserveForOpenBlas();
 

@@ -40,7 +40,8 @@ Kernel MatrixKernel(const KernelSpec& spec, Run run) {
           .parts = std::vector<int64_t>(spec.operands.size(), matrices)};
 }
 
-// Few matrices of `flops` floating-point operations each are computed one after the other, by all workers; many, each by one.
+// If there are few matrices, all workers compute them together, one after the other; if there are many, one worker
+// computes each. `flops`: floating-point operations per matrix.
 Kernel ByTeam(Kernel kernel, double flops) {
   constexpr double kWorthATeam = 1e8;  // far above what it costs to meet a thousand times
   constexpr int64_t kMany = 64;
@@ -107,8 +108,8 @@ Kernel SolveSlices(int64_t matrices, int64_t n, int64_t columns, const Triangle&
 constexpr int64_t kSmallCholesky = 128;
 constexpr int64_t kBlock = 128, kTaskRows = 256;  // columns that are factored at once; rows of a task
 
-// From left to right, a block of columns at a time: what earlier columns took is taken off, the square on the diagonal is
-// factored by loops, and the rows below it are solved for.
+// From left to right, a block of columns at a time: subtracts the products of earlier columns, factors the square on
+// the diagonal by loops, and solves for the rows below it.
 template <typename T>
 class BlockedCholesky {
  public:
@@ -141,7 +142,7 @@ class BlockedCholesky {
     bool is_positive = true;
   };
 
-  // l = x minus what columns [0, j) took, of some rows of the block of columns at j.
+  // l = x minus the products of columns [0, j), for some rows of the block of columns at j.
   void TakeOff(int64_t j, int64_t width, int64_t row) {
     const int64_t rows = std::min(kTaskRows, n_ - row);
     ScratchPieces pieces(ScratchPieces::Padded(kTaskRows * kBlock * static_cast<int64_t>(sizeof(T))));

@@ -1,4 +1,4 @@
-// The kernel of matmul: products by the libraries, cut where the shape alone says.
+// The kernel of matmul: products by the libraries, cut at places that depend on the shape alone.
 #include <algorithm>
 #include <type_traits>
 #include <vector>
@@ -13,8 +13,8 @@
 namespace meshwork {
 namespace {
 
-// The dims that lead the matrices: how many there are along each, how far apart they lie, in elements, in
-// either operand, and whether the products are summed over it.
+// A dim in front of the matrices: the number of matrices along it, the distance between them in each operand,
+// in elements, and whether the products are summed over it.
 struct LeadingDim {
   int64_t size, a, b;
   bool summed;
@@ -43,8 +43,9 @@ LeadingDims LeadingDimsOf(const KernelSpec& spec) {
   return leading;
 }
 
-// Matrices of `a` that lie one below the other and meet the same `b` are one taller matrix; those that are
-// summed over and lie one behind the other along k, in both operands, are one product with a longer k.
+// Matrices of `a` that lie one below the other and are multiplied by the same `b` are joined to one taller
+// matrix. Products that are summed, and whose matrices follow each other along k in both operands, are joined
+// to one product with a longer k.
 void Join(Products& products) {
   GemmShape& s = products.shape;
   while (!products.kept.empty()) {
@@ -115,7 +116,7 @@ Kernel MatmulKernel(const Products& products) {
   for (int64_t i = 0; i < count; ++i)
     for (int64_t row : cuts) kernel.bounds.push_back(i * shape.m + row);
   kernel.bounds.push_back(kernel.units);
-  // Operand a falls into parts as the results do where its matrices lie in their order.
+  // Operand a can be cut into parts like the results if its matrices lie in the same order.
   int64_t outer[2] = {1, 1}, rest[2] = {count, count};
   for (int o = 0; o < 2; ++o) {
     for (const LeadingDim& dim : products.kept) {

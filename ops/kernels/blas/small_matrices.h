@@ -1,5 +1,5 @@
-// Decompositions of small matrices by plain loops, row by row, in the memory of the result; blocked_qr.h and linalg.cc have
-// those of larger ones. The loops vectorise and give the same bits on every CPU.
+// Decompositions of small matrices by plain loops, row by row, in the memory of the result; blocked_qr.h and linalg.cc
+// decompose larger matrices. The loops vectorise and give the same bits on every CPU.
 #pragma once
 
 #include <algorithm>
@@ -33,8 +33,8 @@ struct Triangle {
   bool lower, transposed, unit;
 };
 
-// x = op(a)⁻¹ b in place of b: the rows of x in the order in which they become known, each taken off those
-// that need it.
+// x = op(a)⁻¹ b in place of b. Computes the rows of x in the order in which they become known; subtracts each from the
+// rows that depend on it.
 template <typename T>
 void SolveInPlace(const T* a, int64_t n, int64_t columns, const Triangle& t, T* x) {
   const bool forward = t.lower != t.transposed;

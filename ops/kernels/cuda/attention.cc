@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kThreadsOfHead = 128;
 
-// What the kernels of the row and of its gradients have in common.
+// The parts that the kernels of attention and of its gradients have in common.
 struct Heads {
   AttentionSizes z;
   DType dtype;
@@ -34,7 +34,7 @@ struct Heads {
     return dtype == BF16 && fits(z.d) && fits(z.e) && z.scale > 0;
   }
   int64_t widest() const { return std::max(z.d, z.e); }
-  // Rows of a block that computes without tensor cores: what fits into 48 KiB.
+  // Rows of a block that computes without tensor cores: as many as fit into 48 KiB.
   int64_t RowsByThreads() const { return dtype == F64 ? 32 : 64; }
 
   // "limit_of(query)": how many keys of this block the query sees; padding sees none.
@@ -69,12 +69,13 @@ struct Heads {
         name, operand, Whole(rows), first, Whole(z.h), Whole(dims), Whole(z.h * dims), end);
   }
 
-  // Words of 16 bytes of shared memory by tensor cores. weights: 2 for gradients of keys, else 1.
+  // The words of 16 bytes of shared memory that a kernel with tensor cores takes. weights: 2 for gradients of keys,
+  // else 1.
   int64_t Words(int64_t others, int64_t weights) const {
     return std::max(2 * others * (z.d + z.e + 16) / 8, (64 + weights * 32) * 36 / 4);
   }
 
-  // Where a block's shared memory begins, and how elements are read and written.
+  // Lines that declare a block's shared memory, and the functions that read and write elements.
   std::string Start(int64_t own_rows, int64_t others, int64_t weights, int64_t pointers) const {
     if (TakesTensorCores()) {
       std::string lines = fmt::format(
@@ -179,7 +180,7 @@ CudaKernel AttentionGradBy(const OpRow& row, const KernelSpec& spec, bool of_key
     lines += heads.Rows("own0", "a0", z.s, z.d, "first", Whole(z.s)) +
              heads.Rows("own1", "a3", z.s, z.e, "first", Whole(z.s)) +
              heads.Rows("others0", "a1", z.t, z.d, "0", t) + heads.Rows("others1", "a2", z.t, z.e, "0", t);
-    // The last query of this tile sees the most keys, unless each says what it sees.
+    // The last query of this tile sees the most keys, unless each query has its own number of keys.
     lines +=
         z.causal
             ? fmt::format(
@@ -228,7 +229,8 @@ std::span<const Generator> AttentionKernels() {
 namespace meshwork {
 
 AttentionTiling DefaultAttentionTiling(std::string_view op, int64_t widest) {
-  // Up to 64 elements what benchmarks/gpu_attention found fastest on an H200; beyond, what has next to no spills.
+  // For up to 64 elements, the tiling that benchmarks/gpu_attention found fastest on an H200; for more, one with hardly
+  // any spills.
   const bool of_keys = op == "attention_grad_kv";
   if (op == "attention") return widest <= 64 ? AttentionTiling{2, 64, 64, 2} : AttentionTiling{1, 32, 32, 3};
   if (widest > 64) return {1, 32, of_keys ? 16 : 32, 2};

@@ -1,5 +1,5 @@
-// How attention by tensor cores is cut into pieces of work. MakeCudaKernel takes what has been found fastest;
-// benchmarks/gpu_attention.cc measures others.
+// The tiling of attention by tensor cores: its cut into pieces of work. MakeCudaKernel takes the tiling that was
+// measured to be fastest; benchmarks/gpu_attention.cc measures others.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,11 @@ struct AttentionTiling {
   bool operator==(const AttentionTiling&) const = default;
 };
 
-// What the kernel of "attention", "attention_grad_q" or "attention_grad_kv" takes where heads have so many dims.
+// The tiling of MakeCudaKernel for "attention", "attention_grad_q" or "attention_grad_kv". `widest`: the larger of a
+// head's dims in q and in v.
 AttentionTiling DefaultAttentionTiling(std::string_view op, int64_t widest);
-// The kernel with another tiling. Nullopt: it takes no tensor cores, or more than 48 KiB of shared memory.
+// The kernel with another tiling. nullopt: the spec cannot use tensor cores, or needs more than 48 KiB of shared
+// memory.
 std::optional<CudaKernel> MakeCudaAttention(const OpRow& row, const KernelSpec& spec,
                                             const AttentionTiling& tiling);
 

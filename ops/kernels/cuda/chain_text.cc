@@ -51,7 +51,7 @@ namespace {
 
 bool HasUnrounded(DType dtype) { return dtype == BF16 || dtype == F16; }
 
-// Whether the index x is that of the element's place along the last dim.
+// An expression for whether the index x is the element's place along the last dim.
 std::string IsHot(const CudaChainOp& op, const ElementPlace& place) {
   const int64_t depth = op.spec->results[0].local.shape.back();
   const Extent extent = op.block->back();

@@ -3,7 +3,7 @@
 //   f32[8192,768] over dims 0   a thread has 4 results side by side, and every 8th row of 94; the 88 parts of each result
 //                               are folded by a second kernel
 //
-// The order of a fold depends on the shape alone, so that it is the same whatever is computed before it.
+// The order of a fold depends on the shape alone, so that it does not depend on the ops before it.
 #include <algorithm>
 
 #include "meshwork/base/status.h"
@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kThreadsOfColumns = 256, kColumns = 4;  // columns of a thread
 constexpr int64_t kSlots = 32, kFewestSlots = 8;          // threads side by side
 constexpr int64_t kBlocksOfColumns = 132 * 4;             // that an H100 has at once
-// Fewer elements are not worth a second kernel, nor are fewer parts, or shorter ones.
+// A second kernel does not pay for fewer elements, fewer parts or shorter parts.
 constexpr int64_t kFewInColumns = int64_t{1} << 17, kFewParts = 3, kMostParts = 512, kRowsOfPart = 64;
 
 class ColumnsText {
@@ -99,7 +99,7 @@ class ColumnsText {
     if (may_split && packs_ * kColumns * count_ >= kFewInColumns)
       most = std::min({kMostParts, count_ / kRowsOfPart, kBlocksOfColumns * kSlots / packs_});
     if (most >= kFewParts) parts_ = most;
-    // Few threads have more lanes.
+    // If there are few threads, use more lanes.
     slots_ = kSlots;
     while (slots_ > kFewestSlots && packs_ * parts_ < slots_ * kBlocksOfColumns / 4) slots_ /= 2;
     const int64_t length = (count_ + parts_ - 1) / parts_;

@@ -23,7 +23,7 @@ struct Columns {
   std::string Inner() const { return Whole(std::max<int64_t>(inner, 1)); }
 };
 
-// Goes along each column; `lines` make element `at`, the k-th on the way, of the result.
+// Goes along each column; `lines` compute element `at` of the result, the k-th on the way.
 CudaKernel Course(const OpRow& row, const KernelSpec& spec, std::string_view before, std::string_view lines) {
   const Columns c(spec, spec.results[0].local.shape);
   const std::string_view place = spec.attrs.Get<bool>("reverse") ? "{0} - 1 - k" : "k";
@@ -85,7 +85,7 @@ CudaKernel OrderByCounting(const OpRow& row, const KernelSpec& spec, bool descen
           descending ? "SortsBelow(other, own)" : "SortsBelow(own, other)", Whole(to.n)));
 }
 
-// In shared memory: all of a column, or some at a time if only the first ones are asked for.
+// Sorts in shared memory: a whole column, or some elements at a time if only the first ones of the order are needed.
 CudaKernel Order(const OpRow& row, const KernelSpec& spec, bool descending) {
   const Columns from(spec, spec.operands[0].local.shape), to(spec, spec.results[0].local.shape);
   const DType dtype = spec.operands[0].local.dtype;

@@ -87,7 +87,7 @@ const auto store = [&](Index m, Index n, {type} sum) {{ r0[{at}] = {rounded}; }}
 MultiplyTiled<{tile_m}, {tile_n}, {tile_k}, {slices}, {a_by_k}, {b_by_k}, {type}>(
     (Index){m}, (Index){n}, (Index){k}, tile / {tiles_n} * {tile_m}, tile % {tiles_n} * {tile_n}, tiles, a_of, b_of, store);
 )";
-  // 256 threads, each of which has 4 x 4 results; of long sums, a part of the terms.
+  // 256 threads, each with 4 x 4 results; for long sums, each with a part of the terms.
   const int64_t tile_n = p.is_long   ? (p.m <= 16 || p.n <= 16 ? 16 : 32)
                          : p.n <= 16 ? 16
                          : p.n <= 32 ? 32
@@ -111,7 +111,7 @@ MultiplyTiled<{tile_m}, {tile_n}, {tile_k}, {slices}, {a_by_k}, {b_by_k}, {type}
   return Finish(text);
 }
 
-// Below so many channels in a group most of a tile is empty.
+// With fewer channels in a group, most of a tile would be empty.
 constexpr int64_t kFewChannels = 4;
 
 // The sizes of an image without its channels; and those of a filter with the channels of a group.

@@ -1,18 +1,18 @@
-// Which kernel computes a row on a GPU: CUDA C++, as text.
+// The kernel that computes a row on a GPU: CUDA C++, as text.
 //
 // A kernel is made for one spec, so shapes, strides and attributes are constants in its text. Nothing here needs CUDA:
-// who runs a kernel compiles the text, by NVRTC or, in tests, by the host's compiler (tests/support/cuda_player.h).
+// the caller compiles the text, by NVRTC or, in tests, by the host's compiler (tests/support/cuda_player.h).
 //
 //   const CudaKernel kernel = *MakeCudaKernel(GetOp("relu"), spec);
 //   source = CudaSourceOf({&kernel, 1});      // what NVRTC takes, with kCudaOptions
 //   cuLaunchKernel(function of kernel.name, kernel.blocks, 1, 1, kernel.threads, 1, 1, 0, …)
 //
 // A kernel computes what the row's CPU kernel does (ir/kernel.h), in the same types: bf16 in f32. Its results do not
-// depend on the order of threads, bit by bit. Operands and results are dense; what is beyond a block's extent is read as
-// anything and written freely. A result may be one of the operands in memory where OpRow::in_place says so.
+// depend on the order of threads, bit by bit. Operands and results are dense; elements beyond a block's extent may hold
+// anything and may be overwritten. A result may be one of the operands in memory where OpRow::in_place says so.
 //
-// Whoever asks for a kernel says what all pointers are multiples of, in bytes: 1 if they are aligned to their elements only.
-// From 16 on kernels read and write several elements at once.
+// `alignment`: all pointers are multiples of this number of bytes; 1: they are aligned to their elements only. From 16
+// on kernels read and write several elements at once.
 //
 // Pure functions, thread-safe.
 #pragma once
@@ -44,9 +44,9 @@ struct CudaKernel {
   int64_t shared_bytes = 0;  // dynamic shared memory of a block
   int64_t pointers = 0;
   int64_t alignment = 1;  // all pointers are multiples of it, and of their elements' sizes
-  // Of work in two kernels: this one writes `scratch_bytes` of scratch memory instead of the results, and the second one,
-  // behind it, makes the results from that. Pointers of the first: the operands, the scratch; of the second: the scratch, the
-  // results. The scratch is aligned to 16 bytes.
+  // For work in two kernels: this one writes `scratch_bytes` of scratch memory instead of the results, and the second
+  // one then computes the results from the scratch. Pointers of the first: the operands, the scratch; of the second:
+  // the scratch, the results. The scratch is aligned to 16 bytes.
   std::shared_ptr<const CudaKernel> second = nullptr;
   int64_t scratch_bytes = 0;
   bool is_long = false;  // its text takes seconds to compile, so that it is best begun before others
@@ -58,7 +58,7 @@ struct CudaKernel {
   std::vector<BlockArgument> block_arguments = {};
 };
 
-// How the text is to be compiled: products and sums are rounded one by one, as on the CPU.
+// Options for compiling the text: products and sums are rounded one by one, as on the CPU.
 inline constexpr std::string_view kCudaOptions[] = {"--std=c++17", "--fmad=false"};
 
 // The functions that kernels call.
@@ -71,11 +71,11 @@ bool HasCudaKernel(const OpRow& row);
 // The kernel of a row, or of instances stacked by OpRow::stack; nullopt if the row has none.
 std::optional<CudaKernel> MakeCudaKernel(const OpRow& row, const KernelSpec& spec, int64_t alignment = 1);
 
-// ---- Several ops as one kernel. Intermediate values stay in registers, rounded to their dtypes, so that the results are those
-// of kernels one by one, bit by bit.
+// ---- Several ops as one kernel. Intermediate values stay in registers, rounded to their dtypes, so that the results
+// equal those of separate kernels, bit by bit.
 
-// What an op of a chain reads: an operand of the chain, or the result of an op before it. A pointer that ops read in
-// different ways (one of them broadcasts it) stands for as many operands.
+// An operand of an op in a chain: an operand of the chain, or the result of an earlier op. If ops read a pointer in
+// different ways (one broadcasts it), it stands for several operands of the chain.
 struct CudaChainOperand {
   bool is_op;
   int index;
@@ -88,8 +88,8 @@ struct CudaChainOp {
 };
 // Whether the row has a scalar expression.
 bool IsCudaChainOp(const OpRow& row);
-// The same, or the row broadcasts or is one_hot: each element of the result is made of one element of each operand, and of its
-// place.
+// The same, or the row is broadcast_to or one_hot: each element of the result is computed from one element of each
+// operand, and from its place.
 bool IsCudaElementwise(const OpRow& row);
 // Strides of operand o of such an op along the dims of its result, in elements.
 Shape CudaChainStrides(const OpRow& row, const KernelSpec& spec, size_t o);
@@ -97,18 +97,18 @@ Shape CudaChainStrides(const OpRow& row, const KernelSpec& spec, size_t o);
 struct CudaRowsOf {
   int64_t rows, size;
 };
-// nullopt: it is none, or its kernel makes a row by other means than MakeCudaRows.
+// nullopt: the op is not such a reduction, or its kernel computes rows by other means than MakeCudaRows.
 std::optional<CudaRowsOf> CudaRowsOfFold(const OpRow& row, const KernelSpec& spec);
 
 // Elementwise ops as one kernel. `stored`: the ops whose results the kernel writes, in the order of its pointers. A result may
 // lie where an operand of as many elements lies.
-// REQUIRES: IsCudaElementwise of all rows; all results have one number of elements, and so has what an op reads of another;
-// operands are numbered without gaps.
+// REQUIRES: IsCudaElementwise of all rows; all results have the same number of elements, and so have the operands that
+// are results of other ops; operands are numbered without gaps.
 CudaKernel MakeCudaChain(std::span<const CudaChainOp> ops, std::span<const int> stored,
                          int64_t alignment = 1);
 
-// The same with reductions of rows: softmax, norms, cross-entropies. Some threads side by side have one row; they reduce it in
-// an order that depends on its size alone.
+// The same with reductions of rows: softmax, norms, cross-entropies. A row belongs to a group of neighbouring threads,
+// which reduce it in an order that depends on its size alone.
 // REQUIRES: IsCudaElementwise or CudaRowsOfFold of all ops, one of which at least is a reduction, all of them of `rows` rows of
 // `size` > 1 elements; results of the others have rows * size elements, or `rows`; an op whose result has rows * size reads a
 // result of `rows` as one element for each row, any other op reads whole results of its own number of elements; operands
@@ -120,9 +120,10 @@ CudaKernel MakeCudaRows(std::span<const CudaChainOp> ops, std::span<const int> s
 // Whether the row is a reduction that leaves trailing dims of a multiple of 4 elements, as columns: f32[8,64,256] over dims 0
 // and 1 is one of 512 rows to 256 columns.
 bool IsCudaColumnFold(const OpRow& row, const KernelSpec& spec);
-// Elementwise ops and behind them such a reduction of one of their results, as one kernel, or as two (CudaKernel::second), of
-// which the second makes the reduction's result. `stored` ends with the reduction.
-// REQUIRES: as for MakeCudaChain of all ops but the last, of as many elements as that reduces; IsCudaColumnFold of the last.
+// Elementwise ops followed by such a reduction of one of their results, as one kernel, or as two (CudaKernel::second);
+// then the second kernel computes the reduction's result. `stored` ends with the reduction.
+// REQUIRES: as for MakeCudaChain, for all ops but the last, whose results have as many elements as the last op reduces;
+// IsCudaColumnFold of the last op.
 CudaKernel MakeCudaColumns(std::span<const CudaChainOp> ops, std::span<const int> stored,
                            int64_t alignment = 1);
 

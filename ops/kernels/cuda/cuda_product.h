@@ -1,5 +1,5 @@
-// A row `matmul`, or a convolution whose filter has one position, as calls of a library that multiplies dense matrices, as
-// cuBLASLt does.
+// A row `matmul`, or a convolution whose filter has one position, as calls of a library that multiplies dense matrices,
+// such as cuBLASLt.
 //
 //   matmul f32[8,4,16] f32[16,32]                       one call: [32,16] * [16,32]; b is the same for all of the batch
 //   matmul f32[8,16,4] f32[8,16,32], transpose_a, sum   one call: [4,128] * [128,32]; the sum goes on along k
@@ -27,7 +27,7 @@ struct CudaProduct {
   bool transpose_a = false, transpose_b = false;
   int64_t batch = 1;
   int64_t stride_a = 0, stride_b = 0, stride_d = 0;
-  // One after the other; where the first matrices of each lie, in elements from the start.
+  // Calls run one after the other. a, b, d: the places of a call's first matrices, in elements from the start.
   struct Call {
     int64_t a = 0, b = 0, d = 0;
     bool adds = false;  // to what is there
@@ -38,9 +38,10 @@ struct CudaProduct {
   bool operator==(const CudaProduct&) const = default;
 };
 
-// nullopt if it is better made by other means: it is neither a `matmul` nor a convolution of one position, of stride 1, without
-// padding and groups, nor a gradient of one; of whole numbers; empty, or a sum of nothing; too
-// large for a library's numbers; of more than 64 calls; or several calls would round a bf16 sum between them.
+// nullopt if the op is better computed by other means: it is neither a `matmul` nor a convolution of one position, of
+// stride 1, without padding and groups, nor a gradient of one; it has whole numbers; it is empty, or a sum of nothing;
+// it is too large for a library's numbers; it would take more than 64 calls; or several calls would round a bf16 sum
+// between them.
 std::optional<CudaProduct> MakeCudaProduct(const OpRow& row, const KernelSpec& spec);
 
 }  // namespace meshwork

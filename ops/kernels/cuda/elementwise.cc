@@ -13,7 +13,7 @@ namespace cuda {
 namespace {
 
 constexpr int64_t kMostBlocksOfChain = int64_t{1} << 16;
-// What an H100 runs at once.
+// The number of threads that an H100 runs at once.
 constexpr int64_t kThreadsOfGpu = 132 * 2048;
 
 class ChainText {
@@ -24,7 +24,7 @@ class ChainText {
     text_.name = ops.size() == 1 ? ops[0].row->name : "chain";
     for (const ChainInput& input : inputs_) text_.in.push_back(input.type);
     for (const int op : stored) text_.out.push_back(TypeOf(op));
-    // Who fuses ops may write a result over an operand of any of them.
+    // The caller that fuses ops may write a result over an operand of any of them.
     text_.in_place = true;
     ChooseWidth(alignment);
   }
@@ -78,7 +78,7 @@ class ChainText {
     at_once_ = is_long || !is_much || registers > 32 || ops_.size() > 24 ? 1 : width_ == 1 ? 4 : 2;
   }
 
-  // Registers for what is read.
+  // Registers for the elements that are read.
   std::string Declarations(std::string_view array, int64_t width) const {
     std::string lines;
     for (size_t o = 0; o < inputs_.size(); ++o) {

@@ -12,7 +12,7 @@ namespace meshwork::cuda {
 struct Generator {
   std::string_view op;  // the row's name
   CudaKernel (*make)(const OpRow& row, const KernelSpec& spec);
-  // Instead of `make`: a kernel that needs pointers that are multiples of `alignment`, or fewer.
+  // Instead of `make`: a kernel whose pointers must be multiples of `alignment`, or of less.
   CudaKernel (*make_aligned)(const OpRow& row, const KernelSpec& spec, int64_t alignment) = nullptr;
 };
 

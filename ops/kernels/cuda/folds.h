@@ -11,7 +11,7 @@
 
 namespace meshwork::cuda {
 
-// How values of one type are folded.
+// The fold of values of one type, as expressions.
 struct Fold {
   std::string type;      // of what is folded
   std::string identity;  // an expression
@@ -21,12 +21,13 @@ struct Fold {
   std::optional<DType> dtype = {};  // `type` as a dtype, if it is one
 };
 
-// Of the reductions to sums, means, products, the largest and smallest, all and any; nullopt for other rows.
+// For the reductions to sums, means, products, the largest, the smallest, all and any; nullopt for other rows.
 std::optional<Fold> FoldOf(const OpRow& row, const KernelSpec& spec);
-// Into how many parts the elements of each result are split, which then are folded in turn: more than one if there are few
-// results of many elements. `is_run`: the elements of a result follow each other in memory; otherwise those of results do.
+// The number of parts into which the elements of each result are split; the parts are then folded in turn. More than
+// one if there are few results of many elements. `is_run`: the elements of a result are contiguous in memory; otherwise
+// neighbouring results are.
 int64_t SplitsOf(int64_t results, int64_t elements, bool is_run);
-// Per dim of the operand of such a row.
+// Per dim of the operand of such a row: whether it is reduced.
 std::vector<bool> ReducedDims(const KernelSpec& spec);
 // The dims of a dense tensor that are reduced, or those that are kept, and how many elements they have.
 Walk WalkAlong(const Shape& shape, const std::vector<bool>& reduces, bool which);

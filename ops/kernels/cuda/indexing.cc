@@ -1,5 +1,5 @@
-// Gathers, whose threads make some elements each, and scatters, whose blocks make some rows each: a block looks at all
-// indices and takes the updates of its rows, in their order, so that no sum depends on the order of threads.
+// Gathers, whose threads compute some elements each, and scatters, whose blocks compute some rows each: a block reads
+// all indices and takes the updates of its rows, in their order, so that no sum depends on the order of threads.
 #include "meshwork/ops/kernels/indexing.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ CudaKernel Gather(const OpRow& row, const KernelSpec& spec) {
                   Identity(dtype, ReduceOp::kSum), together, word, Whole(s.inner)));
 }
 
-// What a scatter does with the updates of a place.
+// The combination of the updates of a place in a scatter.
 struct Scatter {
   int64_t slabs, rows, inner, count;  // the result: [slabs, rows, inner]; the updates: [slabs, count, inner]
   int updates;                        // the number of their operand
@@ -87,7 +87,7 @@ std::string RowAlong(const KernelSpec& spec, int indices, int64_t dim) {
                      Whole(spec.results[0].global.shape[dim] - 1), dim);
 }
 
-// With the updates of operand 0, by the indices of operand 1.
+// A scatter of the updates in operand 0, by the indices in operand 1.
 CudaKernel ScatterAlong(const OpRow& row, const KernelSpec& spec, std::string_view initial,
                         std::string_view combined) {
   const int64_t dim = spec.attrs.Get<int64_t>("dim");
@@ -113,7 +113,7 @@ CudaKernel ScatterMin(const OpRow& row, const KernelSpec& spec) {
                       "Smaller(a, b)");
 }
 
-// Of indices, x and updates.
+// The operands are indices, x and updates.
 CudaKernel ScatterUpdate(const OpRow& row, const KernelSpec& spec) {
   const int64_t dim = spec.attrs.Get<int64_t>("dim");
   const IndexedSizes s = SizesOf(spec.results[0].local.shape, spec.operands[0].local.shape, dim);
@@ -128,8 +128,8 @@ CudaKernel ScatterUpdate(const OpRow& row, const KernelSpec& spec) {
 
 struct Groups {
   int64_t batches = 1, rows = 1, rest = 1, count = 1, width;
-  // The lines that make `name`, the row of the place whose indices begin at a1[from], or -1 if the block of `x` has it
-  // not.
+  // The lines that make `name`, the row of the place whose indices begin at a1[from], or -1 if it is not in the block
+  // of `x`.
   std::string lines;
 
   Groups(const KernelSpec& spec, bool x_is_result, std::string_view from, std::string_view name) {
@@ -226,7 +226,7 @@ CudaKernel LoopSlice(const OpRow& row, const KernelSpec& spec) {
 
 CudaKernel LoopStore(const OpRow& row, const KernelSpec& spec) {
   const int64_t n = spec.operands[1].local.num_elements();
-  // In place, all but the slice is there.
+  // If the result lies over operand 0, all elements but the slice are in place already.
   return ForEach(TextOf(row, spec), spec.results[0].local.num_elements(),
                  fmt::format("if (r0 != a0) r0[i] = i / {0} == a2[0] ? a1[i % {0}] : a0[i];\n"
                              "else if (i < {0}) r0[a2[0] * {0} + i] = a1[i];\n",

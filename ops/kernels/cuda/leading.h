@@ -11,14 +11,14 @@ namespace meshwork::cuda {
 struct Leading {
   Shape sizes, a, b;
 
-  // Dims that both operands walk alike are one.
+  // Joins dims that both operands walk alike.
   Walk Merged() const {
     const Shape strides[] = {a, b};
     return Walk::Of(sizes, strides);
   }
 };
 
-// Those whose products are kept, and those whose products are summed.
+// The dims whose products are kept, and the dims whose products are summed.
 struct LeadingDims {
   Leading kept, summed;
 };

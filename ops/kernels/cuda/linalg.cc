@@ -1,6 +1,6 @@
-// Decompositions of matrices: a block has one matrix, in the result's memory; of triangular_solve, up to 32 columns of one.
-// Blocks of small matrices are one warp, so that many run at a time. Large matrices are better decomposed by all cores of the
-// host, as a session's initial values are (train/session/session_graphs.h).
+// Decompositions of matrices: a block has one matrix, in the result's memory; for triangular_solve, up to 32 columns of
+// a matrix. Blocks of small matrices are one warp, so that many run at a time. Large matrices are better decomposed by
+// all cores of the host, as a session's initial values are (train/session/session_graphs.h).
 #include <algorithm>
 
 #include "meshwork/base/status.h"
@@ -14,7 +14,7 @@ constexpr int64_t kWarp = 32;
 
 int64_t MatricesOf(const Type& x) { return NumElements(Shape(x.shape.begin(), x.shape.end() - 2)); }
 
-// Enough for a matrix [m,n]: a multiple of a warp, and a power of two.
+// The number of threads for a matrix [m,n]: a multiple of a warp, and a power of two.
 int64_t ThreadsOf(int64_t m, int64_t n) {
   constexpr int64_t kElements = 64, kMost = 1024;  // elements of a thread
   int64_t threads = kWarp;
@@ -22,7 +22,7 @@ int64_t ThreadsOf(int64_t m, int64_t n) {
   return threads;
 }
 
-// A kernel of `blocks` blocks, or none if the result is empty; `body` calls its block's number i.
+// A kernel of `blocks` blocks, or none if the result is empty; in `body`, i is the number of the block.
 CudaKernel ForEachBlock(KernelText text, int64_t blocks, int64_t threads, std::string_view body) {
   const bool is_empty =
       std::any_of(text.in.begin(), text.in.end(), [](const Type& t) { return t.num_elements() == 0; });
@@ -32,7 +32,7 @@ CudaKernel ForEachBlock(KernelText text, int64_t blocks, int64_t threads, std::s
   return Finish(text);
 }
 
-// Shared memory in which the threads of a block add up.
+// Declares shared memory in which the threads of a block add up.
 std::string Room(const Type& type, int64_t threads) {
   return fmt::format("__shared__ {} shared[{}];\n", ComputeName(type.dtype), threads);
 }

@@ -1,5 +1,5 @@
-// Kernels that move elements without looking at them. A thread makes one element of the result, or a word of some that lie
-// side by side in the operand, too. Transposes go through tiles in shared memory.
+// Kernels that move elements without looking at them. A thread moves one element of the result, or a word of several
+// elements that are contiguous in the operand, too. Transposes go through tiles in shared memory.
 #include <algorithm>
 
 #include "meshwork/base/status.h"
@@ -51,7 +51,7 @@ CudaKernel Reverse(const OpRow& row, const KernelSpec& spec) {
   return StridedMove(row, spec, strides, offset);
 }
 
-// The elements in their order; of another dtype, bit by bit.
+// Copies the elements in their order; bit by bit if the dtypes differ.
 CudaKernel Copy(const OpRow& row, const KernelSpec& spec) {
   const DType dtype = spec.results[0].local.dtype;
   const int64_t count = spec.results[0].local.num_elements(), elements = ElementsOfWord(dtype, count);
@@ -73,14 +73,14 @@ CudaKernel Pad(const OpRow& row, const KernelSpec& spec) {
                     Whole(low), Whole(step));
     inside += fmt::format(" && o{0} >= 0 && o{0} % {1} == 0 && q{0} < {2}", d, Whole(step), Whole(from[d]));
   }
-  // Of bools the byte is the number.
+  // The byte of a bool is the number.
   const DType stored = dtype == BOOL ? U8 : dtype;
   lines += fmt::format("r0[i] = {} ? a0[{}] : {};\n", inside, OffsetOf(RowMajorStrides(from), "q"),
                        Rounded(stored, Number(stored, spec.attrs.Get<double>("value"))));
   return ForEach(TextOf(row, spec), NumElements(to), lines);
 }
 
-// Which operand an element comes from, by its place along the dim.
+// Chooses the operand of an element by its place along the dim.
 CudaKernel Concat(const OpRow& row, const KernelSpec& spec) {
   const auto dim = static_cast<size_t>(spec.attrs.Get<int64_t>("dim"));
   const Shape& to = spec.results[0].local.shape;

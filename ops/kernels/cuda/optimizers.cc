@@ -17,8 +17,8 @@ CudaKernel AdagradUpdate(const OpRow& row, const KernelSpec& spec, int64_t align
 
 }  // namespace
 
-// As AdamKernel (ops/optimizer.cc). What depends on the step alone is computed in double, by one thread for each number, in
-// different warps.
+// The same as AdamKernel (ops/optimizer.cc). Numbers that depend on the step alone are computed in double, each by one
+// thread, in different warps.
 Sweep SweepOfAdam(const KernelSpec& spec) {
   const auto attr = [&](std::string_view name) { return spec.attrs.Get<double>(name); };
   const DType dtype = spec.results[0].local.dtype;
@@ -49,7 +49,7 @@ Sweep SweepOfAdam(const KernelSpec& spec) {
   return sweep;
 }
 
-// As AdagradKernel (ops/optimizer.cc).
+// The same as AdagradKernel (ops/optimizer.cc).
 Sweep SweepOfAdagrad(const KernelSpec& spec) {
   const DType dtype = spec.results[0].local.dtype;
   Sweep sweep{.in = {}, .out = {dtype, dtype}, .before = {}, .behind = {}, .lines = {}};

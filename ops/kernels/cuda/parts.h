@@ -21,11 +21,11 @@ namespace meshwork {
 
 inline constexpr size_t kMostPointersOfPart = 8;
 
-// The rows of a table that a part has, and how many indices name some.
+// The rows of a table that a part has, and the number of indices.
 struct CudaTableRows {
   int64_t rows = 0;       // in memory
   int64_t first_row = 0;  // the number of the first of them in the whole table
-  int64_t last_row = 0;   // of the whole table: what larger indices count as
+  int64_t last_row = 0;   // of the whole table: larger indices count as this
   int64_t count = 0;      // of the indices
 };
 
@@ -37,27 +37,28 @@ struct CudaPart {
   uint64_t pointers[kMostPointersOfPart] = {};  // addresses of its operands, then of its results
 };
 
-// How many operands, the first ones, are of the part; the others are one for all. nullopt: the row has no such kernel. Of
-// gathers those along dim 0 have one.
+// The number of operands, the first ones, that belong to the part; the others are shared by all parts. nullopt: the row
+// has no such kernel. Only gathers along dim 0 have one.
 std::optional<size_t> CudaOperandsOfPart(const OpRow& row);
 
-// Computes what MakeCudaKernel's kernels compute, bit by bit. Operand 1 of an update, the gradient, may be bf16 or f16 where
-// the others are f32: as if it had been cast. `alignment`: of the pointers of all parts, in bytes. The kernel's `blocks` and
-// `pointers` are 0. REQUIRES: CudaOperandsOfPart(row).
+// Computes what MakeCudaKernel's kernels compute, bit by bit. Operand 1 of an update, the gradient, may be bf16 or f16
+// while the others are f32; it is read as if it had been cast. `alignment`: of the pointers of all parts, in bytes. The
+// kernel's `blocks` and `pointers` are 0. REQUIRES: CudaOperandsOfPart(row).
 CudaKernel MakeCudaParts(const OpRow& row, const KernelSpec& spec, int64_t alignment = 1);
 
-// per_block for a launch whose parts have so many elements in all.
+// per_block for a launch whose parts have `elements` elements in all.
 int64_t ElementsPerPartBlock(int64_t elements);
 
 // Whether an update of this row changes nothing where the gradient is 0.
 bool IsLazyUpdate(const OpRow& row, const Attrs& attrs);
 
 // One kernel for two steps: a scatter_add along dim 0, and the lazy update whose gradient it makes. The gradient is not stored.
-// Where results lie over the operands that they replace, only rows that an index names are read and written; where they lie
-// elsewhere, the other rows are copied. The pointers of a part: the operands of the update, but the scatter's updates in place
-// of the gradient; the indices; the results. Computes what the two kernels compute, bit by bit. REQUIRES: IsLazyUpdate; one dtype.
+// If results lie over the operands that they replace, only rows that an index names are read and written; if they lie
+// elsewhere, the other rows are copied. The pointers of a part: the operands of the update, but the scatter's updates
+// in place of the gradient; the indices; the results. Computes what the two kernels compute, bit by bit. REQUIRES:
+// IsLazyUpdate; one dtype.
 CudaKernel MakeCudaRowUpdates(const OpRow& row, const KernelSpec& spec, const KernelSpec& scatter);
-// per_block for a launch whose parts have so many rows of `inner` elements in all.
+// per_block for a launch whose parts have `rows` rows of `inner` elements in all.
 int64_t ElementsPerRowUpdatesBlock(int64_t rows, int64_t inner);
 
 }  // namespace meshwork

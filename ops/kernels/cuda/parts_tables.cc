@@ -12,7 +12,7 @@
 namespace meshwork {
 namespace cuda {
 
-// Of a row that the memory does not have, zeros.
+// Rows that are not in memory give zeros.
 CudaKernel LookupsOfParts(const KernelSpec& spec, int64_t alignment) {
   constexpr int64_t kAtOnce = 4;  // words of a thread whose loads are under way together
   const DType dtype = spec.results[0].local.dtype;

@@ -11,18 +11,18 @@
 
 namespace meshwork::cuda {
 
-// Finds the part of the block, behind `before`, which all threads run; they run `behind` next. Declares `block`, `part` and
-// `begin`, the first element of the part that the block has.
+// Lines that find the part of the block. All threads run `before` first, and `behind` afterwards. Declares `block`,
+// `part` and `begin`, the first element of the part that the block has.
 std::string LinesThatFindPart(std::string_view before, std::string_view behind);
 
 // A kernel of kSweepThreads threads. Operands of the spec from `first_common` on are one for all parts.
 CudaKernel KernelOfParts(std::string_view name, const KernelSpec& spec, size_t first_common,
                          const std::string& body);
 
-// What a part does with its elements.
+// The work of a part on its elements.
 Sweep SweepOfPart(const OpRow& row, const KernelSpec& spec);
 
-// Of gather along dim 0.
+// The kernel of gathers along dim 0.
 CudaKernel LookupsOfParts(const KernelSpec& spec, int64_t alignment);
 
 }  // namespace meshwork::cuda

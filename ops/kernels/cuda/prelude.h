@@ -18,7 +18,7 @@ std::string_view HeadText();      // attention without them
 std::string_view ProductText();   // of matrices whose elements are computed
 std::string_view OrderText();     // sorts
 std::string_view IndexingText();  // scatters
-// As ops/kernels/philox.cc, where the formulas are explained: the same operations in the same order.
+// The functions of ops/kernels/philox.cc, where the formulas are explained: the same operations in the same order.
 std::string_view PhiloxText();
 
 }  // namespace meshwork::cuda

@@ -1,4 +1,5 @@
-// Products of matrices, in tiles that lie in shared memory: of what no library takes (cuda_product.h), or where there is none.
+// Products of matrices, in tiles in shared memory: for products that no library takes (cuda_product.h), or if there is
+// no library.
 #include <algorithm>
 
 #include "meshwork/base/status.h"

@@ -57,7 +57,8 @@ CudaKernel Uniform(const OpRow& row, const KernelSpec& spec) {
   std::string lines = fmt::format("const {0} x = UniformWithin<{0}>(block, {1}, {2} - {1}, {3});\n", type,
                                   first, end, Number(drawn, Before(drawn, high, low)));
   if (dtype != BF16 || !(low < high)) return Drawn(row, spec, lines, Rounded(dtype, "x"));
-  // Rounded to bf16 a value may reach the end, as it cannot in the type that is drawn; then it is the one before it.
+  // Rounded to bf16, a value may reach the upper end, which it cannot in the type that is drawn; it then becomes the
+  // largest bf16 below the end.
   BFloat16 below(static_cast<float>(high));
   if (high == 0) below.bits = 0x8001;
   else below.bits = static_cast<uint16_t>(high > 0 ? below.bits - 1 : below.bits + 1);

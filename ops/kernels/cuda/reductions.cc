@@ -1,5 +1,6 @@
-// Reductions over dims, but for those of rows (rows.cc) and of columns by fours (column_folds.cc). A result is folded by some threads of one block, each of which
-// folds every so many-th element; then the threads' values are folded in halves. The order depends on the shape alone.
+// Reductions over dims, except those of rows (rows.cc) and of columns by fours (column_folds.cc). n threads of one
+// block fold a result: each folds every n-th element, then the threads' values are folded in halves. The order depends
+// on the shape alone.
 //
 //   f32[512,7001] over dims 0   a block has 32 results, side by side in memory, with 32 threads each
 //   f32[8192,701] over dims 0   has too few results for all of a GPU: 32 parts of 256 elements of each result are
@@ -20,7 +21,7 @@ constexpr int64_t kThreads = 256, kMostThreads = 1024;
 constexpr int64_t kBlocksOfGpu = 132;  // an H100 has so many multiprocessors
 constexpr int64_t kSector = 32;        // bytes
 constexpr int64_t kTile = 32;          // results side by side
-// Fewer elements are not worth a second kernel, nor are fewer parts; a part of a run has so many elements.
+// A second kernel does not pay for fewer elements or fewer parts. A part of a run has kRunOfPart elements.
 constexpr int64_t kFewElements = int64_t{1} << 17, kFewSplits = 4, kRunOfPart = 4096;
 
 // `text` has names p0, … for places; those of two walks in one scope differ.
@@ -90,11 +91,12 @@ class ReductionText {
   }
 
  private:
-  // Side by side in memory lie the elements of a result, or the results.
+  // Either the elements of a result are contiguous in memory, or neighbouring results are.
   void ChooseLanes() {
     int64_t most = kThreads;
     if (!is_run_) {
-      // Few results: a block has more threads for each, and just as many results as memory is read at once.
+      // If there are few results, a block has more threads for each, and only as many results as one memory access
+      // reads.
       const int64_t size = DTypeSize(type_.dtype);
       per_block_ = kTile;
       if (threads_of_ < kBlocksOfGpu * per_block_) {
@@ -135,7 +137,7 @@ CudaKernel Reduction(const OpRow& row, const KernelSpec& spec, const std::vector
   return first;
 }
 
-// In the type to compute with; of bools in their bytes.
+// A fold in the type to compute with; bools are folded as bytes.
 Fold FoldInType(DType dtype, std::string_view identity, std::string_view combined) {
   const DType of = dtype == BOOL ? U8 : dtype;
   const std::string type(ComputeName(of));

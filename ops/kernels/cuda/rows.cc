@@ -4,10 +4,10 @@
 //                           stage 1   sum of exp(x - max)  elements, every 32nd; it folds its own, in order, then the threads'
 //                           stage 2   exp(x - max) / sum   values are folded in halves
 //
-// Each stage goes over the row once, and computes what it needs of the elements anew. What is read of memory stays in
-// registers, or, of a row with a block of its own, in shared memory, if it is not too much; otherwise each stage reads it
-// again. All is written in the last stage, by the thread that has read the same elements, so that a result may lie where an
-// operand lies.
+// Each stage goes over the row once, and recomputes the values of elements that it needs. Elements that were read from
+// memory stay in registers, or in shared memory if a row has a block of its own, unless there are too many; otherwise
+// each stage reads them again. Results are written in the last stage, each element by the thread that has read the same
+// elements, so that a result may lie where an operand lies.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -67,7 +67,7 @@ class RowsText {
         stores +=
             fmt::format("r{}[row] = {};\n", r,
                         Rounded(plan_.TypeOf(plan_.stored[r]).dtype, fmt::format("v{}", plan_.stored[r])));
-    // Before, threads of other warps may not have read what lies there.
+    // Before the barrier, threads of other warps may not have read the elements that are written over.
     const bool may_overwrite =
         plan_.text.in_place &&
         std::find(plan_.is_wide_input.begin(), plan_.is_wide_input.end(), false) != plan_.is_wide_input.end();
@@ -144,7 +144,7 @@ class RowsText {
     return lines;
   }
 
-  // Folds the threads' values, so that all have that of their row as v<f>.
+  // Folds the threads' values, so that all threads have the value of their row as v<f>.
   std::string Joined(size_t f) const {
     const Fold fold = FoldOf(*plan_.ops[f].row, *plan_.ops[f].spec).value();
     const DType dtype = plan_.TypeOf(static_cast<int>(f)).dtype;

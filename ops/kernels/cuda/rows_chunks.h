@@ -16,22 +16,23 @@ class RowsChunks {
   // Keeps `plan`.
   explicit RowsChunks(const RowsPlan& plan) : plan_(plan) {}
 
-  // Of an input with one element for each row: "float x2 = …;".
+  // Loads an input with one element for each row: "float x2 = …;".
   std::string NarrowLoad(size_t o) const;
-  // Reads all that registers keep.
+  // Loads all chunks that registers keep.
   std::string KeptLoads() const;
-  // `lines` for each chunk of a thread, some at once, unless registers keep them. `is_first`: no stage before has read them.
+  // `lines` for each chunk of a thread. Loads several chunks at once, unless registers keep them. `is_first`: no
+  // earlier stage has read them.
   std::string ForAllChunks(const std::string& lines, bool is_first) const;
   // `lines` for each element of a chunk.
   std::string ForElements(const std::string& lines) const;
-  // Which place of the registers has the chunk, within ForAllChunks.
+  // The place in the registers that has the chunk, within ForAllChunks.
   std::string_view At() const { return plan_.is_kept ? "k" : "k - first"; }
 
  private:
   std::string Declarations(int64_t count) const;
-  // The chunks of shared memory where each thread keeps its own.
+  // Stores each thread's own chunks to shared memory, or loads them from there.
   std::string SharedLines(bool stores) const;
-  // Of the chunk at `column`, to place `at` of the registers.
+  // Loads of the chunk at `column`, to place `at` of the registers.
   std::string Loads(std::string_view at, bool is_narrow = false) const;
   // `count` chunks from number `first` on.
   std::string ForChunks(std::string_view first, int64_t count, const std::string& lines) const;

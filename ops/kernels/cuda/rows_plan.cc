@@ -8,14 +8,15 @@ namespace meshwork::cuda {
 namespace {
 
 constexpr int64_t kThreadsOfRows = 256, kChunk = 4;
-// A row of so many elements has a block of 512 threads, and larger chunks.
+// Rows of at least kLongRow elements have a block of 512 threads each, and larger chunks.
 constexpr int64_t kLongRow = 16384, kThreadsOfLongRow = 512, kChunkOfLongRow = 8;
 // Words that a thread keeps in registers.
 constexpr int64_t kMostKept = 64, kMostKeptOfLongRow = 16;
-// What a block keeps in shared memory, at most, so that a multiprocessor of 228 KiB has two: one reads while the other computes.
+// The most bytes that a block keeps in shared memory, so that a multiprocessor with 228 KiB has two blocks: one reads
+// while the other computes.
 constexpr int64_t kMostSharedBytes = 112 << 10;
 
-// How many threads have a row: a power of two.
+// The number of threads of a row: a power of two.
 int64_t LanesOf(int64_t size) {
   int64_t lanes = 1;
   while (lanes < RowsPlan::kWarp && 2 * lanes * kChunk <= size) lanes *= 2;
@@ -41,7 +42,7 @@ RowsPlan::RowsPlan(std::span<const CudaChainOp> ops, std::span<const int> stored
   chunk = size >= kLongRow ? kChunkOfLongRow : kChunk;
   chunks = (size + lanes * chunk - 1) / (lanes * chunk);
   for (size_t i = 0; i < ops.size(); ++i) Classify(i);
-  // What is one element for each row, or for all, is read once.
+  // Inputs with one element for each row, or for all rows, are read once.
   for (size_t o = 0; o < inputs.size(); ++o) {
     const std::vector<Walk::Dim>& dims = inputs[o].walk.dims;
     const bool is_one =
@@ -108,7 +109,7 @@ void RowsPlan::ChooseShared(int64_t most) {
   int64_t bytes = 0;
   for (size_t o = 0; o < inputs.size(); ++o)
     if (is_wide_input[o] && IsPack(o)) bytes += SharedBytesOf(o);
-  int64_t joined = 0;  // what a fold takes (Joined, rows.cc)
+  int64_t joined = 0;  // bytes that folds take (Joined, rows.cc)
   for (size_t i = 0; i < ops.size(); ++i)
     if (kinds[i] == Kind::kFold)
       joined += text.threads * std::max<int64_t>(4, DTypeSize(TypeOf(static_cast<int>(i)).dtype));

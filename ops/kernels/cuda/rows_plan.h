@@ -1,5 +1,5 @@
-// How a kernel of rows (rows.cc) goes over them: which threads have a row, in which stage each op is computed, and where what is
-// read stays between stages.
+// The plan of a kernel of rows (rows.cc): the threads of a row, the stage in which each op is computed, and where
+// inputs stay between stages.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct RowsPlan {
   static constexpr int64_t kWarp = 32;
   enum class Kind { kWide, kNarrow, kFold };  // wide: all elements of rows; narrow: one for each row
 
-  // As MakeCudaRows. Keeps `ops` and `stored`.
+  // Parameters as for MakeCudaRows. Keeps `ops` and `stored`.
   RowsPlan(std::span<const CudaChainOp> ops, std::span<const int> stored, int64_t alignment,
            int64_t shared_bytes);
 
@@ -34,16 +34,17 @@ struct RowsPlan {
   int64_t lanes = 1;   // threads of a row
   int64_t slots = 1;   // rows of a block
   int64_t chunks = 0;  // of a thread
-  // Whole chunks are read and written at once; a thread keeps its own of all wide inputs in registers.
+  // is_packed: whole chunks are read and written at once. is_kept: a thread keeps its chunks of all wide inputs in
+  // registers.
   bool is_packed = false, is_kept = false;
 
   const Type& TypeOf(int op) const { return ops[static_cast<size_t>(op)].spec->results[0].local; }
-  // Whether a wide input has an element for each of the chunk, rather than one for all of them.
+  // Whether a wide input has one element for each element of a chunk, rather than one for the whole chunk.
   bool IsPack(size_t input) const { return !is_packed || inputs[input].moves(); }
   int Stages() const;
   // The last stage that goes over rows.
   int LastStage() const;
-  // Of shared memory, if the input is kept there.
+  // Bytes of shared memory that the input takes if it is kept there.
   int64_t SharedBytesOf(size_t input) const;
 
  private:
@@ -52,7 +53,7 @@ struct RowsPlan {
   void Classify(size_t op);
   // Chunks begin at multiples of 4 elements, so that Packs are aligned if rows are.
   void ChooseLoads(int64_t alignment);
-  // What several stages read of a row that has a block of its own.
+  // Keeps the wide inputs in shared memory if several stages read them and each row has a block of its own.
   void ChooseShared(int64_t most);
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 struct Scalar {
   std::string_view op, text;
-  std::string_view rough = {};  // of bf16, if it is another one: good for the bits that stay
+  std::string_view rough = {};  // for bf16, if it differs: exact enough for the bits of a bf16
 };
 
 // In the text, {name} is the attribute of that name.
@@ -102,7 +102,8 @@ constexpr Scalar kScalars[] = {
     {"select", "a ? b : c"},
 };
 
-// Of bf16 operands, what is a bf16 already: one of them, or rounded by the function.
+// For bf16 operands: expressions whose values are bf16 already, because they are one of the operands or the
+// function rounds.
 constexpr Scalar kRoundedScalars[] = {
     {"add", "RoundedSum(a, b)"},     {"sub", "RoundedDifference(a, b)"},
     {"mul", "RoundedProduct(a, b)"}, {"square", "RoundedProduct(x, x)"},

@@ -9,13 +9,13 @@
 
 namespace meshwork::cuda {
 
-// Whether there is one.
+// Whether the row has such an expression.
 bool HasScalar(const OpRow& row);
-// The expression for this spec, with attributes put in. It reads x, the number that one operand holds, or a, b and c
-// of several; T is the type that the first is computed in. nullopt: there is none.
+// The expression for this spec, with attributes put in. It reads x, the number of the only operand, or a, b and c, the
+// numbers of several; T is the type that the first operand is computed in. nullopt: there is none.
 std::optional<std::string> ScalarOf(const OpRow& row, const KernelSpec& spec);
 
-// The same if bf16 is computed of bf16 and the expression gives numbers that need no rounding; nullopt otherwise.
+// The same for bf16 results of bf16 operands, if the expression gives numbers that need no rounding; nullopt otherwise.
 std::optional<std::string> RoundedScalarOf(const OpRow& row, const KernelSpec& spec);
 
 }  // namespace meshwork::cuda

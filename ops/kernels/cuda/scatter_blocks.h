@@ -1,11 +1,12 @@
-// How a scatter is shared out to blocks of 256 threads (ScatterToRows in prelude_indexing.cc).
+// The cut of a scatter into blocks of 256 threads (ScatterToRows in prelude_indexing.cc).
 #pragma once
 
 #include <cstdint>
 
 namespace meshwork::cuda {
 
-// The rows of the result that a block has, if there are so many in all. At most 255: a list has a byte for the row.
+// The number of rows of the result that a block has, if the result has `rows` rows. At most 255: a list has a byte for
+// the row.
 int64_t RowsOfScatterBlock(int64_t rows);
 
 // The threads of one row of `inner` elements side by side, and how many of these elements each has at once.

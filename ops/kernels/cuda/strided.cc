@@ -20,7 +20,7 @@ std::string MovedWord(DType dtype, int64_t elements, std::string_view to, size_t
 
 namespace {
 
-// Elements that lie side by side in the operand where they do in the result.
+// The number of elements of a word that are contiguous in the operand and in the result.
 int64_t WordsOf(const Walk& walk, DType dtype, int64_t offset) {
   if (walk.dims.empty() || walk.dims.back().strides[0] != 1) return 1;
   int64_t elements = ElementsOfWord(dtype, walk.dims.back().size);

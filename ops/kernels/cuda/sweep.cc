@@ -10,7 +10,7 @@
 namespace meshwork::cuda {
 namespace {
 
-// Of a Pack.
+// The number of elements of a Pack.
 int64_t WidthOfSweep(const Sweep& sweep, int64_t alignment) {
   int64_t widest = 1;
   for (const auto* side : {&sweep.in, &sweep.out})
@@ -66,8 +66,8 @@ std::string LinesOfSweep(const Sweep& sweep, int64_t alignment) {
 }
 
 int64_t ElementsPerSweepBlock(int64_t elements) {
-  // Some blocks for each multiprocessor of a large GPU, so that all are busy to the end; and enough elements for a block
-  // that what it runs first does not count.
+  // Some blocks for each multiprocessor of a large GPU, so that all are busy to the end; and enough elements for a
+  // block that the lines that it runs first cost little in comparison.
   constexpr int64_t kBlocks = 132 * 16, kLeast = 4 * kSweepThreads, kMost = 8 * kLeast;
   const int64_t each = (elements + kBlocks - 1) / kBlocks;
   return std::clamp((each + kLeast - 1) / kLeast * kLeast, kLeast, kMost);

@@ -208,7 +208,7 @@ CudaKernel Finish(const KernelText& text) {
     for (size_t d = 0; d < text.block_shapes[b].size(); ++d)
       parameters.push_back(fmt::format("long long {0}_start{1}, long long {0}_size{1}", tensor, d));
   }
-  // Numbers of elements, and steps of a grid beyond them, in 32 bits where they fit.
+  // Numbers of elements, plus the step of a grid, are held in 32 bits if they fit.
   const bool is_small = most < (int64_t{1} << 30);
   const std::string signature = fmt::format("({}) {{\n  typedef {} Index;\n", fmt::join(parameters, ", "),
                                             is_small ? "int" : "long long");
@@ -250,7 +250,7 @@ void TakeBlock(KernelText& text, const KernelSpec& spec, bool is_result, int ind
 }
 
 CudaKernel ForEach(KernelText text, int64_t count, std::string_view lines) {
-  // A thread goes on behind what the whole grid has computed: enough blocks to fill a GPU many times over.
+  // A thread's next element lies one grid further on. The blocks fill a GPU many times over.
   constexpr int64_t kMostBlocks = int64_t{1} << 16;
   text.blocks = std::min((count + text.threads - 1) / text.threads, kMostBlocks);
   text.most_elements = std::max(text.most_elements, count);

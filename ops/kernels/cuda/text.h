@@ -24,9 +24,9 @@ std::string Rounded(DType dtype, std::string_view number);
 // A number as if it had been stored and loaded again.
 std::string RoundedNumber(DType dtype, std::string_view number);
 
-// How many elements that lie side by side make a word: as many as 16 bytes hold and divide `count`.
+// The number of contiguous elements that make a word: at most as many as 16 bytes hold, and a divisor of `count`.
 int64_t ElementsOfWord(DType dtype, int64_t count);
-// A type of so many bytes, 1, 2, 4, 8 or 16.
+// A type of `bytes` bytes: 1, 2, 4, 8 or 16.
 std::string_view WordOf(int64_t bytes);
 
 // ---- Numbers.
@@ -41,8 +41,8 @@ std::string Identity(DType dtype, ReduceOp op);
 
 // ---- Places.
 
-// How the elements of a dense tensor are walked, and where each of some tensors has its element. Dims that all
-// tensors walk alike are one.
+// The order in which the elements of a dense tensor are walked, and the place of the element in each of some tensors.
+// Dims that all tensors walk alike are joined.
 struct Walk {
   struct Dim {
     int64_t size;
@@ -95,7 +95,7 @@ void TakeBlock(KernelText& text, const KernelSpec& spec, bool is_result, int ind
 // Runs `lines` for each `i` of [0, count), one thread each; before them each thread runs `text.body`.
 CudaKernel ForEach(KernelText text, int64_t count, std::string_view lines);
 
-// 64 bits that texts with a difference do not share (FNV-1a).
+// A hash of 64 bits (FNV-1a); different texts count as having different hashes.
 uint64_t HashOf(std::string_view text);
 
 // `lines` with two more spaces in front of each.

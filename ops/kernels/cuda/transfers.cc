@@ -62,7 +62,7 @@ extern "C" __global__ void {0}(const in_{0}::Transfer* table, long long count, c
   return kernel;
 }
 
-// Of a and b, numbers of the compute type.
+// An expression that combines a and b, numbers of the compute type.
 std::string_view Combined(DType dtype, ReduceOp op) {
   if (dtype == BOOL) {
     const bool any = op == ReduceOp::kSum || op == ReduceOp::kMax || op == ReduceOp::kOr;

@@ -33,7 +33,8 @@ void CallStream::Read() {
   stream_->Read(&chunk_, TagOf(kRead));
 }
 
-// The only event that may come between calls is that of the read: the stream has ended, or the server says what nobody asked.
+// Between calls only the read can give an event: the stream has ended, or the server sends something that nobody asked
+// for.
 bool CallStream::IsOpen() {
   void* tag = nullptr;
   bool ok = false;

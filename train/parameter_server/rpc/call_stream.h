@@ -1,5 +1,5 @@
-// A stream of gRPC on which a client makes its calls, one after the other: to begin a stream takes as long as a small call.
-// Of no use without gRPC.
+// CallStream: a gRPC stream on which a client makes its calls, one after the other, since to begin a stream takes as
+// long as a small call. Only there with gRPC.
 #pragma once
 
 #ifdef MESHWORK_HAVE_GLOO
@@ -26,7 +26,7 @@ class CallStream {
   struct Ended {
     grpc::Status status;
     absl::Status read;  // of the MessageReader
-    // Whether gRPC itself or a server of this protocol has said `status`.
+    // Whether `status` comes from gRPC itself or from a server of this protocol.
     bool is_of_server = true;
   };
 
@@ -60,7 +60,7 @@ class CallStream {
   grpc::ClientContext context_;
   grpc::CompletionQueue queue_;
   std::unique_ptr<grpc::ClientAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>> stream_;
-  // Where the read puts what comes. It waits between calls, too, so that the end of the stream is noticed.
+  // The buffer of the read. The read waits between calls, too, so that the end of the stream is noticed.
   grpc::ByteBuffer chunk_;
   bool is_reading_ = false, is_writing_ = false;
 };

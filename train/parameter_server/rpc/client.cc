@@ -48,8 +48,8 @@ const grpc::Status kAnotherProgram(grpc::StatusCode::UNIMPLEMENTED, "");
 constexpr milliseconds kForEver = std::chrono::hours(10000);
 constexpr milliseconds kPause{20};  // before the same server is asked again
 
-// Streams ask between calls, too. Then gRPC looks for an answer of one connection every five seconds: one of many may be closed
-// though its server is there, and the next call opens another.
+// Pings are sent between calls, too. gRPC then looks for an answer on one connection every five seconds, so one
+// connection of many may be closed though its server is there. The next call opens another.
 constexpr GrpcPings kClientPings = {.ask_ms = 3000, .answer_ms = 7000};
 
 // `address`: as the user knows it.
@@ -67,7 +67,7 @@ std::string Lower(std::string what) {
   return what;
 }
 
-// As gRPC sends it.
+// The options as gRPC can send them.
 RpcOptions WithTask(RpcOptions options) {
   const auto is_plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == ' '; };
   if (!std::all_of(options.task.begin(), options.task.end(), is_plain)) options.task.clear();
@@ -97,7 +97,7 @@ class GrpcRpcClient : public RpcClient {
       if (status.ok()) connection_->presence.NoteThere();
       if (!IsLost(status)) return Answer(status, request.call, options_.deadline, std::move(answer));
       connection_->presence.NoteAway(WhyLost(status));
-      // As long as the server is away, until somebody listens there again.
+      // The server is away: waits until somebody listens there again.
       if (RpcClock::now() + kPause < end) std::this_thread::sleep_for(kPause);
       connection_->channel->WaitForConnected(std::min(end, RpcClock::now() + milliseconds(500)));
       if (RpcClock::now() < end) continue;
@@ -155,7 +155,7 @@ class GrpcRpcClient : public RpcClient {
     std::vector<std::unique_ptr<internal::CallStream>> idle;
   };
 
-  // Of a call that still has its stream.
+  // The second answer of a call; it still has the call's stream.
   class SecondAnswer {
    public:
     SecondAnswer(GrpcRpcClient& client, std::unique_ptr<internal::CallStream> stream, std::string call)
@@ -170,7 +170,7 @@ class GrpcRpcClient : public RpcClient {
       MESHWORK_RETURN_IF_ERROR(client_.made_.Check(client_.where_));
       const milliseconds patience = std::min(client_.options_.deadline, kForEver);
       absl::StatusOr<RpcMessage> answer = RpcMessage();
-      // What has come meanwhile would be read all the same.
+      // Otherwise an answer that has already come would be read.
       if (client_.IsCancelled())
         return client_.Answer(grpc::Status::CANCELLED, call_, patience, std::move(answer));
       MessageReader reader(client_.options_.max_message_bytes, &client_.connection_->memory);
@@ -200,8 +200,8 @@ class GrpcRpcClient : public RpcClient {
     return parts;
   }
 
-  // One call, until `end`. The answer is one if the status is OK. `goes_on`: gets the stream of a call that has not failed, on
-  // which another answer comes; null: there is none.
+  // Makes one call, until `end`. `answer` is set if the status is OK. `goes_on`: if the call has not failed, gets its
+  // stream, on which another answer comes; null: there is no other answer.
   grpc::Status Ask(const std::vector<MessagePart>& parts, RpcClock::time_point end,
                    absl::StatusOr<RpcMessage>& answer, std::unique_ptr<internal::CallStream>* goes_on) {
     std::unique_ptr<internal::CallStream> stream = TakeStream();
@@ -234,13 +234,13 @@ class GrpcRpcClient : public RpcClient {
     const std::lock_guard lock(connection_->mutex);
     connection_->running.erase(&stream);
   }
-  // For the next call.
+  // Keeps a stream for the next call.
   void Keep(std::unique_ptr<internal::CallStream> stream) {
     const std::lock_guard lock(connection_->mutex);
     if (std::ssize(connection_->idle) < kMostIdle) connection_->idle.push_back(std::move(stream));
   }
 
-  // One that waits for a call, or a new one. Null once calls are cancelled.
+  // A stream that was kept, or a new one. Null once calls are cancelled.
   std::unique_ptr<internal::CallStream> TakeStream() {
     while (true) {
       std::unique_ptr<internal::CallStream> stream;
@@ -268,7 +268,7 @@ class GrpcRpcClient : public RpcClient {
     return connection_->is_cancelled;
   }
 
-  // A server that ends cancels calls.
+  // A server that ends cancels its calls.
   bool IsLost(const grpc::Status& status) const {
     return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
            (status.error_code() == grpc::StatusCode::CANCELLED && !IsCancelled());
@@ -276,7 +276,7 @@ class GrpcRpcClient : public RpcClient {
 
   static std::string WhyLost(const grpc::Status& status) { return WhyGrpcLost(status.error_message()); }
 
-  // Of a status that says more than that the server is away.
+  // The result of a call whose status says more than that the server is away.
   absl::StatusOr<RpcMessage> Answer(const grpc::Status& status, const std::string& call,
                                     milliseconds deadline, absl::StatusOr<RpcMessage> answer) const {
     switch (status.error_code()) {

@@ -29,8 +29,9 @@ class RpcClient {
         false;  // whether the server is away, or the connection broke: it may have done what was asked, or not
   };
 
-  // Waits for the second answer of a call (RpcMessage::then), which is asked for once: it fails where Call would try again.
-  // REQUIRES: the client lives, and this has not been called. Who does not call it cancels what is still under way.
+  // Waits for the second answer of a call (RpcMessage::then). It is asked for once: it fails where Call would try
+  // again. REQUIRES: the client lives, and this has not been called. If it is destroyed without a call, an answer under
+  // way is cancelled.
   using LateAnswer = std::function<absl::StatusOr<RpcMessage>()>;
 
   // Does not connect yet. `what`: names the server in errors. Errors: this build has no gRPC; the address is wrong; the
@@ -41,14 +42,16 @@ class RpcClient {
   // REQUIRES: no call runs, and there is no LateAnswer.
   virtual ~RpcClient() = default;
 
-  // Tries again, until the deadline of the options, while the server is away or connections break. So it may be asked twice.
-  // Errors: those of the server's handler; UNAVAILABLE or DEADLINE_EXCEEDED, there was no answer until the deadline;
-  // UNAUTHENTICATED, the server has another token; FAILED_PRECONDITION, it speaks another version of the protocol.
-  // `late`: of a call that the server answers twice unless it fails; is left as it was if it fails.
+  // Tries again, until the deadline of the options, while the server is away or connections break. So the server may be
+  // asked twice. Errors: those of the server's handler; UNAVAILABLE or DEADLINE_EXCEEDED, there was no answer until the
+  // deadline; UNAUTHENTICATED, the server has another token; FAILED_PRECONDITION, it speaks another version of the
+  // protocol.
+  // `late`: for a call that the server answers twice; set unless the call fails.
   virtual absl::StatusOr<RpcMessage> Call(const RpcMessage& request, LateAnswer* late = nullptr) = 0;
   // Asks once. Without a deadline it takes as long as the server takes.
   virtual Attempt TryCall(const RpcMessage& request, std::optional<std::chrono::milliseconds> deadline) = 0;
-  // Connects, unless there is a connection; waits for it, at most for so long. Whether there is one.
+  // Connects unless there is a connection, and waits for it, at most for so long. Returns whether there is a
+  // connection.
   virtual bool WaitForConnection(std::chrono::milliseconds at_most) = 0;
   // The same. The log says when the server is lost, and when it is there again, as it does of servers that are called.
   virtual void LookForServer(std::chrono::milliseconds at_most) = 0;

@@ -44,7 +44,7 @@ std::optional<ClosureQueue::Closure> ClosureQueue::TakeLocked(std::unique_lock<s
                                                               std::vector<Tensor>& tensors) {
   std::condition_variable woken;
   while (true) {
-    // What a closure waits for stands in front of it, or runs.
+    // The closures that a closure waits for stand in front of it, or run.
     const auto found =
         std::find_if(waiting_.begin(), waiting_.end(), [&](const Closure& c) { return AreThere(c); });
     if (has_ended_) return std::nullopt;

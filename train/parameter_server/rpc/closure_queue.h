@@ -1,7 +1,7 @@
 // ClosureQueue: the closures of a coordinator that have not ended, and the first of their errors.
 //
-// After an error, the closures that wait are cancelled, and none begins until somebody was told of the error: by Put or
-// Join, which then wait until no closure runs, and forget it.
+// After an error, the waiting closures are cancelled, and none begins until Put or Join has reported the error. They
+// first wait until no closure runs; then the error is forgotten.
 //
 // Thread-safe. Source: _CoordinatedClosureQueue of tensorflow/python/distribute/coordinator/cluster_coordinator.py.
 #pragma once
@@ -25,7 +25,8 @@
 
 namespace meshwork {
 
-// A tensor; all results of a closure, in their order, which are waited for; a resource of the worker that runs the closure.
+// A tensor; all results of another closure, in order, for which the closure waits; or a resource of the worker that
+// runs it.
 using ClosureArgument = std::variant<Tensor, RemoteValue, PerWorker>;
 
 class ClosureQueue {
@@ -37,30 +38,33 @@ class ClosureQueue {
     int64_t losses = 0;  // workers that were lost while they ran it
   };
 
-  // At most so many closures wait. A closure with which `max_losses` workers were lost is not run again.
+  // At most `max_waiting` closures wait. A closure is not run again once `max_losses` workers were lost while they ran
+  // it.
   ClosureQueue(int64_t max_waiting, int64_t max_losses)
       : max_waiting_(max_waiting), max_losses_(max_losses) {}
 
   // Waits while the queue is full. Errors: that of an earlier closure; CANCELLED, the queue has ended.
   absl::Status Put(Closure closure);
-  // The first closure whose arguments are there, and `tensors`, those among its arguments; waits for one. Of several callers
-  // that wait, the last one gets it: its worker's memory and connections are warm. Nothing: the queue has ended. REQUIRES: the
-  // caller calls PutBack or FinishAndTake for what it has got.
+  // Waits for a closure whose arguments are there, and takes the first such one. `tensors`: the tensors among its
+  // arguments. Of several waiting callers, the last one gets it: its worker's memory and connections are warm. Nothing:
+  // the queue has ended. REQUIRES: the caller calls PutBack or FinishAndTake for the closure.
   std::optional<Closure> Take(std::vector<Tensor>& tensors);
   // A worker was lost while it ran the closure: another one runs it.
   void PutBack(Closure closure, const absl::Status& why);
-  // Ends a closure, and takes the next one. Who puts a closure when it has the results finds the caller waiting.
+  // Ends a closure, and takes the next one. Somebody who waits for the results, and then puts a closure, finds the
+  // caller waiting for one.
   std::optional<Closure> FinishAndTake(const Closure& closure, absl::StatusOr<std::vector<Tensor>> results,
                                        std::vector<Tensor>& tensors);
 
-  // Waits until at most so many closures wait, or there is an error, at most for so long. Whether it is so.
+  // Waits, at most for so long, until at most `waiting` closures wait, or there is an error. Returns whether that is
+  // so.
   bool WaitForFew(int64_t waiting, std::chrono::milliseconds at_most);
-  // An error that is nobody's closure.
+  // Reports an error that is not of a closure.
   void Fail(const absl::Status& error);
   // Waits until no closure waits or runs. Error: the first one of a closure, or of Fail.
   absl::Status Join();
   bool HasNone() const;
-  // Cancels what waits, and all that comes.
+  // Cancels the closures that wait, and all that are put later.
   void End();
 
  private:
@@ -74,7 +78,8 @@ class ClosureQueue {
 
   const int64_t max_waiting_, max_losses_;
   mutable std::mutex mutex_;
-  // Of those that wait in Take; the last one has waited for the shortest time. Whoever is woken is taken out.
+  // The callers that wait in Take; the last one has waited for the shortest time. A caller is taken out when it is
+  // woken.
   std::vector<std::condition_variable*> idle_;
   std::condition_variable changed_;  // for all others that wait
   std::deque<Closure> waiting_;

@@ -12,13 +12,13 @@
 //     return std::vector<Tensor>{loss};
 //   });
 //
-// A *resource* is what a worker makes once and keeps: a session, a data set that goes on from closure to closure. The
-// coordinator names it in the arguments of closures (ClusterCoordinator::CreatePerWorker), and each worker makes its own
-// when a closure needs it first. A worker that was started again makes it anew.
+// A *resource* is an object that a worker makes once and keeps: a session, or a data set of which each closure reads
+// on. The coordinator names it in the arguments of closures (ClusterCoordinator::CreatePerWorker), and each worker
+// makes its own when a closure needs it first. A worker that was started again makes it anew.
 //
-// Thread safety: a ClosureRegistry is a value; registering needs it alone. Closures run in several threads if the
-// coordinator gives a worker several at a time; a resource that they share is then used by several threads. Next may be
-// called by any.
+// Thread safety: a ClosureRegistry is a value; nobody else may use it while functions are registered. Closures run in
+// several threads if the coordinator gives a worker several at a time; a resource that they share is then used by
+// several threads. Next may be called by any.
 // Source: https://www.tensorflow.org/tutorials/distribute/parameter_server_training, "Training with a custom training loop".
 #pragma once
 
@@ -47,7 +47,7 @@ struct WorkerPlace {
   int64_t index = 0, count = 1;
 };
 
-// What a closure knows besides its arguments.
+// The surroundings of a closure, besides its arguments.
 class ClosureContext {
  public:
   struct NamedResource {
@@ -58,8 +58,8 @@ class ClosureContext {
       : worker_(worker), resources_(std::move(resources)) {}
 
   const WorkerPlace& worker() const { return worker_; }
-  // The resources among the arguments, in their order: this worker's own, number i of them. Errors: there are not so many;
-  // it is of another C++ type than T.
+  // This worker's own resource for number i of the resources among the arguments. Errors: there are not so many; it is
+  // of another C++ type than T.
   template <typename T>
   absl::StatusOr<std::shared_ptr<T>> Resource(size_t i) const {
     const auto* const resource =

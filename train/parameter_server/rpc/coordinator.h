@@ -7,15 +7,16 @@
 //     MESHWORK_RETURN_IF_ERROR(coordinator->Schedule("train_step", {batches}).status());
 //   MESHWORK_RETURN_IF_ERROR(coordinator->Join());
 //
-// Schedule does not wait for the closure, unless the queue is full. Which worker runs it, and in which order closures run,
-// nobody knows; a closure whose argument is another one's result runs behind that one.
+// Schedule does not wait for the closure, unless the queue is full. Any worker may run it, and closures run in any
+// order; but a closure with another one's result as an argument runs after that one.
 //
 // Lost workers. A closure runs *at least once*: when its worker is lost, another one runs it again, whatever the lost one
 // had done. A worker that was started again at the same address is used again; it makes its resources anew. Closures wait
 // while no worker answers, for CoordinatorOptions::deadline at most.
 //
-// Errors. A closure that fails is not run again. The closures that wait are then cancelled, and the next call of Schedule
-// or Join returns the first error, when no closure runs any more. Then the coordinator goes on as if nothing had been.
+// Errors. A closure that fails is not run again. The closures that wait are then cancelled, and the next call of
+// Schedule or Join returns the first error, when no closure runs any more. Then the coordinator continues as if there
+// had been no error.
 //
 // Thread-safe. In the child of a fork that came after it was made, there is none: Schedule and Join fail there.
 // Source: tf.distribute.coordinator.ClusterCoordinator.
@@ -44,17 +45,17 @@ struct CoordinatorOptions {
   std::chrono::milliseconds deadline = std::chrono::minutes(10);
   int64_t closures_per_worker = 1;  // at a time, >= 1
   int64_t max_waiting = 1 << 18;    // closures in the queue, >= 1; Schedule waits while it is full
-  // A closure fails when so many workers were lost while they ran it, >= 1: it may be what ends them.
+  // A closure fails when so many workers were lost while they ran it, >= 1: it may be the cause of the losses.
   int64_t max_losses = 10;
 };
 
 class ClusterCoordinator {
  public:
-  // Of the cluster's workers. Does not wait for them. Errors: this build has no gRPC; the cluster has no workers; this
-  // process is not its chief; an option is out of range; those of RpcClient::Create.
+  // A coordinator of the cluster's workers. Does not wait for them. Errors: this build has no gRPC; the cluster has no
+  // workers; this process is not its chief; an option is out of range; those of RpcClient::Create.
   static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Create(const Cluster& cluster,
                                                                     const CoordinatorOptions& options);
-  // Of workers at these addresses, host:port.
+  // A coordinator of workers at these addresses, host:port.
   static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Create(const std::vector<std::string>& workers,
                                                                     const CoordinatorOptions& options);
   // Cancels closures that have not ended. Workers go on with those that they run; their results are lost.
@@ -63,10 +64,11 @@ class ClusterCoordinator {
   // A worker will run the closure that was registered by this name. Errors, and then it is not run: that of an earlier
   // closure; an argument is an invalid tensor, or of another coordinator.
   absl::StatusOr<RemoteValue> Schedule(const std::string& name, std::vector<ClosureArgument> arguments = {});
-  // Waits until all closures have ended. Errors: the first one of a closure; UNAVAILABLE, no worker has answered for the
-  // deadline, and which ones were asked.
+  // Waits until all closures have ended. Errors: the first one of a closure; UNAVAILABLE, no worker has answered within
+  // the deadline; it names those that were asked.
   absl::Status Join();
-  // Waits until at most so many closures wait for a worker, or one has failed, at most for so long. Whether it is so.
+  // Waits, at most for so long, until at most `waiting` closures wait for a worker, or one has failed. Returns whether
+  // that is so.
   bool WaitForFew(int64_t waiting, std::chrono::milliseconds at_most);
   // Cancels the closures that wait. The next call of Schedule or Join returns this error, if there is no earlier one.
   void CancelWaiting(const absl::Status& why);

@@ -21,13 +21,13 @@ namespace meshwork::internal {
 
 // The only method: what is asked for stands in the message.
 inline constexpr const char* kRpcMethod = "/meshwork.Rpc/Call";
-// What every call says of its caller.
+// Facts of the caller, with every call.
 inline constexpr const char* kTokenKey = "meshwork-token-bin";
 inline constexpr const char* kProtocolKey = "meshwork-protocol";
 inline constexpr const char* kTaskKey = "meshwork-task";  // RpcOptions::task; may be missing
 
-// A message is sent in chunks of so many bytes: gRPC holds one chunk at either end before it passes it on. Larger ones are
-// not taken: what gRPC holds for a peer is bounded.
+// A message is sent in chunks of so many bytes: gRPC holds one chunk at either end before it passes it on. Larger
+// chunks are not taken, so that the memory that gRPC holds for a peer is bounded.
 inline constexpr size_t kChunkBytes = size_t{1} << 20;
 // So many bytes are read from a connection at a time, if they have come: arguments of a channel and their value. gRPC's own
 // 8 KiB make a message of some hundred KiB a tenth slower.

@@ -66,7 +66,8 @@ std::optional<Type> TypeOf(std::string_view bytes) {
   return type;
 }
 
-// Of the header that begins so; in all, with its size in front. Until the size is known, that of the size.
+// The size of the header that begins with these bytes, including the bytes of the size in front; until these
+// have come, their number.
 size_t HeaderSize(std::string_view header) {
   size_t size = 0;
   if (header.size() < kSizeBytes) return kSizeBytes;
@@ -75,7 +76,7 @@ size_t HeaderSize(std::string_view header) {
   return kSizeBytes + size;
 }
 
-// Of a bool, bytes other than 0 and 1 are no values.
+// Whether all bytes are values of a bool, 0 or 1.
 bool AreBools(const Tensor& tensor) {
   const auto* const bytes = static_cast<const unsigned char*>(tensor.raw());
   return std::all_of(bytes, bytes + tensor.bytes(), [](unsigned char byte) { return byte <= 1; });

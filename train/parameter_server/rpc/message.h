@@ -14,8 +14,8 @@
 // tensor, and it is copied once when it arrives, into aligned memory. The hosts of a job must be little-endian, as all are
 // that meshwork runs on.
 //
-// What comes from others is not trusted: whatever the bytes, they give a message or an error, and memory is taken only for
-// tensors whose elements have begun to arrive.
+// Bytes from others are not trusted: any bytes give a message or an error, and memory is taken only for tensors whose
+// elements have begun to arrive.
 //
 // Thread safety: one thread at a time per MessageReader.
 #pragma once
@@ -42,7 +42,8 @@ struct RpcMessage {
   std::string fields = {};  // of this call; a message of protocol buffers
   std::vector<Tensor> tensors = {};
   absl::Status status = {};  // of an answer: why there is nothing else in it
-  // Of an answer: makes another one, which a server sends behind it (RpcClient::LateAnswer). Stays where it was made.
+  // In an answer: makes another answer, which a server sends behind this one (RpcClient::LateAnswer). Is not sent
+  // itself.
   std::function<absl::StatusOr<RpcMessage>()> then = nullptr;
 };
 

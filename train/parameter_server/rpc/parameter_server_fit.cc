@@ -96,8 +96,8 @@ absl::StatusOr<std::optional<int64_t>> ParameterServerTraining::SaveAtStop() {
   const bool has_folder = !options_.folder.empty();
   bool are_there = true;
   for (const auto& store : stores_) {
-    // Once: a server that the same signal has reached saves by itself, and is not waited for. Without a folder a server that is
-    // there refuses.
+    // Asked once: a server that the same signal has reached saves by itself, and nobody waits for it. Without a folder,
+    // a server that is there refuses.
     const absl::Status saved = store->Save().status();
     if (absl::IsUnavailable(saved)) {
       are_there = false;

@@ -21,7 +21,7 @@
 namespace meshwork {
 namespace {
 
-// Of all steps, whoever makes them: a step that is made twice is known by its number.
+// The pusher of all steps, whoever makes them: a step that is made twice is known by its number.
 constexpr char kStepPusher[] = "step";
 constexpr char kState[] = "meshwork/worker", kStep[] = "meshwork/step";
 constexpr int64_t kStepsAhead = 2;  // that wait, for each worker
@@ -66,7 +66,7 @@ std::vector<std::string> NamesOfInputs(const Graph& graph) {
   return {names.begin(), names.end()};
 }
 
-// What a worker keeps from step to step.
+// The state that a worker keeps from step to step.
 struct WorkerState {
   WorkerState(ServedSession session, const Pipeline& data)
       : served(std::move(session)), batches(data.Repeat().Begin()) {}
@@ -89,10 +89,10 @@ absl::Status WithoutCheckpoints(size_t server) {
       server));
 }
 
-// Arguments: the number of the step, and behind it, in the same tensor, the version that each server's values have at least, and
-// the life of each server's store if none may have been started again; then nothing, or a tensor for each input. Results: how
-// many examples it had, the outputs, of a step on the worker's own data also `added`, and the version of each server behind
-// it.
+// Arguments: a tensor with the number of the step, then, for each server, the least version of its values, then, if no
+// store may have been started again, the life of each; behind it nothing, or a tensor for each input. Results: the
+// number of examples; the outputs, and, for a step on the worker's own data, `added`; the version of each server after
+// the step.
 absl::StatusOr<std::vector<Tensor>> MakeStep(const Graph& graph, const std::vector<std::string>& added,
                                              WorkerState& state, const std::vector<Tensor>& arguments) {
   const std::vector<std::string> names = NamesOfInputs(graph);
@@ -310,7 +310,8 @@ absl::StatusOr<bool> ParameterServerTraining::MakeSteps(const std::vector<int64_
     bool has_room = false;
     while (!has_room && !asked()) {
       has_room = coordinator_->WaitForFew(kStepsAhead * coordinator_->num_workers(), kLookForStop);
-      // The chief, whose log people read, asks the servers nothing meanwhile.
+      // The chief asks the servers nothing meanwhile, but its log, which people read, is to show whether they are
+      // there.
       for (const auto& store : stores_)
         if (!has_room) store->LookForServer(kLookForStop);
     }
@@ -363,7 +364,7 @@ absl::StatusOr<std::optional<Metrics>> ParameterServerTraining::TrainUnless(
         "ParameterServerTraining: {} steps make no whole number of updates, as servers gather {} for each; give a multiple "
         "of it.",
         steps, gather);
-  // Steps on feeds that still run have numbers, too.
+  // Steps on feeds may still run; they have numbers, too.
   MESHWORK_RETURN_IF_ERROR(coordinator_->Join());
   const int64_t save_every = (options_.save_every + gather - 1) / gather * gather;
   const bool saves = !options_.folder.empty();
@@ -379,7 +380,7 @@ absl::StatusOr<std::optional<Metrics>> ParameterServerTraining::TrainUnless(
       MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> lost, Missing(end));
       if (!lost.empty()) continue;
     }
-    // Also what a chief that was lost had made and not saved.
+    // Also saves steps that a lost chief had made and not saved.
     if (saves && *std::min_element(secured_.begin(), secured_.end()) < end) MESHWORK_RETURN_IF_ERROR(Save());
     if (end >= steps) {
       MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> lost, Missing(steps));
@@ -455,12 +456,12 @@ absl::Status ParameterServerTraining::Save() {
     const auto end = std::chrono::steady_clock::now() + options_.rpc.deadline;
     absl::Status saved;
     do {
-      // Waits for a server that was lost as it saved.
+      // Waits for a server that was lost while it saved.
       MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, stores_[i]->TakenFrom(kStepPusher));
       const absl::StatusOr<int64_t> version = stores_[i]->Save();
       saved = version.status();
       if (!saved.ok()) continue;
-      // What a server that was started again meanwhile has, or what it keeps for an update, was not saved.
+      // Steps are not saved if the server was started again meanwhile, or if it keeps them for an update.
       const int64_t steps = *version * std::max<int64_t>(options_.gather, 1);
       if (taken.through() == taken.last() && taken.through() <= steps)
         secured_[i] = std::max(secured_[i], taken.through());

@@ -17,13 +17,13 @@
 //         return EvaluateOn(*trained, test).status();
 //       });
 //
-// A *step* is one push of one worker: the gradients of a batch. Steps have numbers, 1, 2, …, and every server remembers which
-// ones it has applied. So whatever happens a step is applied once: a step of a worker that was lost is made by another one,
-// and a server that had it already ignores it; a server that was started again, from its newest checkpoint, is given the
-// steps again that it has lost; a chief that was started again asks the servers where it was. (Steps that are made again are
-// made with other batches.) meshwork supervise starts processes again.
+// A *step* is one push of one worker: the gradients of a batch. Steps have numbers, 1, 2, …, and every server remembers
+// which ones it has applied. So a step is applied once, whatever happens. If a worker is lost, another one makes its
+// step, and a server that has applied the step already ignores it. A server that was started again, from its newest
+// checkpoint, gets the steps again that it has lost. A chief that was started again asks the servers which steps they
+// have. (A step that is made again has another batch.) meshwork supervise starts processes again.
 //
-// How a program is cut, and what asynchronous and synchronous mean: train/parameter_server/split.h and shard_store.h.
+// train/parameter_server/split.h says how a program is cut; shard_store.h says what asynchronous and synchronous mean.
 //
 // After tf.distribute.ParameterServerStrategy; docs/parameter-servers.md says what is different. Source: Li et al., "Scaling
 // Distributed Machine Learning with the Parameter Server", OSDI 2014.
@@ -64,20 +64,20 @@ namespace meshwork {
 struct ParameterServerOptions {
   std::string cluster = "auto";  // JoinOptions::cluster
   Partitioner partitioner = {};  // null: every variable is in one piece
-  // ShardStoreOptions: what variables start with instead of their initializers, as weights that were trained before; read by
-  // servers alone.
+  // ShardStoreOptions::initial: values that replace the initializers of variables, such as weights that were trained
+  // before. Only servers read it.
   std::map<std::string, Tensor> initial = {};
-  // How old gradients may be, and how many make an update of servers that wait for them. More workers than
-  // these are backups: the slowest is not waited for.
+  // ShardStoreOptions: how old gradients may be, and the number of gradients that make an update of synchronous
+  // servers. Workers beyond that number are backups: nobody waits for the slowest.
   std::optional<int64_t> max_staleness = {};
   int64_t gather = 0;
-  // Of the servers' checkpoints, which each server writes on its host; a server that is started again goes on from the newest.
-  // "": none, and a server that is lost ends the training.
+  // The folder of the servers' checkpoints. Each server writes on its host, and continues from the newest one when it
+  // is started again. "": there are no checkpoints, and a lost server ends the training.
   std::string folder = {};
   int64_t save_every = 1000;  // steps, >= 1
   int64_t keep = 3;           // checkpoints of each server, >= 1
-  // Its token is MESHWORK_TOKEN's, if it is empty; its TLS that of MESHWORK_TLS_CERTIFICATE, … (TlsFilesOf), if it names no
-  // file. Its deadline: how long a server that is away is waited for.
+  // An empty token is taken from MESHWORK_TOKEN; TLS without files from MESHWORK_TLS_CERTIFICATE, … (TlsFilesOf). The
+  // deadline is the time to wait for a server that is away.
   RpcOptions rpc = {};
   // How long the chief waits while no worker answers.
   std::chrono::milliseconds worker_deadline = std::chrono::minutes(10);
@@ -91,11 +91,12 @@ struct ParameterServerFitOptions {
   std::optional<Pipeline> validation_data = {};
   // A line per epoch, and those of callbacks; null: to standard error.
   std::function<void(std::string_view line)> log = {};
-  // As of a session's Fit (train/fit/fit.h): EarlyStopping, CsvLog, TensorBoardLog, BestCheckpoint, LastCheckpoint, Lambdas. There
-  // is no OnStepEnd, as workers make the steps. FitState::session() is a Snapshot() of the end of the last epoch. Those that
-  // need more are refused (Callback::CheckServed).
+  // Callbacks as of a session's Fit (train/fit/fit.h): EarlyStopping, CsvLog, TensorBoardLog, BestCheckpoint,
+  // LastCheckpoint, Lambdas. There is no OnStepEnd, as workers make the steps. FitState::session() is a Snapshot() of
+  // the end of the last epoch. Callbacks that need more are refused (Callback::CheckServed).
   std::vector<CallbackPtr> callbacks = {};
-  // Called after each epoch in which steps were made, as to save a Snapshot(). What it returns, if it is an error, ends Fit.
+  // Called after each epoch in which steps were made, for example to save a Snapshot(). If it returns an error, Fit
+  // ends with it.
   std::function<absl::Status(const EpochLog& epoch)> after_epoch = {};
   // Whether to stop: no more steps begin then, and the servers save. After CatchStopSignals, Ctrl-C and SIGTERM ask for it.
   // Null: never.
@@ -105,37 +106,37 @@ struct ParameterServerFitOptions {
 // The training, as the chief sees it. Not thread-safe.
 class ParameterServerTraining {
  public:
-  // Steps that all servers have taken without a gap: 1 to this one.
+  // The number of steps, from 1 on, that all servers have taken without a gap.
   absl::StatusOr<int64_t> StepsDone();
-  // How many updates each server has made: as many as it has applied steps, or one for each `gather` of them.
+  // The number of updates of each server: one for each step that it has applied, or one for each `gather` steps.
   absl::StatusOr<std::vector<int64_t>> Updates();
-  // Has workers make steps until 1 to `steps` are applied by all servers; those that are, are not made. Saves after each
-  // save_every-th. Returns the means of the scalar outputs over the steps that were made, and metrics (train/nn/metrics.h) of
-  // these steps alone, each counted once; of an output that is computed of a metric and of something else, the value of the
-  // last step. Errors: one of a step, such as
-  // its data's; a server or all workers are away for longer than their deadline; a server has lost steps that no checkpoint
-  // of its has; `steps` is no multiple of ParameterServerOptions::gather.
+  // Has workers make the steps of 1 to `steps` that not all servers have applied. Saves after each save_every-th.
+  // Returns the means of the scalar outputs over the steps that were made, and metrics (train/nn/metrics.h) of these steps
+  // alone, each counted once; for an output that is computed of a metric and of something else, the value of the last
+  // step. Errors: one of a step, such as its data's; a server or all workers are away for longer than their deadline; a
+  // server has lost steps that none of its checkpoints has; `steps` is no multiple of ParameterServerOptions::gather.
   absl::StatusOr<Metrics> Train(int64_t steps);
   // Train, epoch by epoch; what was applied before counts. An epoch in which no step was left to be made, or which something
   // stopped before its end, is not in the history. Errors, besides: an option is out of range; those of EvaluateOn,
   // EpochCallbacks and after_epoch. The log then says how to go on.
   absl::StatusOr<History> Fit(const ParameterServerFitOptions& options);
-  // One step, on these feeds: some worker will make it, at values that have all steps in them whose results are there. Fetch gives
-  // how many examples it had, i64[], then the outputs, by their names in alphabetical order, and last the version that each server
-  // had behind it, i64[servers]. If a server loses it, nobody has the feeds any more: the next Train makes another step
-  // of this number. After a chief's restart, a step that still runs for the last one may take the number, and this one then
-  // changes nothing.
+  // Schedules one step on these feeds. Some worker makes it, at values that include all steps whose results are there.
+  // Fetch gives the number of its examples, i64[]; then the outputs, by their names in alphabetical order; and last the
+  // version of each server after the step, i64[servers]. If a server loses the step, nobody has the feeds any more: the
+  // next Train makes another step of this number. After a restart of the chief, a step that still runs for the last
+  // chief may take the number; then this step changes nothing.
   absl::StatusOr<RemoteValue> Step(const Feeds& feeds);
 
-  // A session of the whole program, with the variables as the servers have them now: to be evaluated (EvaluateOn), to predict,
-  // or to be saved as other sessions are, for EvaluateCheckpoints (train/fit/evaluator.h) or to be served: its steps_done() are
-  // the step to save it with. What it trains stays with it. After Train and Fit its metrics have the sums of the last Train, or
-  // the last epoch; the servers' go on. Valid until the next call. Errors: those of Session::Create and of the servers.
+  // A session of the whole program, with the variables as the servers have them now. It can be evaluated (EvaluateOn),
+  // predict, and be saved as other sessions are, with steps_done() as its step, for EvaluateCheckpoints
+  // (train/fit/evaluator.h) or to be served. If it is trained, the servers do not change. After Train and Fit its metrics
+  // have the sums of the last Train, or the last epoch; the sums of the servers run on. Valid until the next call.
+  // Errors: those of Session::Create and of the servers.
   absl::StatusOr<Session*> Snapshot();
   // All servers write a checkpoint, now. Error: there is no folder; those of ShardStore::Save.
   absl::Status Save();
 
-  // For closures of one's own, which work beside the steps: those of the registry given to Run.
+  // For closures of the user's own, which run beside the steps: those of the registry given to Run.
   ClusterCoordinator& coordinator() { return *coordinator_; }
 
  private:
@@ -143,35 +144,36 @@ class ParameterServerTraining {
   ParameterServerTraining(const Graph& graph, const ParameterServerOptions& options)
       : graph_(graph), options_(options), metrics_(graph) {}
 
-  // What steps on the workers' data came to. One that a server lost, and that is made again, is not counted again.
+  // The results of steps on the workers' data. A step that is made again, because a server lost it, is not counted
+  // again.
   struct StepsMade {
     OutputMeans means;
     std::set<int64_t> numbers = {};
   };
 
   absl::Status Begin(const Cluster& cluster, const TrainingSplit& split);
-  // Train, until `stops` says so, if it is not null: then nothing.
+  // Train; but if `stops` is not null and says so, stops and returns nothing.
   absl::StatusOr<std::optional<Metrics>> TrainUnless(const std::function<bool()>& stops, int64_t steps);
   absl::StatusOr<History> FitEpochs(const ParameterServerFitOptions& options, bool& has_begun);
-  // Whether it has not been stopped.
+  // Returns whether the epoch was not stopped.
   absl::StatusOr<bool> FitEpoch(const ParameterServerFitOptions& options, int64_t epoch,
                                 EpochCallbacks& calls);
-  // Has the servers save that are there. Returns how many steps they have, if all are.
+  // Has all servers save that are there. If all are there, returns how many steps they have.
   absl::StatusOr<std::optional<int64_t>> SaveAtStop();
   void SayWhatBegins(const ParameterServerFitOptions& options, int64_t done) const;
   void SayHowToGoOn() const;
   absl::Status LostError(size_t server) const;
-  // Without checkpoints: that no server was started again.
+  // Without checkpoints: checks that no server was started again.
   absl::Status CheckLives();
   // The numbers of 1 to `steps` that a server has not taken.
   absl::StatusOr<std::vector<int64_t>> Missing(int64_t steps);
-  // Whether all were made; else `stops` has said so.
+  // Returns whether all steps were made; if not, `stops` has said so.
   absl::StatusOr<bool> MakeSteps(const std::vector<int64_t>& numbers, const std::function<bool()>& stops,
                                  StepsMade& made);
   // Adds the results of a step.
   absl::Status AddResults(const std::vector<Tensor>& results, StepsMade& made);
   absl::StatusOr<Metrics> ValuesOf(const StepsMade& made);
-  // Gives the coordinator a step, with what a worker has to know of it besides its feeds.
+  // Gives the coordinator a step: its number and other facts for the worker, and its feeds.
   absl::StatusOr<RemoteValue> Schedule(int64_t number, bool checks_lives, std::vector<ClosureArgument> feeds);
   void NoteVersions(const std::vector<Tensor>& results);
 
@@ -184,7 +186,7 @@ class ParameterServerTraining {
   std::vector<int64_t> secured_;  // by server: the steps that its checkpoints have
   std::vector<int64_t> lives_;    // by server, as this chief found them
   int64_t last_number_ = 0;       // of the steps that were scheduled
-  // By server: the version that has all steps in it whose results are there. Of the others, their values.
+  // By server: a version that includes all steps whose results are there. running_: the values of the other steps.
   std::vector<int64_t> versions_;
   std::vector<RemoteValue> running_;
   PerWorker state_;
@@ -193,13 +195,13 @@ class ParameterServerTraining {
 
 class ParameterServerStrategy {
  public:
-  // The batches of a worker: input pipeline `input_pipeline_id` of as many as there are workers. It is walked again and again,
-  // walk w shuffled as epoch w of Pipeline::Repeat; a column of a batch is the input of its name.
+  // The batches of a worker: input pipeline number `input_pipeline_id`; there is one for each worker. It is walked
+  // again and again, walk w shuffled as epoch w of Pipeline::Repeat; a column of a batch is the input of its name.
   using DataFunction = std::function<absl::StatusOr<Pipeline>(const InputContext& worker)>;
   using ChiefFunction = std::function<absl::Status(ParameterServerTraining& training)>;
 
-  // Errors: the cluster has no chief, no workers or no parameter servers, or no addresses of them, as launchers' have not;
-  // those of Cluster; an option is out of range.
+  // Errors: the cluster has no chief, no workers or no parameter servers, or does not name their addresses, as those of
+  // launchers; those of Cluster; an option is out of range.
   static absl::StatusOr<ParameterServerStrategy> Create(
       const ParameterServerOptions& options = {}, const Environment& environment = ProcessEnvironment());
 
@@ -207,10 +209,11 @@ class ParameterServerStrategy {
   bool is_chief() const { return cluster_.task().role == Role::kChief; }
   bool is_evaluator() const { return cluster_.task().role == Role::kEvaluator; }
 
-  // In a parameter server: keeps its pieces. In a worker: makes steps, of `data`, and runs closures. Both until the chief ends, or
-  // a signal comes (RunTask). In the chief: calls `body`, and then ends the others, whatever it returns. The graph and the
-  // options must be the same in all processes. Errors: those of SplitTraining, ShardStore::Create, `body`
-  // and RunTask; the processes' programs differ; an evaluator, which has no part in it (EvaluateCheckpoints).
+  // A parameter server keeps its pieces. A worker makes steps on `data`, and runs closures. Both go on until the chief
+  // ends, or a signal comes (RunTask). The chief calls `body`, and then ends the others, whatever it returns. The graph
+  // and the options must be the same in all processes. Errors: those of SplitTraining, ShardStore::Create, `body` and
+  // RunTask; the processes' programs differ; the process is an evaluator, which has no part in it
+  // (EvaluateCheckpoints).
   absl::Status Run(const Graph& graph, const DataFunction& data, const ChiefFunction& body,
                    ClosureRegistry closures = {}) const;
 

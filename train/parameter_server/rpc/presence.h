@@ -32,7 +32,7 @@ class Presence {
   explicit Presence(std::string who, PresenceOptions options = {});
 
   void NoteThere();
-  // As often as somebody finds it away. `why`: a sentence without its point.
+  // Called as often as somebody finds it away. `why`: a sentence without its full stop.
   void NoteAway(std::string_view why);
 
  private:

@@ -1,6 +1,6 @@
 // ReceiveMemory: memory for tensors that arrive, used again when they are gone.
 //
-// The system clears each page of fresh memory first, which takes as long as to copy what arrives there.
+// The system clears each page of fresh memory first, which takes as long as copying the bytes that arrive there.
 //
 // Thread-safe; tensors may outlive it.
 #pragma once
@@ -12,13 +12,15 @@ namespace meshwork {
 
 class ReceiveMemory {
  public:
-  // Smaller buffers are not kept. Together, those that are kept have at most `max_idle_bytes`: the smallest ones make room.
+  // Smaller buffers are not kept. The kept ones have at most `max_idle_bytes` together; the smallest ones are freed
+  // first.
   static constexpr int64_t kLeastKept = int64_t{1} << 20;
   explicit ReceiveMemory(int64_t max_idle_bytes = int64_t{1} << 29);
 
-  // At least so many, and a quarter more at most; 64-byte aligned; what is in it is left from before. Throws std::bad_alloc if there is not enough memory.
+  // A buffer of at least so many bytes, and a quarter more at most; 64-byte aligned. It may hold data of an earlier
+  // use. Throws std::bad_alloc if there is not enough memory.
   std::shared_ptr<void> Take(int64_t bytes);
-  // Of buffers that wait to be used again.
+  // The bytes of the buffers that wait to be used again.
   int64_t idle_bytes() const;
 
  private:

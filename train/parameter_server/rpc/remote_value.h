@@ -1,4 +1,4 @@
-// RemoteValue: what a closure will return (coordinator.h).
+// RemoteValue: the results that a closure will return (coordinator.h).
 //
 //   RemoteValue loss = coordinator.Schedule("train_step", {batches}).value();
 //   double number = loss.Fetch().value()[0].Scalar().value();

@@ -34,7 +34,7 @@ void KeepFreedMemory() {
 #endif
 }
 
-// The processes of a cluster that call this one, as the log tells of them.
+// The processes of a cluster that call this one, for the log.
 class Callers {
  public:
   explicit Callers(const Cluster& cluster) {
@@ -76,7 +76,7 @@ class Callers {
   std::vector<std::unique_ptr<Caller>> callers_;
 };
 
-// Whether a client has asked; else a signal.
+// Serves until a client asks it to end (true), or a signal comes (false).
 template <typename Server>
 bool ServeUntilAsked(const Cluster& cluster, Server& server) {
   Callers callers(cluster);

@@ -29,21 +29,21 @@ struct TaskOptions {
   JobFacts facts = {};            // of the store
   ClosureRegistry closures = {};  // that a task "worker" runs
   bool saves_at_stop = false;     // whether a task "ps" that a signal ends saves its store before
-  // Called when a task "worker" is to end, before it waits for the closures that run: ends what they wait for. May be null.
+  // Called when a task "worker" is to end, before it waits for its running closures: ends what these wait for. May be
+  // null.
   std::function<void()> end_waits = {};
 };
 
-// In a parameter server: serves its store at its address in the cluster. In a worker: runs closures. Both until they are
-// asked to end, by ShutDownCluster, SIGTERM or SIGINT; then false. A second signal ends the process at once. Either keeps up to
-// 256 MiB of freed memory for the messages to come. In the chief
-// and an evaluator: true, at once.
-// Errors: the store's, also as it saves for saves_at_stop; a task "ps" without one; those of StoreServer::Start and
+// A parameter server serves its store at its address in the cluster. A worker runs closures. Both go on until
+// ShutDownCluster, SIGTERM or SIGINT asks them to end, and then return false. A second signal ends the process at once.
+// Both keep up to 256 MiB of freed memory for the messages to come. The chief and an evaluator return true at once.
+// Errors: the store's, also as it saves for saves_at_stop; a task "ps" without a store; those of StoreServer::Start and
 // WorkerServer::Start; nobody knows the task's address.
 absl::StatusOr<bool> RunTask(const Cluster& cluster, const TaskOptions& options);
 
-// Asks all parameter servers and workers of the cluster to end. Those that are away are asked again for two seconds: one that
-// is started again later serves until a signal. Errors: those of RpcClient::Create; the first one that a server refuses with.
-// All are asked.
+// Asks all parameter servers and workers of the cluster to end. Processes that are away are asked again for two
+// seconds; one that is started again later serves until a signal. Errors: those of RpcClient::Create; the first one
+// that a server refuses with. All are asked.
 absl::Status ShutDownCluster(const Cluster& cluster, const RpcOptions& options);
 
 }  // namespace meshwork

@@ -43,10 +43,10 @@ using ServerStream = grpc::ServerReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer
 
 // A host that was switched off closes no connection. A client between two calls looks for messages every five seconds.
 constexpr GrpcPings kServerPings{.ask_ms = 20000, .answer_ms = 20000};
-// For calls that run when the server ends, and then for answers that are under way. gRPC itself would wait for all clients to
-// close their connections, which they do not notice between two calls.
+// How long a server that ends waits for calls that run, and then for answers that are under way. gRPC itself would wait
+// for all clients to close their connections; between two calls they would not notice that they should.
 constexpr std::chrono::milliseconds kFarewell{1000}, kFlush{50};
-// Callers say who they are: so many are remembered.
+// The number of callers' tasks that are remembered; callers choose these names.
 constexpr size_t kMostTasks = size_t{1} << 16;
 
 class CallService : public grpc::Service {
@@ -76,7 +76,7 @@ class CallService : public grpc::Service {
   }
 
  private:
-  // While it lives, WaitForCalls waits.
+  // While one lives, WaitForCalls waits.
   class RunningCall {
    public:
     explicit RunningCall(CallService& service) : service_(service) {
@@ -94,10 +94,10 @@ class CallService : public grpc::Service {
     CallService& service_;
   };
 
-  // While it lives, it counts.
+  // While one lives, it counts as an open stream.
   class OpenStream {
    public:
-    // `task`: of the caller, as it says; "" if it does not.
+    // `task`: the one that the caller names; "" if it names none.
     OpenStream(CallService& service, std::string_view task)
         : service_(service), task_(task), number_(++service.num_streams_) {
       if (task_.empty()) return;
@@ -127,7 +127,7 @@ class CallService : public grpc::Service {
     context.AddTrailingMetadata(internal::kProtocolKey, std::to_string(kRpcProtocol));
     if (ends_) return Ends();
     if (grpc::Status refusal = CheckCaller(context); !refusal.ok()) return refusal;
-    // Of callers with the token alone: others keep nothing open.
+    // Only callers with the token get here: others keep nothing open.
     const OpenStream open(*this, ValueOf(context, internal::kTaskKey).value_or(""));
     if (open.number() > options_.max_streams) return TooManyStreams();
     for (grpc::ByteBuffer chunk; stream.Read(&chunk);) {
@@ -157,7 +157,7 @@ class CallService : public grpc::Service {
     return grpc::Status::OK;
   }
 
-  // False: it is an error, or nobody listens any more, which the next read says, too.
+  // False: the answer is an error, or nobody listens any more; the next read finds the latter, too.
   bool Send(const std::string& call, absl::StatusOr<RpcMessage> answer, ServerStream& stream) const {
     const int64_t bytes = answer.ok() ? BytesOf(*answer) : 0;
     if (bytes > options_.max_message_bytes)
@@ -182,7 +182,7 @@ class CallService : public grpc::Service {
     }
   }
 
-  // A caller of another version is told so first: what it says of itself may have changed.
+  // The version is checked first: callers of another version may give other facts of themselves.
   grpc::Status CheckCaller(const grpc::ServerContext& context) const {
     if (ValueOf(context, internal::kProtocolKey) != std::to_string(kRpcProtocol))
       return {grpc::StatusCode::FAILED_PRECONDITION,

@@ -1,4 +1,4 @@
-// RpcServer: answers calls over gRPC, and RpcClient (client.h) makes them. What they carry says RpcMessage (message.h).
+// RpcServer: answers calls over gRPC, and RpcClient (client.h) makes them. Calls carry an RpcMessage (message.h).
 //
 //   MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<RpcServer> server,
 //                             RpcServer::Start("Parameter server", "0.0.0.0:4444", options,
@@ -6,9 +6,9 @@
 //
 // A call is refused, before it is read, unless its caller speaks the same version of the protocol and has the job's token.
 //
-// Each stream of calls has a thread of its own while it is open, so calls may wait for each other; RpcOptions::max_streams
-// bounds how many there are. In the child of a fork that came
-// after a server was made, there is none.
+// Each stream of calls has a thread of its own while it is open, so calls may wait for each other;
+// RpcOptions::max_streams bounds how many there are. In the child of a fork that came after a server was made, there is
+// none.
 #pragma once
 
 #include <functional>
@@ -36,8 +36,8 @@ class RpcServer {
   virtual ~RpcServer() = default;
 
   virtual int port() const = 0;
-  // Whether a client of this task (RpcOptions::task) is connected, or was since the last call. One that has called stays so
-  // until it ends, or the network breaks.
+  // Whether a client of this task (RpcOptions::task) is connected, or was since the last call of IsConnected. A client
+  // that has made a call stays connected until it ends, or the network breaks.
   virtual bool IsConnected(const std::string& task) const = 0;
   // From now on new calls are refused, and an ABORTED of the handler means that the server ends: callers try again, in case
   // it comes back.

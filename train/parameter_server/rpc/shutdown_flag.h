@@ -17,7 +17,7 @@ class ShutdownFlag {
     state_->is_asked = true;
     state_->asked.notify_all();
   }
-  // Waits until it was asked, at most for so long. Whether it was.
+  // Waits until it was asked, at most for so long. Returns whether it was.
   bool WaitFor(std::chrono::milliseconds at_most) {
     if (!made_.is_here()) return true;
     std::unique_lock lock(state_->mutex);

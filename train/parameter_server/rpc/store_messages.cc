@@ -21,7 +21,8 @@ using Kind = WireField::Kind;
 // Fields of the messages.
 constexpr int kPusher = 1, kSequence = 2, kVersion = 3, kApplied = 4, kPiece = 6, kFact = 7, kTaken = 8,
               kLife = 9, kJob = 10, kNext = 11;
-// Of a piece: its name, and whether its rows are the next tensor. Of a fact.
+// Fields of a piece: its name, and whether its rows are the next tensor. Fields of a fact: its name and its
+// value.
 constexpr int kName = 1, kHasRows = 2, kValue = 2;
 
 absl::Status WrongFields(std::string_view what) {
@@ -40,7 +41,7 @@ absl::StatusOr<std::string> TextIn(const RpcMessage& message, int field, std::st
   return text;
 }
 
-// What was made without rows, and not what became invalid by a mistake.
+// Whether rows were left out, in contrast to a tensor that became invalid by a mistake.
 bool IsAbsent(const Tensor& rows) { return !rows.valid() && rows.type() == Type{}; }
 
 absl::Status AddPiece(const PieceRows& at, WireWriter& fields, std::vector<Tensor>& tensors) {

@@ -1,7 +1,8 @@
-// The requests of a ParameterStore and what it answers, as messages of the RPC. Reading them trusts nobody: whatever is in
-// a message, it gives a request or an error. What a store has – pieces, types, numbers of rows – the store checks.
+// The requests and answers of a ParameterStore as messages of the RPC. Reading does not trust the sender: any message
+// gives a request or an error. The store itself checks what it has: pieces, types, numbers of rows.
 //
-// Law, for x of each kind: XFromMessage(MessageOf…(x)) is x, with the same elements; but Pushed::next comes in a message of its own.
+// Law, for x of each kind: XFromMessage(MessageOf…(x)) is x, with the same elements; but Pushed::next comes in a
+// message of its own.
 //
 // Thread-safe.
 #pragma once
@@ -16,15 +17,16 @@
 
 namespace meshwork {
 
-// What a server and its clients must have in common: names, such as "program", with what each side has, such as the
-// program's fingerprint.
+// The facts that a server and its clients must share: names, such as "program", with the value of each side, such as
+// the program's fingerprint.
 using JobFacts = std::map<std::string, std::string>;
 
-// Of a request: a hash of its client's facts, which a server compares with its own. A server that was started again at the
-// address of another one is asked without anybody noticing. Reads false of a request that says none, and of no such fields.
+// A request has a hash of its client's facts, which a server compares with its own. Otherwise nobody would notice that
+// another server was started at the same address. IsOfAnotherJob is false for a request that has no hash, or whose
+// fields are wrong.
 void AddJob(int64_t job, RpcMessage& request);
 bool IsOfAnotherJob(const RpcMessage& request, int64_t job);
-// The number of a job in requests.
+// The hash of a job's facts, for requests.
 int64_t JobOf(const JobFacts& facts);
 
 // Errors of the first two: rows that are an invalid tensor; a gradient that is one.

@@ -145,7 +145,7 @@ absl::StatusOr<RpcMessage> RemoteStore::Ask(RpcMessage request, bool is_repeated
   AddJob(job_, request);
   absl::StatusOr<RpcMessage> answer =
       is_repeated ? client_->Call(request, late) : client_->TryCall(request, std::nullopt).answer;
-  // It may be another server than the one that Connect found. Which facts differ, only they say.
+  // It may be another server than the one that Connect found. CheckFacts says which facts differ.
   if (absl::IsFailedPrecondition(answer.status())) MESHWORK_RETURN_IF_ERROR(CheckFacts());
   return answer;
 }

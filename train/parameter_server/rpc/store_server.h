@@ -3,15 +3,16 @@
 //   StoreServer::Start(store, "0.0.0.0:4444", {.token = token}, {{"program", Fingerprint(graph)}})   // on the server
 //   RemoteStore::Connect("host-p:4444", {.token = token}, {{"program", Fingerprint(graph)}})         // on each worker
 //
-// Large values travel as streams of chunks; nothing but RpcOptions::max_message_bytes limits them. What Pull returned and
-// what was given to Push must keep its elements until the call has ended: they are sent from where they lie.
+// Large values travel as streams of chunks; nothing but RpcOptions::max_message_bytes limits them. Tensors that Pull
+// returned, or that Push was given, must keep their elements until the call has ended: they are sent from where they
+// lie.
 //
 // A RemoteStore asks again while the server is away: its server may be started again at the same address, with the
 // checkpoint of the last one, and workers go on. A push that was asked twice has the same sequence number, by which the
 // store knows it. If its first try was taken, and only the answer got lost, Pushed::applied is false though it was applied.
 //
-// Every request says what its client knows of the job, by a hash. A server that knows otherwise refuses it: also one that
-// was started again, with another program, at the address of the one that Connect found.
+// Every request has a hash of what its client knows of the job. A server that knows otherwise refuses it, even one that
+// was started later, with another program, at the address of the server that Connect found.
 //
 // Thread-safe. In the child of a fork that came after one of them was made, there is neither.
 // Source: Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014, section 3.
@@ -82,16 +83,16 @@ class RemoteStore : public ParameterStore {
                                                               const RpcOptions& options,
                                                               const JobFacts& facts = {});
 
-  // Errors of all calls: those of the store, behind the server's address; those of RpcClient::Call; that the server serves
-  // another job, as Connect says it.
+  // Errors of all calls: those of the store, behind the server's address; those of RpcClient::Call; the server serves
+  // another job, as for Connect.
   absl::StatusOr<Pulled> Pull(const PullRequest& request) override;
   // The server sends PushRequest::next behind the answer, while others work.
   absl::StatusOr<Pushed> Push(const PushRequest& request) override;
   absl::StatusOr<SequenceSet> TakenFrom(const std::string& pusher) override;
-  // Into the folder that the server was started with. Is not asked twice, and takes as long as it takes.
+  // Saves into the folder that the server was started with. Is asked once, and takes as long as it takes.
   absl::StatusOr<int64_t> Save() override;
   void LookForServer(std::chrono::milliseconds at_most) override { client_->LookForServer(at_most); }
-  // Of this client: the store itself serves others.
+  // Stops this client only: the store itself serves others.
   void Stop() override;
 
  private:
@@ -110,8 +111,8 @@ class RemoteStore : public ParameterStore {
   const int64_t job_;  // JobOf(facts_)
 };
 
-// Asks the server there, of parameters or a worker, to end, and returns when it has said that it will. Errors: those of
-// RpcClient::Call.
+// Asks the server at this address, a parameter server or a worker, to end. Returns when it has said that it will.
+// Errors: those of RpcClient::Call.
 absl::Status ShutDownServer(const std::string& address, const RpcOptions& options);
 
 }  // namespace meshwork

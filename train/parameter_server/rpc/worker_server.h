@@ -27,7 +27,7 @@
 
 namespace meshwork {
 
-// A resource of each worker: a handle, which stands among the arguments of closures.
+// A handle of a resource that each worker has, for the arguments of closures.
 struct PerWorker {
   // Explicit, so that a number among arguments is a tensor.
   explicit PerWorker(int64_t id = 0, std::string name = {}) : id(id), name(std::move(name)) {}
@@ -36,9 +36,9 @@ struct PerWorker {
   std::string name;  // as it was registered
 };
 
-// What a worker is asked to run, as a message. Law: RunRequestFromMessage(MessageOf(x)) is x.
+// A request to run a closure, as a message. Law: RunRequestFromMessage(RunMessage(x)) is x.
 struct RunRequest {
-  std::string coordinator;  // one process and its life
+  std::string coordinator;  // one run of a process
   std::string closure;
   WorkerPlace worker;
   std::vector<PerWorker> resources;
@@ -79,7 +79,7 @@ class WorkerServer {
   const ClosureRegistry closures_;
   internal::ShutdownFlag shutdown_;
   std::mutex mutex_;
-  std::string coordinator_;                         // that the resources are of
+  std::string coordinator_;                         // whose resources these are
   std::map<int64_t, std::shared_ptr<Slot>> slots_;  // by PerWorker::id
   std::unique_ptr<RpcServer> server_;
 };
