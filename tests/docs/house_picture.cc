@@ -115,9 +115,21 @@ Svg DrawHouse() {
     svg.Text({x + width / 2, kMargin + 22}, other, {.anchor = Anchor::kMiddle, .size = 14});
     x += width + kMargin;
   }
-  for (const auto& [from, included] : arrows)
-    for (const auto& [to, file] : included)
-      svg.Arrow(folders.at(from).bottom(), folders.at(to).top(), {.stroke = Paint::kMuted, .width = 1.5});
+  const SvgStyle line = {.stroke = Paint::kMuted, .width = 1.5};
+  for (const auto& [name, included] : arrows)
+    for (const auto& [other, file] : included) {
+      const Folder &from = folders.at(name), &to = folders.at(other);
+      if (from.level == to.level + 1) {
+        svg.Arrow(from.bottom(), to.top(), line);
+        continue;
+      }
+      // Around the folders between them.
+      const double side = from.box.x / 2, out = from.box.y + from.box.height / 2,
+                   in = to.box.y + to.box.height / 2;
+      const std::vector<SvgPoint> way = {{from.box.x, out}, {side, out}, {side, in}};
+      svg.Polyline(way, line);
+      svg.Arrow(way.back(), {to.box.x, in}, line);
+    }
   for (const auto& [name, folder] : folders) {
     svg.Rect(folder.box, {.fill = SeriesPaint(0), .opacity = 0.25, .stroke = Paint::kInk}, 6);
     svg.Text({folder.box.x + 10, folder.box.y + 19}, name, {.size = 14, .bold = true});

@@ -1,4 +1,4 @@
-// The picture of the search for layouts (docs/architecture.md).
+// The picture of the search for layouts (docs/partitioner.md).
 #pragma once
 
 #include "meshwork/base/svg.h"
