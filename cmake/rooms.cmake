@@ -1,4 +1,4 @@
-# Each folder of the house is one library target that exposes only the include roots it may use.
+# Each room of the house is one library target that exposes only the include roots it may use.
 #
 # The build stages one root per room, whose headers are links, <build>/stage/<room>/meshwork/<room>/x.h ->
 # <source>/<room>/x.h, and a target sees its own root and those of the rooms it depends on. So a wrong-way include does

@@ -1,6 +1,6 @@
 // One op = one row: everything meshwork knows about it, in one place.
 //
-// Rows of the library are written in ops/<family>.cc and listed explicitly in ops/control/families.cc; a program
+// Rows of the library are written in ops/<family>.cc or ops/control/<family>.cc, and listed explicitly in ops/control/families.cc; a program
 // adds its own rows by RegisterOp. The contract test (tests/contract) walks the library's rows: a row without
 // samples does not pass. CheckOp (tools/check/check_op.h) tries one row in the same way.
 #pragma once
@@ -157,6 +157,10 @@ struct OpRow {
 // Whether the node is a note for the compiler: its result is its first operand, and only the compiler reads its other
 // operands and its attributes.
 inline bool IsNote(const Node& node) { return node.row->kind == OpKind::kIdentity; }
+// The operands that the results are computed from: the first one of a note, all of any other node.
+inline std::span<const ValueId> ComputedFrom(const Node& node) {
+  return {node.operands.data(), IsNote(node) ? 1 : node.operands.size()};
+}
 
 // `attrs` of a node of this row whose first result has `shape`; see AttrSpec::is_result_shape.
 Attrs WithResultShape(const OpRow& row, Attrs attrs, const Shape& shape);

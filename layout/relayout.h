@@ -4,14 +4,14 @@
 //   {_ | sum:x} -> {x}    reduce_scatter
 //   {x} -> {_}            all_gather
 //   {_} -> {x}            shard_slice: no communication
-//   {x,y} -> {y,x}        all_to_all_v: each device takes its block straight from those that hold it
+//   {x,y} -> {y,x}        all_to_all_v if x and y differ in size: each device takes its block from those that hold it
 //
 // A strided dim is planned in the space of factors that both layouts cut evenly: the tensor is reshaped to
 // one with more dims (the same bytes), and reshaped back in the end.
 //
 //   {8@x*8} -> {8*8@x}    reshape to [8,8] {x,_}, all_to_all, reshape to [64]
 //
-// The order is greedy: steps that make the tensor smaller come first (slice, permute, all-to-all,
+// The order is greedy: steps that do not make the tensor larger come first (slice, permute, all-to-all,
 // reduce-scatter, all-reduce), gathers last. If the greedy plan takes several collectives, or moves or
 // reduces elements that are cut away afterwards, a search over layouts (relayout_search.h) finds the plan
 // that sends least; the direct exchange is one of its candidates:

@@ -2,7 +2,7 @@
 //
 // It is the file index.json in the checkpoint's folder, written last: a folder without it is no checkpoint.
 //
-//   {"format":2,"meshwork":"0.2.0","step":100,"mesh":"[batch=4]","written":"2026-11-24T10:52:29Z",
+//   {"format":2,"meshwork":"0.1.0","step":100,"mesh":"[batch=4]","written":"2026-11-24T10:52:29Z",
 //    "facts":{"epoch":"3"},"metrics":{"loss":0.25},
 //    "shards":[{"file":"shard-00000-of-00002.safetensors","bytes":4096,"sha256":"ba78…"},…],
 //    "variables":[{"name":"w","type":"f32[10,7]","layout":"{batch,_}","pieces":[{"shard":0,"box":[[0,5],[0,7]]},…]},…],

@@ -49,7 +49,7 @@ absl::StatusOr<CheckpointShard> ReadNote(const std::string& folder, int64_t doma
   return shard;
 }
 
-// Instance of `tensor` that `device` holds, as a dense tensor of the part's shape.
+// Copies the part `written` of `tensor` to `to`, which is dense and has the part's shape.
 absl::Status CopyPart(const DTensor& tensor, const WrittenPart& written, Tensor& to) {
   const BoxBuffer from = BoxBuffer::OfDevice(tensor.layout(), tensor.type().shape, written.device);
   BoxBuffer dense;
@@ -192,7 +192,7 @@ absl::Status CheckpointWriter::Write() {
     return shard.ok() ? noted : shard.status();
   }
   absl::Status status = KeepLock();
-  // The names of folders must be on the disk before the rest of failed writes is removed.
+  // The names of folders must be on the disk before the leftovers of failed writes are removed.
   if (status.ok()) status = FlushFolder(options_.dir);
   if (status.ok()) {
     RemoveLeftovers(options_.dir, options_.job, begun_);

@@ -32,7 +32,7 @@ std::vector<bool> ReadFor(const Graph& body, ValueId id) {
   for (size_t n = body.nodes().size(); n-- > 0;) {
     const Node& node = body.nodes()[n];
     if (!OfAny(reads, node.results)) continue;
-    for (size_t o = 0; o < (IsNote(node) ? 1 : node.operands.size()); ++o) reads[node.operands[o]] = true;
+    for (ValueId operand : ComputedFrom(node)) reads[operand] = true;
   }
   return reads;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +13,7 @@
 namespace meshwork::docs {
 namespace {
 
-constexpr double kPictureWidth = 640, kBoxWidth = 290, kMargin = 20, kGap = 24, kLine = 15;
+constexpr double kPictureWidth = 640, kBoxWidth = 290, kMargin = 20, kGap = 24, kLine = 15, kOthers = 34;
 
 // A folder at the root, the box that stands for it, and what it says of its rooms.
 struct Folder {
@@ -49,93 +48,108 @@ Arrows Reduced(const Arrows& arrows) {
   return reduced;
 }
 
-}  // namespace
+struct House {
+  std::map<std::string, Folder> folders;
+  Arrows arrows;  // between folders, without those that follow from others
+};
 
-Svg DrawHouse() {
+House ReadHouse() {
   const std::filesystem::path root = std::filesystem::path(MESHWORK_TEST_DIR).parent_path();
   const std::vector<std::string> rooms = RoomsOf(root);
   std::vector<std::string> findings;
   std::vector<SourceFile> sources;
   for (const std::string& room : rooms)
     for (SourceFile& file : SourcesOf(root, room)) sources.push_back(std::move(file));
-  const Arrows all = FolderArrows(ArrowsOf(sources, findings));
-  const Arrows arrows = Reduced(all);
-
-  std::map<std::string, Folder> folders;
-  int64_t levels = 0;
+  const Arrows arrows = FolderArrows(ArrowsOf(sources, findings));
+  House house{.arrows = Reduced(arrows)};
   for (const std::string& name : FoldersOf(rooms)) {
     Folder folder{.name = name, .lines = LinesOf(name, rooms)};
-    for (const auto& [included, file] : all.at(name))
-      folder.level = std::max(folder.level, folders.at(included).level + 1);
-    levels = std::max(levels, folder.level + 1);
-    folders[name] = std::move(folder);
+    for (const auto& [included, file] : arrows.at(name))
+      folder.level = std::max(folder.level, house.folders.at(included).level + 1);
+    house.folders[name] = std::move(folder);
   }
+  return house;
+}
 
-  // From the ground up; a folder stands above those that it includes.
-  std::vector<std::vector<Folder*>> by_level(static_cast<size_t>(levels));
-  for (auto& [name, folder] : folders) by_level[static_cast<size_t>(folder.level)].push_back(&folder);
-  double height = 0;
-  std::vector<double> heights;
-  for (const std::vector<Folder*>& level : by_level) {
+// The mean of where the folders that `folder` includes stand; 0 if it includes none.
+double MeanPlaceBelow(const House& house, const Folder& folder) {
+  const auto& included = house.arrows.at(folder.name);
+  double sum = 0;
+  for (const auto& [name, file] : included) sum += house.folders.at(name).top().x;
+  return included.empty() ? 0 : sum / static_cast<double>(included.size());
+}
+
+// Places the folders level by level above `ground`, and returns where the highest level begins.
+double Place(House& house, double ground) {
+  std::map<int64_t, std::vector<Folder*>> levels;
+  for (auto& [name, folder] : house.folders) levels[folder.level].push_back(&folder);
+  double y = ground + kGap;
+  for (auto& [number, level] : levels) {
+    std::stable_sort(level.begin(), level.end(), [&](const Folder* a, const Folder* b) {
+      return MeanPlaceBelow(house, *a) < MeanPlaceBelow(house, *b);
+    });
     size_t lines = 0;
     for (const Folder* folder : level) lines = std::max(lines, folder->lines.size());
-    heights.push_back(26 + kLine * static_cast<double>(lines));
-    height += heights.back() + kGap;
-  }
-  constexpr double kOthers = 34;
-  height += kMargin + kOthers + kGap;
-  double y = height - kMargin;
-  for (size_t l = 0; l < by_level.size(); ++l) {
-    std::vector<Folder*>& level = by_level[l];
-    const auto middle = [&](const Folder* folder) {
-      const auto& included = arrows.at(folder->name);
-      const double sum =
-          std::accumulate(included.begin(), included.end(), 0.0,
-                          [&](double s, const auto& entry) { return s + folders.at(entry.first).top().x; });
-      return included.empty() ? 0 : sum / static_cast<double>(included.size());
-    };
-    std::stable_sort(level.begin(), level.end(),
-                     [&](const Folder* a, const Folder* b) { return middle(a) < middle(b); });
+    const double height = 26 + kLine * static_cast<double>(lines);
     const auto count = static_cast<double>(level.size());
     double x = (kPictureWidth - count * kBoxWidth - (count - 1) * kMargin) / 2;
-    y -= heights[l];
+    y -= kGap + height;
     for (Folder* folder : level) {
-      folder->box = {x, y, kBoxWidth, heights[l]};
+      folder->box = {x, y, kBoxWidth, height};
       x += kBoxWidth + kMargin;
     }
-    y -= kGap;
   }
+  return y;
+}
 
-  Svg svg(kPictureWidth, height, "The house: folders, the rooms within them, and what includes what",
-          "An arrow runs from a folder to the highest folders below it that it includes.");
+// The folders that are no rooms, in a row at `y`.
+void DrawOthers(Svg& svg, double y) {
+  constexpr double kEach = (kPictureWidth - 5 * kMargin) / 4;
   double x = kMargin;
   for (const std::string_view other : {"examples", "tests", "benchmarks", "docs"}) {
-    const double width = (kPictureWidth - 5 * kMargin) / 4;
-    svg.Rect({x, kMargin, width, kOthers}, {.stroke = Paint::kMuted, .dashed = true}, 6);
-    svg.Text({x + width / 2, kMargin + 22}, other, {.anchor = Anchor::kMiddle, .size = 14});
-    x += width + kMargin;
+    svg.Rect({x, y, kEach, kOthers}, {.stroke = Paint::kMuted, .dashed = true}, 6);
+    svg.Text({x + kEach / 2, y + 22}, other, {.anchor = Anchor::kMiddle, .size = 14});
+    x += kEach + kMargin;
   }
+}
+
+void DrawArrow(Svg& svg, const Folder& from, const Folder& to) {
   const SvgStyle line = {.stroke = Paint::kMuted, .width = 1.5};
-  for (const auto& [name, included] : arrows)
-    for (const auto& [other, file] : included) {
-      const Folder &from = folders.at(name), &to = folders.at(other);
-      if (from.level == to.level + 1) {
-        svg.Arrow(from.bottom(), to.top(), line);
-        continue;
-      }
-      // Around the folders between them.
-      const double side = from.box.x / 2, out = from.box.y + from.box.height / 2,
-                   in = to.box.y + to.box.height / 2;
-      const std::vector<SvgPoint> way = {{from.box.x, out}, {side, out}, {side, in}};
-      svg.Polyline(way, line);
-      svg.Arrow(way.back(), {to.box.x, in}, line);
-    }
-  for (const auto& [name, folder] : folders) {
-    svg.Rect(folder.box, {.fill = SeriesPaint(0), .opacity = 0.25, .stroke = Paint::kInk}, 6);
-    svg.Text({folder.box.x + 10, folder.box.y + 19}, name, {.size = 14, .bold = true});
-    for (size_t i = 0; i < folder.lines.size(); ++i)
-      svg.Text({folder.box.x + 10, folder.box.y + 19 + kLine * static_cast<double>(i + 1)}, folder.lines[i]);
+  if (from.level == to.level + 1) {
+    svg.Arrow(from.bottom(), to.top(), line);
+    return;
   }
+  // Around the folders between them.
+  const double side = from.box.x / 2, out = from.box.y + from.box.height / 2,
+               in = to.box.y + to.box.height / 2;
+  const std::vector<SvgPoint> way = {{from.box.x, out}, {side, out}, {side, in}};
+  svg.Polyline(way, line);
+  svg.Arrow(way.back(), {to.box.x, in}, line);
+}
+
+void DrawFolder(Svg& svg, const Folder& folder) {
+  svg.Rect(folder.box, {.fill = SeriesPaint(0), .opacity = 0.25, .stroke = Paint::kInk}, 6);
+  svg.Text({folder.box.x + 10, folder.box.y + 19}, folder.name, {.size = 14, .bold = true});
+  for (size_t i = 0; i < folder.lines.size(); ++i)
+    svg.Text({folder.box.x + 10, folder.box.y + 19 + kLine * static_cast<double>(i + 1)}, folder.lines[i]);
+}
+
+}  // namespace
+
+Svg DrawHouse() {
+  House house = ReadHouse();
+  // Placed twice: how high the picture is says where its ground is.
+  constexpr double kAbove = kMargin + kOthers + kGap;
+  const double ground = kAbove - Place(house, 0);
+  Place(house, ground);
+  Svg svg(kPictureWidth, ground + kMargin,
+          "The house: folders, the rooms within them, and what includes what",
+          "An arrow runs from a folder to the highest folders below it that it includes.");
+  DrawOthers(svg, kMargin);
+  for (const auto& [name, included] : house.arrows)
+    for (const auto& [other, file] : included)
+      DrawArrow(svg, house.folders.at(name), house.folders.at(other));
+  for (const auto& [name, folder] : house.folders) DrawFolder(svg, folder);
   return svg;
 }
 

@@ -1,8 +1,6 @@
 #include "docs/page.h"
 
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 
 #include "fmt/format.h"
@@ -10,11 +8,6 @@
 namespace meshwork::docs {
 
 constexpr std::string_view kFence = "```";
-
-std::string Contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 std::vector<std::string> Lines(std::string_view text) {
   std::vector<std::string> lines;

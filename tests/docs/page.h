@@ -33,6 +33,8 @@
 #include <string_view>
 #include <vector>
 
+#include "support/contents.h"
+
 namespace meshwork::docs {
 
 struct FencedBlock {
@@ -61,7 +63,5 @@ size_t FenceIndent(std::string_view line);
 
 // The lines of a text, without their ends.
 std::vector<std::string> Lines(std::string_view text);
-
-std::string Contents(const std::filesystem::path& path);  // "" where there is no such file
 
 }  // namespace meshwork::docs

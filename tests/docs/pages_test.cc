@@ -90,6 +90,24 @@ TEST(PagesTest, TheIndexNamesEveryPage) {
   EXPECT_NE(Contents(Root() / "README.md").find("(docs/README.md)"), std::string::npos);
 }
 
+// Files and folders of the repository that pages name, `tests/spmd/cases` or `cmake/rooms.cmake`, are there. A program is named
+// without what it is made of: `benchmarks/slow_link`. Headers: the next test.
+TEST(PagesTest, FilesThatTheyNameExist) {
+  const std::regex path(
+      "`((cmake|docs|examples|benchmarks|tests|base|mesh|layout|ir|ops|verify|spmd|runtime|storage|train|tools)/[A-Za-z0-9_/.-]+)`");
+  int named = 0;
+  for (const std::string& page : Pages()) {
+    if (page == "CHANGELOG.md") continue;  // it names what was
+    const std::string text = Contents(Root() / page);
+    for (auto at = std::sregex_iterator(text.begin(), text.end(), path); at != std::sregex_iterator(); ++at) {
+      const fs::path name = Root() / (*at)[1].str();
+      ++named;
+      EXPECT_TRUE(fs::exists(name) || fs::exists(name.string() + ".cc")) << page << ": " << (*at)[1];
+    }
+  }
+  EXPECT_GT(named, 200);
+}
+
 // Who reads a page of an installed meshwork finds every header that it names.
 TEST(PagesTest, HeadersThatTheyNameAreInstalled) {
   if (!fs::exists(MESHWORK_INSTALLED_HEADERS)) GTEST_SKIP() << "built without MESHWORK_INSTALL";

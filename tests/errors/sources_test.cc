@@ -12,6 +12,7 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "support/contents.h"
 #include "support/golden.h"
 
 namespace meshwork::sources_test {
@@ -24,11 +25,6 @@ using ::testing::IsEmpty;
 constexpr std::string_view kFolders[] = {"base",        "mesh",           "layout",      "ir",      "ops",
                                          "verify",      "spmd",           "runtime",     "storage", "train",
                                          "tools/check", "tools/simulate", "tools/report"};
-
-std::string ReadAll(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 std::vector<MessagePattern> LibraryMessages() {
   const std::filesystem::path root = std::filesystem::path(MESHWORK_TEST_DIR).parent_path();
@@ -43,7 +39,7 @@ std::vector<MessagePattern> LibraryMessages() {
   std::sort(files.begin(), files.end());
   std::vector<MessagePattern> messages;
   for (const std::string& file : files)
-    for (MessagePattern& message : MessagesOf(file, ReadAll(root / file)))
+    for (MessagePattern& message : MessagesOf(file, Contents(root / file)))
       messages.push_back(std::move(message));
   return messages;
 }

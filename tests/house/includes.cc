@@ -1,11 +1,10 @@
 #include "house/includes.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <regex>
 
 #include "fmt/format.h"
+#include "support/contents.h"
 
 namespace meshwork {
 
@@ -14,17 +13,14 @@ std::vector<SourceFile> SourcesOf(const std::filesystem::path& root, std::string
   for (const auto& entry : std::filesystem::directory_iterator(root / room)) {
     const std::string extension = entry.path().extension().string();
     if (extension != ".h" && extension != ".cc" && extension != ".cu") continue;
-    std::ifstream file(entry.path(), std::ios::binary);
-    files.push_back({fmt::format("{}/{}", room, entry.path().filename().string()),
-                     {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}});
+    files.push_back({fmt::format("{}/{}", room, entry.path().filename().string()), Contents(entry.path())});
   }
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
   return files;
 }
 
 std::vector<std::string> RoomsOf(const std::filesystem::path& root) {
-  std::ifstream file(root / "CMakeLists.txt");
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::string text = Contents(root / "CMakeLists.txt");
   static const std::regex* const room = new std::regex("meshwork_room\\(([a-z/_]+)");
   std::vector<std::string> rooms;
   for (auto it = std::sregex_iterator(text.begin(), text.end(), *room); it != std::sregex_iterator(); ++it)

@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
+#include <filesystem>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
+
+#include "support/contents.h"
 
 namespace meshwork::one_build_test {
 namespace {
@@ -18,8 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::IsSubsetOf;
 
 std::string TextOf(const std::string& path) {
-  std::ifstream file(std::string(MESHWORK_TEST_DIR) + "/../" + path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return Contents(std::string(MESHWORK_TEST_DIR) + "/../" + path);
 }
 
 // The options of CMake that the text sets, as -DNAME=, or as a variable of the environment, NAME=.
@@ -53,6 +54,29 @@ TEST(OneBuildTest, CiRunsReadmesCommands) {
   EXPECT_THAT(commands, ElementsAre("./dev mnist", "./dev test"));
   EXPECT_THAT(ci, HasSubstr("bash -ec \"$first; "));
   EXPECT_THAT(ci, HasSubstr("bash -ec \"$(readme_commands)\""));
+}
+
+// A folder of tests that no test program is made of would be compiled by nobody.
+TEST(OneBuildTest, EveryFolderOfTestsIsInAProgram) {
+  const std::filesystem::path tests = MESHWORK_TEST_DIR;
+  const std::string text = TextOf("tests/CMakeLists.txt");
+  std::set<std::string> built, present;
+  const std::regex program(R"(meshwork_test\(([a-z_]+)([^)]*)\))");
+  for (std::sregex_iterator at(text.begin(), text.end(), program), end; at != end; ++at) {
+    std::istringstream words((*at)[2].str());
+    bool is_folder = false, has_folders = false;
+    for (std::string word; words >> word;) {
+      if (word == "FOLDERS") has_folders = is_folder = true;
+      else if (word == "LIBS" || word == "READ_BACK" || word == "COMPUTES") is_folder = false;
+      else if (is_folder) built.insert(word);
+    }
+    if (!has_folders) built.insert((*at)[1]);
+  }
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(tests))
+    if (entry.path().filename().string().ends_with("_test.cc"))
+      present.insert(entry.path().parent_path().lexically_relative(tests).string());
+  EXPECT_GT(present.size(), 30u);
+  EXPECT_THAT(present, IsSubsetOf(built));
 }
 
 }  // namespace

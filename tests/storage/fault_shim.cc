@@ -1,4 +1,4 @@
-// Stands in front of the system calls of a program that is started with LD_PRELOAD (storage/writer_process.h), and makes
+// Stands in front of the system calls of a program that is started with LD_PRELOAD (storage/child_process.h), and makes
 // one of them fail, or ends the program there. The environment says which:
 //
 //   FAULT_DIR=/tmp/x      only calls on what lies below this folder are counted

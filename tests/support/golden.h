@@ -9,12 +9,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "support/contents.h"
 
 namespace meshwork {
 
@@ -28,10 +28,7 @@ inline std::filesystem::path GoldenPath(std::string_view name) {
   return std::filesystem::path(MESHWORK_TEST_DIR) / name;
 }
 
-inline std::string ReadGolden(std::string_view name) {
-  std::ifstream file(GoldenPath(name), std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
+inline std::string ReadGolden(std::string_view name) { return Contents(GoldenPath(name)); }
 
 inline void ExpectGolden(std::string_view name, const std::string& actual) {
   if (UpdatesGolden()) {

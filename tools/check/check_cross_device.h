@@ -1,5 +1,5 @@
 // CheckCrossDeviceOps checks that a cross-device op (runtime/cross_device.h) adds up and distributes correctly. The
-// library's own ops are tried by the same code (tests/check).
+// library's own ops are tried by the same code (tests/tools/check).
 //
 //   const absl::StatusOr<CrossDeviceReport> report = CheckCrossDeviceOps(mine);
 //   if (!report.ok()) …   // "mine: sum of f32[7] over 3 devices: element 2 on device 12 is 1.5, and 2.25 is right."

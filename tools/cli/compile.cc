@@ -72,7 +72,7 @@ std::string Stats(const Graph& global, const Program& program) {
   return PrintJson(json);
 }
 
-// The program after propagate, below the decisions of the pass.
+// The program after propagate, below the decisions of this pass and of those after it.
 std::string Propagated(const Program& program, const std::string& text) {
   std::string out;
   for (const std::string& decision : program.decisions) out += fmt::format("// {}\n", decision);

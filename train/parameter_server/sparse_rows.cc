@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -83,8 +84,8 @@ class TableFinder {
       const int n = graph_.value(value).node;
       if (n < 0) continue;
       const Node& node = graph_.nodes()[static_cast<size_t>(n)];
-      for (size_t o = 0; o < (IsNote(node) ? 1 : node.operands.size()); ++o)
-        stack.push_back(node.operands[o]);
+      const std::span<const ValueId> operands = ComputedFrom(node);
+      stack.insert(stack.end(), operands.begin(), operands.end());
     }
     return true;
   }

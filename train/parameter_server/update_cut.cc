@@ -132,9 +132,8 @@ class UpdateCut {
       return;
     }
     const Node& node = graph_.nodes()[static_cast<size_t>(n)];
-    const size_t operands = IsNote(node) ? 1 : node.operands.size();
-    for (size_t o = 0; o < operands; ++o)
-      if (!IsThere(node.operands[o])) flow_.AddEdge(Visit(node.operands[o]) + 1, vertex, kUncuttable);
+    for (ValueId operand : ComputedFrom(node))
+      if (!IsThere(operand)) flow_.AddEdge(Visit(operand) + 1, vertex, kUncuttable);
   }
   ValueId ValueOf(int vertex) const {
     const auto found = std::find_if(vertices_.begin(), vertices_.end(), [&](const auto& entry) {

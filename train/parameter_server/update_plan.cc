@@ -57,7 +57,7 @@ class Planner {
       const int n = graph_.value(value).node;
       if (n < 0 || facts_.is_shared[static_cast<size_t>(value)] || !runs[static_cast<size_t>(n)]) continue;
       const Node& node = graph_.nodes()[static_cast<size_t>(n)];
-      for (size_t o = 0; o < (IsNote(node) ? 1 : node.operands.size()); ++o) {
+      for (size_t o = 0; o < ComputedFrom(node).size(); ++o) {
         visit(static_cast<size_t>(n), o);
         stack.push_back(node.operands[o]);
       }

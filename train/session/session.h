@@ -8,8 +8,8 @@
 // batch size (see ops/control/rebatch.h) and kept.
 //
 // If the devices lie in several domains (SessionOptions::executor.transport), each domain has a session of
-// its own, made from the same graph and options. All of them call Create, Run, Evaluate, Predict, Bind, and Get of a
-// variable whose blocks lie in several domains, Save and Restore, in the same order, with tensors of the same shapes; each
+// its own, made from the same graph and options. All of them call Create, Run, Evaluate, Predict, Bind, Save and Restore in
+// the same order, with tensors of the same shapes, and Get of a variable whose blocks lie in several domains. Each
 // domain reads from a whole feed the rows that its devices take, and RowsHere says which rows these are. If
 // one domain cannot go on, for example because a feed is missing, or if two domains give different batch
 // sizes, the call fails in all of them and may be made again. Set acts on one domain only.

@@ -85,7 +85,7 @@ class PaddingFinder {
   bool FollowRule(const Node& node, const Rule& rule) {
     bool all_zero = true, times_zero = node.row->name == "cast";
     std::vector<bool> padded(rule.letters.size(), false), adds_zeros = padded;
-    for (size_t o = 0; o < (IsNote(node) ? 1 : node.operands.size()); ++o) {
+    for (size_t o = 0; o < ComputedFrom(node).size(); ++o) {
       const PaddedDims& operand = At(node.operands[o]);
       all_zero &= operand.is_zero;
       const bool is_factor = operand.is_zero && node.row->name != "reduce_mean" && IsLinearIn(rule, o);

@@ -1,4 +1,4 @@
-// The command report of the program meshwork. What the page shows say tests/report.
+// The command report of the program meshwork. What the page shows say tests/tools/report.
 #include <filesystem>
 #include <string>
 #include <string_view>

@@ -7,13 +7,12 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "support/contents.h"
 
 namespace meshwork {
 
@@ -21,12 +20,6 @@ struct Finished {
   int code = -1;  // exit code; 128 + the signal where one ended it
   std::string out, err;
 };
-
-// The bytes of a file; empty where there is none.
-inline std::string Contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 // Runs `program` with the environment of this process, less MNIST_DIR, plus `settings` ("NAME=value").
 // `scratch` is a path prefix for what it prints; nothing is left there. `meanwhile`, if given, is called once it runs.

@@ -3,10 +3,10 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 
 #include "gmock/gmock.h"
+#include "support/contents.h"
 #include "support/idx_file.h"
 #include "support/temp_dir.h"
 
@@ -38,8 +38,7 @@ std::pair<int, absl::Status> EndOf(const Pipeline& pipeline) {
 }
 
 std::string ReadFixture(std::string_view name) {
-  std::ifstream file(fmt::format("{}/fixtures/{}", MESHWORK_TEST_DIR, name), std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return Contents(fmt::format("{}/fixtures/{}", MESHWORK_TEST_DIR, name));
 }
 
 // The same texts come from each position, and that position's own walk goes on alike.
@@ -215,8 +214,7 @@ TEST_F(PipelineFilesTest, TfRecordsAreWrittenAsOthersWriteThem) {
     EXPECT_EQ(again.text("name"), parsed.text("name"));
   }
   EXPECT_TRUE(out.Close().ok() && gz.Close().ok());
-  std::ifstream written(path, std::ios::binary);
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(written), {}), ReadFixture("examples.tfrecord"));
+  EXPECT_EQ(Contents(path), ReadFixture("examples.tfrecord"));
   EXPECT_LT(std::filesystem::file_size(zipped), std::filesystem::file_size(path));
   EXPECT_EQ(TextsOf(TfRecords({zipped}), "record"), TextsOf(TfRecords({path}), "record"));
   ExpectPositions(TfRecords({path, zipped, path}), "record");
@@ -228,8 +226,7 @@ TEST_F(PipelineFilesTest, DamagedTfRecordsAreRefused) {
   TfRecordWriter out = TfRecordWriter::Create(path).value();
   for (const char* record : {"", "a", "hello"}) ASSERT_TRUE(out.Write(record).ok());
   ASSERT_TRUE(out.Close().ok());
-  std::ifstream written(path, std::ios::binary);
-  const std::string whole{std::istreambuf_iterator<char>(written), {}};
+  const std::string whole = Contents(path);
   ASSERT_EQ(whole.size(), 3 * 16 + 6u);
   const size_t ends[] = {0, 16, 33, whole.size()};
   for (size_t at = 0; at <= whole.size(); ++at) {
