@@ -1,4 +1,4 @@
-// cnn_step: a training step of the CNN of examples/cnn_mnist on several meshes, beside one device. See
+// cnn_step: a training step of the CNN of examples/cnn_mnist on several meshes, compared with one device. See
 // --help.
 #include "benchmarks/step/step.h"
 #include "examples/support/cnn.h"

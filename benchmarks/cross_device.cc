@@ -30,7 +30,7 @@ struct CrossDeviceCase {
   std::shared_ptr<CrossDeviceOps> (*make)();
 };
 
-// One of the user's own, of the two functions that it needs: as ReductionToOneDevice, by one thread.
+// A cross-device op with only the two functions that a user's own op needs: like ReductionToOneDevice, by one thread.
 class OwnCrossDeviceOps : public CrossDeviceOps {
  public:
   explicit OwnCrossDeviceOps(std::shared_ptr<CrossDeviceOps> ops) : ops_(std::move(ops)) {}

@@ -1,4 +1,4 @@
-// data_stream: a Pipeline whose examples are made on the fly, beside a consumer that computes. See --help.
+// data_stream: a Pipeline that makes its examples while a consumer computes. See --help.
 //
 // Exit code 2: the input is wrong; 1: something failed.
 #include <algorithm>
@@ -55,7 +55,7 @@ Example Made(int64_t i, int64_t dim) {
   return Example{{"x", std::move(x)}, {"y", Tensor::From<int32_t>({}, {static_cast<int32_t>(i % 10)})}};
 }
 
-// Reads the batch again and again, for so long.
+// Reads the batch repeatedly, for so many seconds.
 double Compute(const Example& batch, double seconds) {
   const double start = SteadySeconds();
   double sum = 0;
@@ -87,7 +87,7 @@ absl::Status Run(const Options& o) {
     if (++step == (steps + 9) / 10) tenth_mb = MegabytesOf("VmHWM");
   }
   const double seconds = SteadySeconds() - start, peak_mb = MegabytesOf("VmHWM");
-  // The wait for the first batch is that for everything to begin.
+  // The wait for the first batch is the start of the pipeline.
   const PipelineStats& stats = walk.stats();
   const double waited = stats.seconds - first_wait;
   const auto n = static_cast<double>(steps);

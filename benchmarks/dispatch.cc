@@ -1,5 +1,5 @@
-// dispatch/<program>/workers:<n>: a step of 1,000 tiny ops on 8 virtual devices, each of one row of 4
-// elements, so that what is left is what an executor does around an op. The counter ns_per_op is the time of
+// dispatch/<program>/workers:<n>: a step of 1,000 tiny ops on 8 virtual devices, each on one row of 4
+// elements, so that the time is the executor's overhead around ops. The counter ns_per_op is the time of
 // a step per op and device; `barriers` says how often the workers meet in a step.
 //
 //   elementwise   each op reads the one before it, and may run together with it
@@ -67,7 +67,7 @@ std::string TextOf(const Case& c) {
 
 absl::Status Measure(benchmark::State& state, const Case& c, int workers) {
   MESHWORK_ASSIGN_OR_RETURN(const Graph graph, ParseGraph(TextOf(c)));
-  // Nothing is gathered, to be summed whole on every device.
+  // Without gathers: otherwise every device could gather the value and sum it whole.
   MESHWORK_ASSIGN_OR_RETURN(const Program program, Compile(graph, {.replication_budget = 0}));
   const int64_t ops = std::ssize(program.body.nodes());
   if (ops < kOps) return absl::InternalError(fmt::format("the compiled program has only {} ops.", ops));

@@ -93,7 +93,7 @@ std::string ToString(const AttentionTiling& t) {
   return fmt::format("{}/{}/{}/{}", t.row_tiles, t.others, t.chunk, t.at_once);
 }
 
-// What is measured if nobody says.
+// The tilings to measure if no flag gives them.
 std::string_view UsualTilings(std::string_view op, int64_t dim) {
   if (dim <= 64) {
     if (op == "attention")
@@ -107,7 +107,7 @@ std::string_view UsualTilings(std::string_view op, int64_t dim) {
   return "1/32/16/2 1/16/16/2 1/32/32/2 1/32/32/1 2/16/16/1";
 }
 
-// Operands of an op on the GPU, and what it makes of them.
+// An op, its spec, its operands on the GPU, and its floating-point operations.
 struct AttentionOp {
   const OpRow* row;
   KernelSpec spec;
@@ -153,7 +153,7 @@ class AttentionBench {
       MESHWORK_RETURN_IF_ERROR(CopyToDevice(*stream_, to->address(), numbers.data(), to->bytes()));
       MESHWORK_RETURN_IF_ERROR(stream_->Synchronize());
     }
-    // Gradients are timed, and compared, with log-sums of the result, and shifts of about its size.
+    // Gradients are timed and compared with the log-sums of the result, and with random shifts of about the right size.
     MESHWORK_ASSIGN_OR_RETURN(const AttentionOp op, OpOf("attention"));
     MESHWORK_ASSIGN_OR_RETURN(TiledKernel kernel, Compile(op, DefaultAttentionTiling("attention", o_.dim)));
     MESHWORK_ASSIGN_OR_RETURN(std::vector<CudaBuffer> results, ResultsOf(op));
@@ -170,7 +170,7 @@ class AttentionBench {
     const bool is_grad = name != "attention", of_keys = name == "attention_grad_kv";
     if (is_grad && !of_keys && name != "attention_grad_q")
       return InvalidArgument("--ops: there is no attention \"{}\".", name);
-    // Products of a query and a key that it sees: scores and results, and their gradients.
+    // Products per pair of a query and a visible key: scores and results, and their gradients.
     const double products = !is_grad ? 2 : of_keys ? 4 : 3, part = o_.causal == "on" ? 0.5 : 1;
     AttentionOp op{.row = &GetOp(name),
                    .spec = {.operands = {},
@@ -281,7 +281,7 @@ class AttentionBench {
     return status;
   }
 
-  // Prints a line. expected: the results of the first tiling, which sets it.
+  // Prints a line. expected: the results of the first tiling; the first call sets it.
   absl::Status MeasureTiling(const AttentionOp& op, const TiledKernel& of,
                              std::vector<float>& expected) const {
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<CudaBuffer> results, ResultsOf(op));

@@ -11,10 +11,10 @@ namespace meshwork {
 // "batch=4,model=2" for 2^3 devices: the axes are as equal as they can be. REQUIRES: 0 <= log2_devices <= 40.
 std::string SquareMesh(int log2_devices);
 
-// How the weights of each layer lie.
+// The layout of the weights of each layer.
 enum class WeightLayout {
   kByModel,          // kernels by columns and by rows in turn, along `model`; the examples lie along `batch`
-  kByBatchAndModel,  // as kByModel; the weights' other dim is stored in blocks along `batch`
+  kByBatchAndModel,  // as kByModel, but `batch` also shards the weights' other dim in storage
   kByRows,           // stored in blocks of rows along both axes; the examples lie along both, too
   kByRowsInHost,     // stored so along `model` alone: hybrid sharding, `batch` hosts of `model` devices
 };

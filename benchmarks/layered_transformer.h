@@ -10,7 +10,7 @@ namespace meshwork {
 
 struct LayeredTransformerOptions {
   int layers = 4;
-  // Per device: sequences, tokens of a sequence, heads; and units of a head. They are so few that no tensor
+  // Per device: sequences, tokens of a sequence, heads; and units of a head. They are few, so that no tensor
   // has more than 2^40 elements on 2^20 devices.
   int64_t local_sequences = 1, local_tokens = 1, local_heads = 1, head_units = 16;
 };

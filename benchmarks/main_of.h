@@ -10,11 +10,11 @@
 
 namespace meshwork {
 
-// Where only a step that fails, or computes something else, is an internal error: all others are of the input.
+// For programs whose only internal errors are failing steps and wrong results: all other errors are of the input.
 inline bool IsNotInternal(const absl::Status& status) { return !absl::IsInternal(status); }
 
-// Prints the help that Options::help asks for, or runs. Exit code 2: the input is wrong, as it is if the options are, or
-// `is_of_input` says so; 1: something failed.
+// Prints the help if Options::help is set, else runs. Exit code 2: the options are wrong, or `is_of_input` says that
+// the error is of the input; 1: something failed.
 template <typename Options>
 int MainOf(std::string_view name, const absl::StatusOr<Options>& options,
            absl::Status (*run)(const Options& options),

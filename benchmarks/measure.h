@@ -16,7 +16,7 @@ namespace meshwork {
 // Runs `f` in turn with memcpy, so that noise meets both. `f` returns the seconds that it took to move
 // `moved` bytes, read and written bytes together. memcpy moves as many: it copies a block of half as many
 // bytes into another, split evenly over the workers of the pool; the slowest worker counts. memcpy runs twice
-// and only the second run counts, because the data of `f` was there before, too: both find in the caches what
+// and only the second run counts, because the data of `f` were used just before, too: both find in the caches what
 // these can hold. The time of an iteration is that of `f`. Counters: instruction_us, the median of `f`;
 // of_memcpy, the median of memcpy divided by it. At least 7 turns. REQUIRES: the benchmark uses manual time.
 // Errors: those of `f`.

@@ -1,5 +1,5 @@
-// parameter_server: pulls and pushes of a large value between two processes of this host, beside a stream of gRPC that
-// carries the same bytes and does nothing else. See --help.
+// parameter_server: pulls and pushes of a large value between two processes of this host, compared with a gRPC stream
+// that carries the same bytes and does nothing else. See --help.
 //
 // Exit code 2: the input is wrong; 1: something failed.
 #include <grpcpp/grpcpp.h>
@@ -63,7 +63,7 @@ absl::StatusOr<Options> ParseOptions(int argc, const char* const* argv) {
   return o;
 }
 
-// One value, and no arithmetic.
+// A store of one value that does no arithmetic.
 class OneValue : public ParameterStore {
  public:
   explicit OneValue(Tensor value) : value_(std::move(value)) {}
@@ -77,7 +77,7 @@ class OneValue : public ParameterStore {
   const Tensor value_;
 };
 
-// ---- The stream beside it.
+// ---- The bare stream.
 
 using grpc::ByteBuffer;
 constexpr const char* kBare = "/bare/Exchange";
@@ -85,7 +85,7 @@ constexpr size_t kChunk = size_t{1} << 20;
 
 void KeepBuffer(void*) {}
 
-// Chunks over one buffer.
+// Writes the buffer in chunks.
 template <typename Stream>
 void WriteBytes(Stream& stream, const std::vector<char>& bytes) {
   for (size_t at = 0; at < bytes.size(); at += kChunk) {
@@ -101,7 +101,7 @@ int64_t ReadBytes(Stream& stream) {
   return bytes;
 }
 
-// Reads all, and answers with as many bytes as it would take to pull, if it has read little.
+// Reads everything. If the request is short, answers with as many bytes as a pull.
 class BareService : public grpc::Service {
  public:
   explicit BareService(int64_t bytes) : bytes_(static_cast<size_t>(bytes)) {
@@ -168,7 +168,7 @@ absl::StatusOr<TrainingSplit> SplitTable(const Options& o) {
 
 Tensor ValueOf(const Options& o) { return Tensor::Full({F32, {o.mebibytes << 8, int64_t{1} << 10}}, 1); }
 
-// Serves both, writes their ports, and waits to be killed.
+// Serves both services, writes their ports, and waits to be killed.
 [[noreturn]] void Serve(const Options& o, int ports_fd) {
   const auto server = StoreServer::Start(std::make_shared<OneValue>(ValueOf(o)), "127.0.0.1:0", {});
   std::unique_ptr<StoreServer> table;

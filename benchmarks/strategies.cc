@@ -1,5 +1,5 @@
 // A training of the MNIST MLP under a strategy, on data and from weights in a file: its losses, and the time of a step.
-// benchmarks/peers/strategies.py runs it beside TensorFlow's strategies of the same names. See --help.
+// benchmarks/peers/strategies.py compares it with TensorFlow's strategies of the same names. See --help.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -80,7 +80,7 @@ absl::StatusOr<Data> ReadData(const Options& o) {
   return data;
 }
 
-// By the names of variables.
+// Keyed by the names of variables.
 std::map<std::string, Tensor> WeightsOf(const Data& data) {
   std::map<std::string, Tensor> weights;
   for (int layer = 0; layer < data.num_layers(); ++layer) {
@@ -103,7 +103,7 @@ void AddModel(Graph& graph, const Data& data) {
   graph.Output("loss", loss);
 }
 
-// Of `step`, which returns a loss; prints the losses and the median of the times.
+// Calls `step`, which returns a loss; prints the losses and the median time.
 absl::Status Time(int64_t steps, bool prints,
                   const std::function<absl::StatusOr<double>(int64_t step)>& make_step) {
   std::vector<double> losses, ms;
@@ -128,7 +128,7 @@ absl::Status Train(const Options& o, const Strategy& strategy, const Data& data)
   });
 }
 
-// One worker at a time, so that the losses do not depend on who was first.
+// One worker at a time, so that the losses do not depend on which worker is first.
 absl::Status TrainByServers(const Options& o, const Data& data) {
   MESHWORK_ASSIGN_OR_RETURN(
       const auto strategy,

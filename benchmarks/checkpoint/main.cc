@@ -1,4 +1,4 @@
-// checkpoint: what writing and reading a checkpoint costs, beside the disk and the memory alone. See --help.
+// checkpoint: the cost of writing and reading a checkpoint, compared with the disk and the memory alone. See --help.
 //
 // Exit code 2: the input is wrong; 1: something failed.
 #include <fcntl.h>
@@ -65,9 +65,9 @@ absl::Status SystemError(const std::string& what) {
   return absl::InternalError(fmt::format("{}: {}.", what, std::generic_category().message(errno)));
 }
 
-// ---- What is measured. Each returns its seconds.
+// ---- The measurements. Each returns its seconds.
 
-// What a program holds: weights whole on every device, and weights in blocks.
+// The state of a program: half of the weights are replicated, half are sharded.
 absl::StatusOr<std::map<std::string, DTensor>> State(int64_t mebibytes, bool filled) {
   MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse("batch=8"));
   MESHWORK_ASSIGN_OR_RETURN(const Placement placement, Placement::Create(mesh, 1));
@@ -111,8 +111,8 @@ class Measured {
 
   int64_t bytes() const { return bytes_; }
 
-  // The first call of a round: the others find the checkpoint. That of the round before goes first, as the files of the
-  // others do, while nothing is timed.
+  // The first call of a round: the other calls find this checkpoint. The previous round's checkpoint is removed first,
+  // outside of the timed part, as the other calls do with their files.
   absl::StatusOr<double> Pause() {
     absl::Status status;
     if (step_ > 0) status = RemoveCheckpoint(fmt::format("{}/runs/{}", dir_, CheckpointName(step_)));

@@ -47,7 +47,7 @@ absl::StatusOr<Training> GptTraining() {
   return Training{"gpt", std::move(session), std::move(feeds)};
 }
 
-// Trains for so many seconds; returns the steps per second. `after`: what follows each step.
+// Trains for so many seconds; returns the steps per second. `after` is called after each step.
 absl::StatusOr<double> StepsPerSecond(Training& training, double seconds,
                                       const std::function<absl::Status()>& after) {
   int64_t steps = 0;

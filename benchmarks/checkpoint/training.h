@@ -1,4 +1,4 @@
-// What checkpoints in the background cost a training.
+// The slowdown of a training by checkpoints in the background.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kImageClasses = 1000, kPixelClasses = 2;
 
-// Pads both sides alike, as PyTorch does, where "same" pads an odd number of pixels more at the end.
+// Pads both ends equally, as PyTorch does; "same" pads the odd pixel at the end.
 WindowOptions SquareWindow(int64_t stride, int64_t padding) {
   return {.strides = {stride, stride},
           .padding = WindowPadding::Explicit({padding, padding}, {padding, padding})};

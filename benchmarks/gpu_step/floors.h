@@ -1,4 +1,4 @@
-// What a GPU takes at least: the toolkit's own product, and the driver's copy.
+// Lower bounds of times on a GPU: the toolkit's own product, and the driver's copy.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -54,7 +54,7 @@ struct AllReady {
   std::map<std::string, absl::Status> failed;  // by name
 };
 
-// A work that fails leaves the others alone.
+// A failing work does not affect the others.
 AllReady MakeAllReady(std::vector<GpuWorkPlan> plans) {
   AllReady all;
   for (GpuWorkPlan& plan : plans) {
@@ -66,7 +66,7 @@ AllReady MakeAllReady(std::vector<GpuWorkPlan> plans) {
   return all;
 }
 
-// The errors of all that failed, with the code of one of them.
+// The messages of all failures, with the code of the first.
 absl::Status Failures(const AllReady& all) {
   if (all.failed.empty()) return absl::OkStatus();
   const auto message = [](std::string* out, const auto& failed) { out->append(MessageOf(failed.second)); };
@@ -86,8 +86,8 @@ absl::StatusOr<double> Round(GpuWork& work, double seconds, double& loss) {
   return elapsed / static_cast<double>(steps);
 }
 
-// Lines of JSON: one that says what will be timed, before any of it is made; one when all of it is ready; and one for each
-// name that comes in.
+// Writes lines of JSON: one names the works, before any is made; one follows when all are ready; and one answers each
+// name that is read.
 absl::Status TakeTurns(const GpuOptions& o, std::vector<GpuWorkPlan> plans) {
   nlohmann::ordered_json planned = {{"version", "meshwork"}, {"works", nlohmann::json::object()}};
   for (const GpuWorkPlan& plan : plans) planned["works"][plan.name] = plan.about;
@@ -113,7 +113,7 @@ absl::Status TakeTurns(const GpuOptions& o, std::vector<GpuWorkPlan> plans) {
   return absl::OkStatus();
 }
 
-// What a work is compared with.
+// The work that `one` is compared with; `one` itself if there is no other.
 const Ready& BesideOf(const Ready& one, const std::vector<Ready>& works) {
   const auto model = [](const std::string& name) { return name.substr(0, name.rfind('/')); };
   for (const Ready& other : works)

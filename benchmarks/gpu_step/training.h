@@ -1,4 +1,4 @@
-// A training step as gpu_step times it: fed from the host's memory, until its loss is in the host's memory.
+// A training step as gpu_step times it: from feeds in the host's memory to the loss in the host's memory.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ namespace meshwork {
 struct Training {
   std::string name;              // "resnet50/64"
   nlohmann::ordered_json about;  // GpuWorkPlan::about
-  // "bf16", "f32" or "tf32": how products are computed where layers compute in f32.
+  // "bf16", "f32" or "tf32": the precision of products in layers that compute in f32.
   std::string precision = "f32";
   std::string mesh = "batch=1";
   std::function<void(Graph& graph)> build;          // with the output "loss"
@@ -28,10 +28,10 @@ struct Training {
 
 // The training's plan, then, if `prefetches`, the plan of the same training with prefetched batches.
 std::vector<GpuWorkPlan> TrainingPlans(const GpuOptions& o, const Training& training, bool prefetches);
-// The same, where --prefetch says whether.
+// The same; the flag --prefetch decides about prefetching.
 std::vector<GpuWorkPlan> TrainingPlans(const GpuOptions& o, const Training& training);
 
-// What models compute in whose weights are f32.
+// The dtype in which models with f32 weights compute.
 DType ComputeOf(const GpuOptions& o);
 
 SessionOptions OptionsOf(const GpuOptions& o, const std::string& precision);

@@ -15,7 +15,7 @@ struct EncoderSizes {
   int64_t layers, dim, heads;
 };
 
-// What encoders and decoders have in common.
+// The common part of encoders and decoders.
 class Transformer {
  public:
   Transformer(Graph& graph, const EncoderSizes& sizes, const AttentionOptions& attention)
@@ -40,7 +40,7 @@ class Transformer {
     return Project("out", Reshape(y, x.shape()), sizes_.dim, bias);
   }
 
-  // One of the graph's own, which every example has.
+  // A variable of the graph, shared by all examples.
   Value Learned(const char* name, const Shape& shape, const Value& like) const {
     return Cast(graph_.Var(name, NormalRandom(shape, 0, 0.02)), like.dtype());
   }
@@ -141,7 +141,7 @@ Feeds TokenFeeds(Random& random, const Shape& shape, int64_t vocabulary) {
           {"targets", RandomNumbers(random, shape, vocabulary)}};
 }
 
-// Behind its length a sequence is padding.
+// After its length a sequence consists of padding.
 Feeds BertFeeds(Random& random, int64_t batch, int64_t sequence, int64_t vocabulary, bool by_mask) {
   std::vector<int32_t> targets, lengths;
   std::vector<uint8_t> is_token;

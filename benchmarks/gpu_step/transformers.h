@@ -1,4 +1,4 @@
-// Transformers that gpu_step trains, all by Adam; their layers, units and heads are those of flags.
+// Transformers that gpu_step trains, all by Adam; flags give the numbers of layers, units and heads.
 #pragma once
 
 #include <vector>

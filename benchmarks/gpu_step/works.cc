@@ -69,7 +69,7 @@ Plans ChainPlans(const GpuOptions& o) {
           {.name = "copy", .make = [o] { return CopyFloor(o); }}};
 }
 
-// Without, and with prefetching.
+// Without prefetching, then with it.
 Plans MlpPlans(const GpuOptions& o) {
   Plans plans;
   for (const int64_t batch : o.batches)

@@ -1,4 +1,4 @@
-// processes: what is paid for several processes, beside the engine that carries their data and beside one process. See
+// processes: the cost of several processes, compared with the engine that carries their data and with one process. See
 // --help.
 //
 // Exit code 2: the input is wrong; 1: a step failed or computed another loss.
@@ -75,7 +75,7 @@ absl::StatusOr<std::vector<int64_t>> Numbers(const std::string& text, const std:
   return numbers;
 }
 
-// Seconds of a call in the rounds, ours and the other one right after it.
+// Seconds per call in each round: ours, and the other's directly after it.
 struct Pairs {
   std::vector<double> ours, others, ratios;
 
@@ -86,7 +86,7 @@ struct Pairs {
   }
 };
 
-// What the chief prints: a table, or JSON.
+// The chief's output: a table, or JSON.
 class Report {
  public:
   explicit Report(const Options& o) : json_(o.json) {}
@@ -190,8 +190,8 @@ absl::StatusOr<std::unique_ptr<DirectEngine>> EngineBeside(const Options& o) {
   return engine;
 }
 
-// The engine's calls must not meet ours, which a transport's own thread may make as long as the transport lives: so
-// each round has a transport of its own.
+// The engine's calls must not run beside ours. A transport's own thread may make calls as long as the transport lives:
+// so each round has a transport of its own.
 absl::Status CompareAllReduces(const Options& o, const std::vector<int64_t>& sizes, Report& report) {
   MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<DirectEngine> engine, EngineBeside(o));
   bool is_chief = false;
@@ -222,8 +222,8 @@ absl::Status CompareAllReduces(const Options& o, const std::vector<int64_t>& siz
 
 // ---- Steps.
 
-// The other processes, which must be on this host, while the chief has the machine for itself: their threads are
-// stopped, as those of MPI would wait in a loop.
+// The other processes, which must be on this host. The chief stops them while it measures alone, because MPI's waiting
+// threads spin.
 class Others {
  public:
   static absl::StatusOr<Others> Find(const Processes& processes) {
@@ -297,7 +297,7 @@ absl::Status CompareSteps(const Options& o, const Processes& processes, const Ot
   return absl::OkStatus();
 }
 
-// A step that changes nothing where it fails beside one that does.
+// Compares atomic steps with steps in place.
 absl::Status CompareAtomic(const Options& o, const Processes& processes, int64_t batch, Report& report) {
   MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::VirtualCpus(o.mesh));
   SessionOptions options;

@@ -1,5 +1,5 @@
-// overlap: the training step of a transformer over several processes, with what crosses between them beside compute,
-// and with each process waiting for it; and how long the step takes by the measured link. See --help.
+// overlap: the training step of a transformer over several processes, with communication beside compute, and with
+// processes that wait for it; and the time of the step as predicted from the measured link. See --help.
 //
 // Exit code 2: the input is wrong; 1: a step failed, or the two compute other losses.
 #include <algorithm>
@@ -64,7 +64,7 @@ Feeds RandomExamples(const Options& o, int64_t batch) {
           {"targets", RandomTokens(o.model, batch, /*stream=*/1)}};
 }
 
-// A session and its examples, trained again and again.
+// A session and its examples, on which it trains repeatedly.
 class Trainee {
  public:
   static absl::StatusOr<Trainee> Create(const Options& o, const Mesh& mesh, int64_t batch,
@@ -100,7 +100,7 @@ class Trainee {
   std::vector<double> losses_;
 };
 
-// The longest time of all processes.
+// The maximum over all processes.
 absl::StatusOr<double> Longest(const Processes& processes, double seconds) {
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> all,
                             processes.transport()->AllGather("a time", fmt::format("{:.9f}", seconds)));
@@ -123,7 +123,7 @@ absl::Status Report(const Options& o, const Trainee& shared, const Link& link,
   const double alone = Median(measured.alone), beside = Median(measured.beside),
                waiting = Median(measured.waiting), predicted = Median(measured.predicted);
   std::vector<double> hidden, hidden_of_possible, ratios;
-  // While a process has nothing to send, nothing can be hidden.
+  // If a process sends nothing, no communication can be hidden.
   const double computing = 1 - prediction.start_seconds / prediction.compute_seconds;
   for (size_t r = 0; r < measured.beside.size(); ++r) {
     const double crossing = measured.waiting[r] - measured.alone[r],

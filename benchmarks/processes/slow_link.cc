@@ -155,7 +155,7 @@ Options ParseOptions(int argc, char** argv) {
 
 // ---- Devices.
 
-// What `call`, an ioctl on a device, is for: a word for the message.
+// `what`: a word for the error message that describes `call`, an ioctl on a device.
 void Set(int fd, unsigned long call, ifreq request, const End& end, const char* what) {
   if (ioctl(fd, call, &request) < 0)
     Fail(1, "namespace %s: %s of device %s: %s.", end.netns.c_str(), what, request.ifr_name,
@@ -249,7 +249,7 @@ int64_t WireBytes(const char* packet, size_t size) {
   return payload + frames * (header_bytes + kFrameBytes);
 }
 
-// One direction. What is in it: first the packets on their way, then those that wait.
+// One direction. Its queue contains first the packets on their way, then those that wait.
 class Direction {
  public:
   Direction(const Options& o, int from, int to)
@@ -259,7 +259,7 @@ class Direction {
         delay_ns_(std::llround(1e3 * o.delay_us)),
         queue_ns_(std::llround(1e3 * o.queue_us)) {}
 
-  // Takes the packets that the device has, but no more than leave time to deliver others.
+  // Takes the packets that the device has, but limits their number so that others are delivered in time.
   void Take() {
     for (int i = 0; i < kMostTaken; ++i) {
       if (unused_.empty()) unused_.push_back(std::make_unique_for_overwrite<Buffer>());
@@ -360,7 +360,7 @@ int Handle(int signals, pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// Wakes up when it should, although others compute on all cores. Not for the command, which has been started before.
+// Makes this process wake up on time when all cores are busy. The command has already started, and is not affected.
 void BePunctual() {
   prctl(PR_SET_TIMERSLACK, 1);
   const sched_param param{.sched_priority = 1};

@@ -1,4 +1,4 @@
-// simulated: how long training steps take by simulation (tools/simulate/process.h), and measured, side by side. See --help.
+// simulated: the times of training steps, simulated (tools/simulate/process.h) and measured, side by side. See --help.
 //
 // Exit code 2: the input is wrong; 1: a step failed.
 #include <algorithm>
@@ -62,14 +62,14 @@ struct Row {
   bool ranked = false;
 };
 
-// Where steps run: the threads of this process, and those of others that share the devices.
+// The resources of a step: the threads of this process, and the other processes that share the devices.
 struct Site {
   std::shared_ptr<CpuBackend> backend;
   const Processes& processes;
   Machine bare;  // without kernels
 };
 
-// The most of all processes.
+// The maximum over all processes.
 absl::StatusOr<double> Longest(const Processes& processes, double seconds) {
   if (processes.is_alone()) return seconds;
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> all,
@@ -78,7 +78,7 @@ absl::StatusOr<double> Longest(const Processes& processes, double seconds) {
   return seconds;
 }
 
-// The links between processes, as they were measured when these joined.
+// The links between processes, as measured when the processes joined.
 absl::StatusOr<Topology> LinksOf(const Mesh& mesh, const Processes& processes) {
   if (processes.is_alone()) return Topology();
   std::vector<Topology::AxisLink> links;
@@ -204,7 +204,7 @@ absl::Status Report(const std::vector<Row>& rows, const Options& o) {
   return o.json.empty() ? absl::OkStatus() : WriteFileAtomically(o.json, json.dump(2) + "\n");
 }
 
-// As many devices as the processes can share.
+// The most devices that the processes can share.
 bool CanShare(const SimulatedWork& work, const Processes& processes) {
   const int64_t domains = processes.cluster().num_processes();
   return Mesh::VirtualCpus(work.mesh)->num_devices() % domains == 0;
@@ -234,7 +234,7 @@ absl::Status CompareAll(const Options& o, const Processes& processes) {
     MESHWORK_ASSIGN_OR_RETURN(comparisons.emplace_back(), Comparison::Create(work, site));
   }
   if (comparisons.empty()) return InvalidArgument("--only: no program's name begins with \"{}\".", o.only);
-  // What disturbs the machine for a while meets one round of each.
+  // A disturbance of the machine affects one round of each program.
   for (int64_t round = 0; round < o.rounds; ++round) {
     for (const auto& comparison : comparisons) MESHWORK_RETURN_IF_ERROR(comparison->Round(o.steps));
     if (prints) fmt::print(stderr, "round {} of {}\n", round + 1, o.rounds);

@@ -46,14 +46,14 @@ struct Model {
   }
 };
 
-// Between probabilities and labels, with a term against probabilities far from 1/2.
+// A loss of probabilities and labels, with a penalty for probabilities far from 1/2.
 mw::Value CustomMse(const Model& model, double regularization) {
   const mw::Value p = mw::Softmax(model.logits);
   return mw::MeanSquaredError(p, mw::OneHot(model.labels, 10, p.dtype())) +
          regularization * mw::ReduceMean(mw::Square(0.5 - p));
 }
 
-// How many labels were found.
+// A metric: the number of labels that were found.
 class TruePositives : public mw::Metric {
  public:
   explicit TruePositives(mw::Graph& graph)
@@ -183,7 +183,7 @@ struct Guide {
     fmt::print("{} losses, the last {:.4f}\n", history->losses.size(), history->losses.back());
   }
 
-  // The second training goes on where the first one ended.
+  // The second training continues where the first one ended.
   void Checkpoints() const {
     for (const int64_t epochs : {1, 2}) {
       Model model(flags);

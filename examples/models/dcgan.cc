@@ -6,7 +6,7 @@ namespace mw = meshwork;
 using mw::UNSHARDED, mw::Value;
 
 constexpr int64_t kBatch = 16, kTrain = 64, kNoise = 32, kMaps = 8;
-// As the paper has them: filters start in N(0, 0.02), scales of norms in N(1, 0.02).
+// As in the paper: filters start from N(0, 0.02), scales of norms from N(1, 0.02).
 const mw::BatchNormLayerOptions kNorm{.momentum = 0.9, .scale_initializer = mw::NormalRandom(1, 0.02)};
 const mw::Conv2DOptions kBetweenPixelAndImage{.kernel_initializer = mw::NormalRandom(0, 0.02), .bias = false};
 const mw::Conv2DOptions kByTwo{.window = {.strides = {2, 2}, .padding = mw::WindowPadding::Same()},

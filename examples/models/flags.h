@@ -1,4 +1,4 @@
-// What the programs of this folder have in common: their flags, and a graph that is made as the flags say.
+// The common part of the programs of this folder: their flags, and a graph that is made according to the flags.
 #pragma once
 
 #include <cstdlib>
@@ -14,7 +14,7 @@ struct ModelFlags {
   int64_t steps = 0, digits = 6;
   DType dtype = F32;
 
-  // `steps`: unless --steps says otherwise. Ends the program on --help and on mistakes.
+  // `steps`: the default of --steps. Ends the program on --help and on mistakes.
   ModelFlags(int argc, char** argv, const char* program, const char* about, int64_t steps) : steps(steps) {
     FlagTable flags(program, about);
     flags.Text("mesh", "named axes; \"batch\" shards the examples, \"model\" the channels", &mesh);
@@ -29,7 +29,7 @@ struct ModelFlags {
     dtype = type == "f64" ? F64 : F32;
   }
 
-  // An empty graph. An axis that `layouts` name and the mesh lacks shards nothing: the model is the same on every mesh.
+  // An empty graph. Axes in `layouts` that the mesh does not have shard nothing: the model is the same on every mesh.
   Graph NewGraph(NamedLayouts layouts) const {
     Graph graph(Mesh::VirtualCpus(mesh).value());
     graph.SetLayouts({.layouts = std::move(layouts), .missing_axes = MissingAxes::kShardNothing});

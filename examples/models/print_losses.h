@@ -1,4 +1,4 @@
-// What the programs of this folder that call Fit print.
+// The output of the programs of this folder that call Fit.
 #pragma once
 
 #include "examples/models/flags.h"

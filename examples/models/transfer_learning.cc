@@ -21,7 +21,7 @@ Value Backbone(mw::Graph& graph, const Value& images) {
   return mw::GlobalMaxPool(mw::Relu(norm2(conv2(x))));
 }
 
-// A session of the backbone with a head: of the digits, or, of two classes, whether they are odd.
+// A session of the backbone with a head: ten classes for digits, or two classes, odd or not.
 mw::Session Classifier(const mw::ModelFlags& flags, const std::string& head, int64_t classes,
                        const mw::Optimizer& optimizer) {
   mw::Graph graph = flags.NewGraph({{"images", {"batch", UNSHARDED}},
@@ -44,7 +44,7 @@ void Check(const absl::Status& status) {
   std::exit(1);
 }
 
-// Trains; then has the weights of the epoch that was best on the test data, which are also in the folder `best`.
+// Trains, and then restores the weights of the epoch that was best on the test data; folder `best` also has them.
 void Train(mw::Session& session, const char* what, const mw::MnistData& digits, const mw::ModelFlags& flags,
            const std::string& best) {
   double best_accuracy = -1;

@@ -1,4 +1,4 @@
-// What the programs of this folder have in common: a flag that chooses the strategy, and what they print.
+// The common part of the programs of this folder: a flag that chooses the strategy, and functions that print.
 #pragma once
 
 #include <cstdlib>

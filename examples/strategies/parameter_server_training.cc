@@ -78,7 +78,7 @@ mw::Graph Model(const Flags& flags, mw::Mode mode) {
   return graph;
 }
 
-// The evaluator: follows what the chief saves, until it is of the last step.
+// The evaluator: evaluates each saved model, until that of the last step.
 absl::Status Follow(const Flags& flags, const mw::MnistData& digits) {
   if (flags.model_dir.empty())
     return mw::InvalidArgument("--model-dir is missing; the chief saves there what an evaluator evaluates.");

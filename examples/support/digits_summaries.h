@@ -1,4 +1,4 @@
-// What --tensorboard asks for: loss, accuracy and speed of the training, its weights, images and program, for TensorBoard.
+// The output of --tensorboard: loss, accuracy and speed of the training, its weights, images and program.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace meshwork {
 
-// Without --tensorboard all of it does nothing. The chief writes; a disk that fails does not end the training: it is said
-// once on standard error.
+// Without --tensorboard, nothing is written. Only the chief writes. A failing disk does not end the training: its error
+// is printed once on standard error.
 class DigitsSummaries {
  public:
   // Writes the program. Steps after `first_step` are shown as they are logged from now on. All processes must call it.
@@ -24,18 +24,18 @@ class DigitsSummaries {
 
   // Before an epoch: its first images.
   void BeginEpoch(const BatchOptions& batches, int64_t steps_done);
-  // After each step: every tenth writes what its batch gave, and the speed since the last one.
+  // After each step: every tenth step writes the results of its batch, and the speed since the last write.
   void Step(int64_t step, double loss, double accuracy);
-  // After an epoch and its test: these, and the weights. All processes must call it. Errors: those of WeightsOf.
+  // After an epoch and its test: writes their results and the weights. All processes must call it. Errors: WeightsOf's.
   absl::Status EndEpoch(int64_t step, double test_loss, double test_accuracy);
-  // After the last one.
+  // After the last epoch.
   void Close();
 
  private:
   DigitsSummaries(const DigitsModel& model, const Session& session, const Data& data,
                   const DigitsOptions& options)
       : model_(model), session_(session), data_(data), options_(options) {}
-  // Says what went wrong, the first time.
+  // Prints the error, only the first time.
   void Note(const absl::Status& status);
 
   const DigitsModel& model_;

@@ -30,7 +30,7 @@ Feeds FeedsOf(const DigitsModel& model, const Batch& batch) {
   return {{"images", batch["image"].Reshaped(shape)}, {"labels", batch["label"]}};
 }
 
-// Of batches of this size, each process gathers the rows that its session reads.
+// From batches of this size, each process gathers the rows that its session reads.
 BatchOptions BatchesFor(const Session& session, int64_t batch_size) {
   return {.batch_size = batch_size, .rows = [&session](int64_t rows) { return session.RowsHere(rows); }};
 }
@@ -50,7 +50,7 @@ std::string Describe(const Measures& test) {
   return fmt::format("test loss {:.4f}  test accuracy {:.2f} %", test.loss, 100 * test.accuracy);
 }
 
-// Where training is: so many steps are made, so many epochs are over, and so many batches of the next one.
+// The position of the training: the steps made, the epochs completed, and the batches of the next epoch.
 struct Position {
   int64_t step = 0, epoch = 0, batch = 0;
   Averages train;  // of the batches

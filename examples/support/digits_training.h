@@ -41,7 +41,7 @@ struct TrainLog {
     double seconds = 0;  // of this process, including the test
     int64_t steps = 0;   // since training began
   };
-  int64_t steps_before = 0;  // that a checkpoint had made; what follows comes after them
+  int64_t steps_before = 0;  // of the checkpoint; the entries below come after them
   bool was_stopped = false;  // by a signal, before the end
   absl::Status saved;        // whether the last checkpoint was written
   // Seconds from the start of the process to the start of the first step, to a hundredth. Nothing if there
@@ -54,12 +54,12 @@ struct TrainLog {
 };
 
 // Trains as the options say, and tests after each epoch; before step 1 only if `test_before`. Prints its progress.
-// Goes on where `training` says.
+// Continues from the state of `training`.
 absl::StatusOr<TrainLog> Train(const DigitsModel& model, Session& session, const Data& data,
                                const DigitsOptions& options, Resumable& training, DigitsSummaries& summaries,
                                bool test_before);
 
-// What decides on the order of the examples, for Resumable::Begin.
+// The facts that determine the order of the examples, for Resumable::Begin.
 CheckpointFacts FactsOf(const Data& data, const DigitsOptions& options);
 
 }  // namespace meshwork

@@ -61,7 +61,7 @@ class Gpt {
 
   LayerNormLayer Norm(const std::string& name) { return LayerNormLayer(graph_, name, model_.dim); }
 
-  // Residuals are cut by examples and positions.
+  // Examples and positions shard the residuals.
   Value Placed(const Value& x) const { return WithLayout(x, {batch_, seq_, UNSHARDED}); }
 
   // For the two residuals of each block, whose sum grows with the number of blocks.

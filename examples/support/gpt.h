@@ -46,7 +46,7 @@ void BuildGptSampler(Graph& graph, const GptModel& model);
 // The names of the model's variables, without the optimizer's.
 std::vector<std::string> GptWeights(const Graph& graph);
 
-// i32[batch,sequence], random: what stands for a text where only time counts. Each `stream` has numbers of its own.
+// i32[batch,sequence], random: replaces a text when only time matters. Each `stream` has numbers of its own.
 Tensor RandomTokens(const GptModel& model, int64_t batch, uint64_t stream);
 
 }  // namespace meshwork

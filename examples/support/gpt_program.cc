@@ -85,7 +85,7 @@ absl::StatusOr<std::string> LoadText(std::string_view flag, const std::string& f
   return text;
 }
 
-// Empty unless batches of it are evaluated.
+// Empty unless the program evaluates on batches of it.
 absl::StatusOr<std::string> LoadTestText(const GptOptions& o) {
   if (o.test_batches == 0) return "";
   if (!o.text.empty() && o.test_text.empty())
@@ -114,14 +114,14 @@ Feeds DrawExamples(const std::string& text, const GptOptions& o, int64_t step, c
 }
 
 struct TrainLog {
-  int64_t steps_before = 0;  // that a checkpoint had made; what follows comes after them
+  int64_t steps_before = 0;  // of the checkpoint; the entries below come after them
   bool was_stopped = false;  // by a signal, before the end
   absl::Status saved;        // whether the last checkpoint was written
   std::optional<double> startup_seconds;
   std::vector<double> losses, step_seconds;
 };
 
-// What decides on the examples of a step, besides its number.
+// The facts that determine the examples of a step, besides its number.
 CheckpointFacts FactsOf(const std::string& text, const GptOptions& o) {
   return {{"text", fmt::format("{:016x}", StableHash(text))},
           {"batch", fmt::format("{}", o.batch)},
@@ -212,7 +212,7 @@ std::vector<double> RowOf(const Tensor& logits, int64_t row) {
   return std::vector<double>(values.begin() + row * v, values.begin() + (row + 1) * v);
 }
 
-// Continues the beginning of the text, on one device; the chief does. Each new byte is predicted from the last `sequence`
+// Continues the beginning of the text, on one device of the chief. Each new byte is predicted from the last `sequence`
 // bytes.
 absl::StatusOr<std::string> WriteSample(const Session& trained, const std::string& text,
                                         const GptOptions& o) {

@@ -88,7 +88,7 @@ CheckpointNote Resumable::Note(int64_t step, CheckpointFacts facts) const {
 
 absl::Status Resumable::AfterStep(int64_t step, const std::function<CheckpointFacts()>& facts) {
   if (options_.processes->recovers()) options_.processes->Note(Note(step, facts()).facts);
-  // First, so that no checkpoint is written of what differs.
+  // First, so that no checkpoint is written if replicas differ.
   MESHWORK_RETURN_IF_ERROR(replicas_.AfterStep(step, session_));
   MESHWORK_RETURN_IF_ERROR(pulse_.AfterStep());
   if (checkpoints_ == nullptr) return absl::OkStatus();

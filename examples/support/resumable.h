@@ -1,5 +1,5 @@
-// What a training does between steps: it stops and goes on, as --checkpoint-dir, --checkpoint-every, --keep-checkpoints,
-// --resume and --recover say, and compares replicas, as --check-replicas says.
+// The work of a training between steps: it stops and resumes, as --checkpoint-dir, --checkpoint-every, --resume,
+// --keep-checkpoints and --recover say, and compares replicas, as --check-replicas says.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(auto training, Resumable::Begin(options, session, {{"batch_size", "128"}}));
 //   training->PrintFrom();
@@ -28,18 +28,18 @@ namespace meshwork {
 
 class Resumable {
  public:
-  // After a loss, the session goes on from what the processes that are left have in memory, if they have all of it; else
-  // from the newest checkpoint. Without --checkpoint-dir there are no checkpoints, and signals end the process. `fixed`:
-  // facts that a checkpoint needs to have alike, or the examples to come would be others; each is named after its flag.
+  // After a loss, the session continues from the state in the memory of the remaining processes, if it is whole; else
+  // from the newest checkpoint. Without --checkpoint-dir, there are none, and signals end the process. `fixed`:
+  // facts that must be equal in the checkpoint, because they determine the next examples; each is named after its flag.
   // Errors: those of
   // MakeReplicaCheck, of CheckpointManager::Open and Restore, and of Processes::Recover; a fact differs.
   static absl::StatusOr<std::unique_ptr<Resumable>> Begin(const RunOptions& options, Session& session,
                                                           CheckpointFacts fixed);
 
-  // So many steps were made before, by the checkpoint or the memory from which it goes on. Prints it, if there is one.
+  // The number of steps in the checkpoint or the memory from which it continues, or 0. PrintFrom prints it, if any.
   int64_t first_step() const { return from_.has_value() ? from_->step : 0; }
   void PrintFrom() const;
-  // A number that is among the facts of this checkpoint, or 0.
+  // The number under this name in the facts of the checkpoint, or 0.
   int64_t Number(const std::string& fact) const;
   double Real(const std::string& fact) const;
 

@@ -69,7 +69,7 @@ absl::Status MakeFolder(std::string_view flag, const std::string& folder, std::s
   return CheckWritable(fmt::format("{}/{}", folder, file));
 }
 
-// A trace is gathered from all processes, and all of them write checkpoints: those that do neither would never come.
+// Traces are gathered from all processes, and all write checkpoints: a process without the flag would block the others.
 absl::Status AgreeOnFlags(const RunOptions& options) {
   Transport* const transport = options.processes->transport();
   if (transport == nullptr) return absl::OkStatus();
@@ -79,7 +79,7 @@ absl::Status AgreeOnFlags(const RunOptions& options) {
                std::string(options.checkpoint_dir.empty() ? "is not given" : "is given"));
 }
 
-// What a process that is not chief prints goes to its log, "worker-1.log", or nowhere.
+// The standard output of a process that is not the chief goes to its log, "worker-1.log", or is dropped.
 absl::Status MoveOutput(const RunOptions& options) {
   const Processes& processes = *options.processes;
   std::string path = "/dev/null";
@@ -89,7 +89,7 @@ absl::Status MoveOutput(const RunOptions& options) {
     MESHWORK_RETURN_IF_ERROR(MakeFolder("--log-dir", options.log_dir, name));
     path = fmt::format("{}/{}", options.log_dir, name);
   }
-  const int start = processes.generation() == 0 ? O_TRUNC : O_APPEND;  // what it printed before a loss stays
+  const int start = processes.generation() == 0 ? O_TRUNC : O_APPEND;  // keeps the output from before a loss
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | start, 0666);
   std::fflush(stdout);
   if (file < 0 || dup2(file, STDOUT_FILENO) < 0)
@@ -100,7 +100,7 @@ absl::Status MoveOutput(const RunOptions& options) {
   return absl::OkStatus();
 }
 
-// Of who is not chief.
+// For processes that are not the chief.
 void WriteNoFiles(RunOptions& options) {
   options.json = options.plot = options.dump = "";
   if (TraceFile(options).empty()) options.profile = "off";
@@ -114,7 +114,7 @@ struct CloseFile {
 };
 using UniqueFile = std::unique_ptr<std::FILE, CloseFile>;
 
-// Where stdout goes at first: a process may become the chief when others are lost.
+// The original standard output: a process may become the chief when others are lost.
 class Output {
  public:
   Output() : first_(dup(STDOUT_FILENO)) {}
@@ -132,7 +132,7 @@ class Output {
   const int first_;
 };
 
-// The mesh with its first axis as much shorter as the processes need to share it; nothing if that does not help.
+// The mesh with its first axis shortened until the processes can share it; nothing if no length works.
 std::optional<Mesh> ShortenedFor(const Cluster& cluster, const Mesh& mesh) {
   for (int64_t size = mesh.num_axes() > 0 ? mesh.axis(0).size - 1 : 0; size >= 1; --size) {
     std::vector<std::string> axes = {fmt::format("{}={}", mesh.axis(0).name, size)};
@@ -418,7 +418,7 @@ namespace {
 
 std::atomic<int> exit_code_of_success = 0;
 
-// As of meshwork's commands: 2 if the same would happen again, so that meshwork supervise does not start it again.
+// As in meshwork's commands: 2 if the same error would happen again, so that meshwork supervise does not restart it.
 int ExitCode(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk: return exit_code_of_success;

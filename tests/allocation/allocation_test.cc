@@ -1,4 +1,4 @@
-// A step that is bound to its memory allocates nothing of ours.
+// A bound step allocates no memory of meshwork's own.
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -99,7 +99,7 @@ TEST(CountAllocationsTest, TheStackOfTheFirstIsKept) {
   EXPECT_NE(count.FirstOfOurs(), "");
 }
 
-// oneDNN allocates when it first meets a shape; who called it does not make that ours.
+// oneDNN allocates when it first meets a shape; these allocations are the library's, whoever called it.
 TEST(CountAllocationsTest, AKernelLibrarysAllocationsAreCountedApart) {
   Graph g(Mesh::VirtualCpus("").value());
   Value a = g.Input("a", F32, {61, 67}, {UNSHARDED, UNSHARDED});
@@ -115,7 +115,7 @@ TEST(CountAllocationsTest, AKernelLibrarysAllocationsAreCountedApart) {
 
 // ---- Steps.
 
-// Two layers, cross-entropy and Adam: x: f[b,33], y: i32[b]; 4 does not divide b, nor 2 the hidden layer.
+// Two layers, cross-entropy and Adam: x: f[b,33], y: i32[b]. 4 does not divide b, and 2 does not divide the hidden dim.
 Graph Mlp(std::string_view mesh, int64_t batch, DType dtype) {
   Graph g(Mesh::VirtualCpus(mesh).value());
   Value x = g.Input("x", dtype, {batch, 33}, {"batch", UNSHARDED});
@@ -179,7 +179,7 @@ TEST(AllocationTest, ABoundTrainingStepAllocatesNothingOfOurs) {
   }
 }
 
-// The same steps through the convenience, which makes its outputs anew: the test above can fail.
+// The same steps by Session::Run, which allocates new outputs: this shows that the test above can fail.
 TEST(AllocationTest, AStepThatIsNotBoundIsSeenToAllocate) {
   constexpr int64_t kBatch = 63;
   Session session = Session::Create(Mlp("batch=4,model=2", kBatch, F32), {.workers = 2}).value();

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <string_view>
 
-// glibc's own, under the names it gives to whoever replaces malloc.
+// The functions of glibc, under the names that it offers to programs that replace malloc.
 extern "C" {
 void* __libc_malloc(size_t size) noexcept;
 void* __libc_calloc(size_t count, size_t size) noexcept;
@@ -26,9 +26,9 @@ constexpr int kMaxFrames = 64;
 
 std::atomic<bool> counting = false;
 std::atomic<int64_t> num_ours = 0, num_libraries = 0;
-std::array<void*, kMaxFrames> first_stack;  // of the first that is ours
+std::array<void*, kMaxFrames> first_stack;  // the stack of the first allocation of ours
 int first_depth = 0;
-// Reading a stack may allocate.
+// True while this thread reads a stack, which may allocate.
 thread_local bool reading = false;
 
 bool IsKernelLibrary(const void* address) {

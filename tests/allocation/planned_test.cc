@@ -1,5 +1,5 @@
-// What an executor allocates for tensors is what Executor::PlanMemory says before: counted at the one place
-// where it is allocated, which this binary stands in front of (--wrap, see tests/CMakeLists.txt).
+// An executor allocates as much memory for tensors as Executor::PlanMemory predicts. The allocations are counted in
+// AllocateAligned, which the linker replaces in this binary (--wrap, see tests/CMakeLists.txt).
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -20,7 +20,7 @@
 
 namespace meshwork {
 
-// The linker sends the calls of AllocateAligned from other files than its own to CountedAllocate.
+// The linker sends calls of AllocateAligned from all other files to CountedAllocate.
 // NOLINTBEGIN(bugprone-reserved-identifier): the names are the linker's.
 #define MESHWORK_ALLOCATE "_ZN8meshwork15AllocateAlignedEl"
 std::shared_ptr<void> RealAllocate(int64_t bytes) asm("__real_" MESHWORK_ALLOCATE);
@@ -50,7 +50,7 @@ std::shared_ptr<void> CountedAllocate(int64_t bytes) {
 
 namespace {
 
-// In every way that an executor plans a program.
+// For every way in which an executor plans a program.
 void ExpectAllocatesWhatIsPlanned(const Program& program) {
   for (const int workers : {1, 2, 3}) {
     CpuBackend backend(workers);
@@ -64,7 +64,7 @@ void ExpectAllocatesWhatIsPlanned(const Program& program) {
       const auto executor = Executor::Create(program, backend, options, &state).value();
       EXPECT_EQ(allocated, planned.total_bytes());
       EXPECT_EQ(executor->memory(), planned);
-      // The variables are there now.
+      // The variables exist now.
       allocated = 0;
       const auto other = Executor::Create(program, backend, options, &state).value();
       EXPECT_EQ(allocated, planned.total_bytes() - planned.variable_bytes - planned.spare_bytes);
@@ -112,7 +112,7 @@ TEST(PlannedMemoryTest, QuickstartAllocatesWhatIsPlanned) {
   ExpectAllocatesWhatIsPlanned(Compile(g).value());
 }
 
-// Under a memory budget the same numbers, and less memory.
+// Under a memory budget the numbers are the same, and the memory is less.
 TEST(PlannedMemoryTest, WithinABudgetTheMlpTrainsAlikeAndAllocatesLess) {
   constexpr int64_t kBatch = 64;
   Graph graph(Mesh::VirtualCpus("batch=4,model=2").value());

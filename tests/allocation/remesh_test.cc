@@ -1,4 +1,4 @@
-// What Session::Remesh allocates is what it says, measured where tensors get their memory.
+// Session::Remesh allocates no more than it reports; measured where tensors get their memory.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -33,7 +33,7 @@ Graph DeepMlp(const std::string& mesh) {
   return g;
 }
 
-// Between meshes on which a process holds all, a half or a third of the state.
+// Between meshes on which a process holds all of the state, a half or a third.
 TEST(RemeshMemoryTest, StaysWithinItsBound) {
   const std::vector<std::string> meshes = {"batch=8", "model=2,batch=4", "batch=6", "model=6,batch=1",
                                            "batch=2"};
@@ -70,7 +70,7 @@ TEST(RemeshMemoryTest, StaysWithinItsBound) {
   }
 }
 
-// If somebody keeps what is old, that is seen: the test above can fail.
+// If the old state is kept alive, the counter shows it: the test above can fail.
 TEST(RemeshMemoryTest, TheCounterSeesBothAtATime) {
   std::thread([] {
     const std::shared_ptr<TensorMemory> memory = CountTensorMemoryOfThread();

@@ -1,5 +1,5 @@
-// How much memory tensors take: what AllocateAligned gave to a thread and is not free yet. The binary stands in front of
-// AllocateAligned (planned_test.cc).
+// The memory of tensors: bytes that AllocateAligned gave to a thread and that are not freed yet. The binary replaces
+// AllocateAligned by the linker (planned_test.cc).
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ class TensorMemory {
     most_ = std::max<int64_t>(most_, now_);
   }
   int64_t now() const { return now_; }
-  // The most at a time since the last ForgetMost.
+  // The largest number of bytes at a time since the last ForgetMost.
   int64_t most() const { return most_; }
   void ForgetMost() { most_ = now_.load(); }
 
@@ -24,7 +24,7 @@ class TensorMemory {
   std::atomic<int64_t> now_ = 0, most_ = 0;
 };
 
-// Counts what this thread allocates from now on, whoever frees it.
+// From now on counts what this thread allocates, whichever thread frees it.
 std::shared_ptr<TensorMemory> CountTensorMemoryOfThread();
 
 }  // namespace meshwork

@@ -11,7 +11,7 @@
 namespace meshwork::cpu_dispatch_test {
 namespace {
 
-// Leaves the level as it found it.
+// Restores the CPU level after each test.
 class CpuDispatchTest : public ::testing::Test {
  protected:
   CpuDispatchTest() : before_(UsedCpuLevel()) {}

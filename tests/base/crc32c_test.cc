@@ -56,7 +56,7 @@ TEST(Crc32cTest, IsTheSameByTableAndByInstructionAtEveryAlignmentAndLength) {
   }
 }
 
-// As TensorFlow's own test has it (core/lib/hash/crc32c_test.cc): masking twice is not undone by unmasking once.
+// From TensorFlow's own test (core/lib/hash/crc32c_test.cc): unmasking once does not undo masking twice.
 TEST(Crc32cTest, MaskingIsARotationAndAnAddition) {
   const uint32_t crc = Crc32c(BytesOf("foo"));
   const uint32_t masked = MaskedCrc32c(crc);

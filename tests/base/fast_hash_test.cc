@@ -44,13 +44,13 @@ TEST(FastHashTest, PiecesHaveTheHashOfTheWhole) {
   }
 }
 
-// The value is told between processes, and kept nowhere; still, a change of it should not go unseen.
+// Processes tell each other the value, and nobody stores it. Still, a change should not go unnoticed.
 TEST(FastHashTest, IsTheSameInEveryBuild) {
   EXPECT_EQ(HashOf({}), 16677694672189883975u);
   EXPECT_EQ(HashOf(Random(100)), 17755633681300697486u);
 }
 
-// Every bit flip, every pair of them, and every number of zeros.
+// Every single flipped bit, every pair of them, and every number of zero bytes changes the hash.
 TEST(FastHashTest, SmallChangesShow) {
   for (size_t size : {1, 8, 9, 63, 64, 65, 130, 200}) {
     for (const Bytes& whole : {Bytes(size), Random(size)}) {
@@ -78,7 +78,7 @@ TEST(FastHashTest, SmallChangesShow) {
   for (size_t size = 0; size < 500; ++size) ASSERT_TRUE(seen.insert(HashOf(Bytes(size))).second) << size;
 }
 
-// What one word of 8 bytes holds always shows: words of many kinds, at each place of a stripe.
+// Two different values of one 8-byte word never have the same hash: words of many kinds, at each place of a stripe.
 TEST(FastHashTest, WordsOfTheSamePlaceNeverHaveTheSameHash) {
   for (size_t word = 0; word < 20; ++word) {
     Bytes bytes = Random(8 * 20);
@@ -92,7 +92,7 @@ TEST(FastHashTest, WordsOfTheSamePlaceNeverHaveTheSameHash) {
   }
 }
 
-// Numbers of one kind in other orders: words that change places, within a lane and between lanes.
+// The order of words matters: words change places within a lane and between lanes.
 TEST(FastHashTest, OrdersShow) {
   const Bytes whole = Random(8 * 32);
   std::set<uint64_t> seen = {HashOf(whole)};

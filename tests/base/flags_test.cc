@@ -28,7 +28,7 @@ TEST(FlagsTest, ReadsTimes) {
   EXPECT_EQ(read("2h"), milliseconds(7200000));
 }
 
-// Law: what DurationToString writes is read as the same.
+// Law: the text that DurationToString writes is read back as the same duration.
 TEST(FlagsTest, WritesTimesAsItReadsThem) {
   for (const auto& [time, text] :
        std::vector<std::pair<milliseconds, std::string>>{{milliseconds(0), "0ms"},
@@ -56,7 +56,7 @@ TEST(FlagsTest, AddsTextsThatAreGivenSeveralTimes) {
   EXPECT_EQ(names, (std::vector<std::string>{"a", "b", "a"}));
 }
 
-// What follows "--" is another program's, flags included.
+// Arguments after "--" belong to another program, flags included.
 TEST(FlagsTest, LeavesAnotherProgramItsArguments) {
   std::vector<std::string> command;
   int64_t count = 0;

@@ -10,7 +10,7 @@
 namespace meshwork::float16_test {
 namespace {
 
-// IEEE 754, binary16, by its formula.
+// The value of a binary16 number, by the formula of IEEE 754.
 double ValueOfHalf(int bits) {
   const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
   const double sign = bits >> 15 == 1 ? -1 : 1;
@@ -35,12 +35,12 @@ TEST(Float16Test, EveryPatternIsTheNumberOfItsFormula) {
   }
 }
 
-// The bits of the nearest half, of two as near the even one: searched for among all that are not negative.
+// The bits of the nearest half, on a tie those of the even one: searched for among all non-negative halves.
 int NearestByDistance(double x) {
   static const auto* const values = [] {
     auto* all = new std::vector<double>;
     for (int bits = 0; bits < 0x7c00; ++bits) all->push_back(ValueOfHalf(bits));
-    all->push_back(65536);  // where the next number would be; it stands for infinity
+    all->push_back(65536);  // the next number, if there were one; it stands for infinity
     return all;
   }();
   if (x >= 65536) return 0x7c00;
@@ -63,7 +63,7 @@ void ExpectNearest(float x) {
 TEST(Float16Test, RoundsToTheNearestAndTiesToEven) {
   for (int bits = 0; bits < 0x7c00; ++bits) {
     const double next = bits + 1 < 0x7c00 ? ValueOfHalf(bits + 1) : 65536;
-    const auto tie = static_cast<float>((ValueOfHalf(bits) + next) / 2);  // exact
+    const auto tie = static_cast<float>((ValueOfHalf(bits) + next) / 2);  // the mean is exact in f32
     ExpectNearest(tie);
     ExpectNearest(std::nextafter(tie, 0.0f));
     ExpectNearest(std::nextafter(tie, INFINITY));

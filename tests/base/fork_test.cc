@@ -38,13 +38,13 @@ TEST(ForkTest, WhatAParentMadeIsNotDeleted) {
   struct Thing {
     ~Thing() { ++deleted; }
   };
-  static Thing *const first = new Thing, *const second = new Thing;  // the child's are no leaks
+  static Thing *const first = new Thing, *const second = new Thing;  // static: no leaks in the child
   UnlessForked<Thing> thing(first);
   std::shared_ptr<Thing> shared(second, DeleteUnlessForked());
   EXPECT_EQ(SaidByChild([&] {
               thing.reset();
               shared.reset();
-              UnlessForked<Thing>(new Thing).reset();  // its own
+              UnlessForked<Thing>(new Thing).reset();  // the child's own object is deleted
               return std::to_string(deleted);
             }),
             "1");
@@ -55,7 +55,7 @@ TEST(ForkTest, WhatAParentMadeIsNotDeleted) {
   EXPECT_EQ(deleted, 2);
 }
 
-// Whether somebody has locked the file.
+// Whether some process has locked the file.
 bool IsLocked(const std::string& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
   const bool is_locked = flock(fd, LOCK_EX | LOCK_NB) != 0;
@@ -79,7 +79,7 @@ TEST(ForkTest, AnUninheritedFileIsClosedInAChild) {
     close(ends[1]);
     if (write(born[1], "!", 1) != 1) _exit(2);
     const bool is_closed = file.get() == -1 && fcntl(fd, F_GETFD) == -1;
-    // The number may be taken again, and is then not the lock's.
+    // The descriptor number may be reused, and then does not belong to the lock.
     const int again = open("/dev/null", O_RDONLY | O_CLOEXEC);
     file = UninheritedFd();
     const bool is_open = fcntl(again, F_GETFD) != -1;
@@ -106,7 +106,7 @@ TEST(ForkTest, AnUninheritedFileIsClosedInAChild) {
   unlink(path.c_str());
 }
 
-// What another one owns, and may have closed by then.
+// Files that another object owns, and may have closed before the fork.
 TEST(ForkTest, FilesOfOthersAreClosedInAChild) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -118,7 +118,7 @@ TEST(ForkTest, FilesOfOthersAreClosedInAChild) {
   };
   EXPECT_EQ(open_in_child(), "-1 -1");
   ASSERT_EQ(close(ends[1]), 0);
-  ASSERT_EQ(open("/dev/null", O_RDONLY), ends[1]);  // another file, which a child may have
+  ASSERT_EQ(open("/dev/null", O_RDONLY), ends[1]);  // another file with that number, which a child may keep
   EXPECT_EQ(open_in_child(), "-1 0");
   close(ends[0]);
   close(ends[1]);

@@ -1,4 +1,4 @@
-// Names that are drawn.
+// Random names.
 #include "meshwork/base/random_name.h"
 
 #include <set>

@@ -20,7 +20,7 @@ static_assert(std::is_convertible_v<StableVector<int>::iterator, StableVector<in
 static_assert(!std::is_convertible_v<StableVector<int>::const_iterator, StableVector<int>::iterator>);
 static_assert(std::is_nothrow_move_constructible_v<StableVector<std::string>>);
 
-// Sizes on both sides of where a block of elements ends.
+// Sizes around the ends of blocks of elements.
 constexpr int kSizes[] = {0, 1, 15, 16, 17, 31, 32, 33, 100};
 
 StableVector<std::string> Counted(int size) {

@@ -79,7 +79,7 @@ TEST(DidYouMeanTest, OffersTheNearestCandidateWithinAThirdOfTheLength) {
       {"ab", {"ac", "bb"}, "; did you mean \"ac\"?"},  // ties: the first
       {"reduce_sun",
        {"reduce_max", "reduce_sum"},
-       "; did you mean \"reduce_sum\"?"},  // not the first within reach
+       "; did you mean \"reduce_sum\"?"},  // not the first that is near enough
       {"", {"x"}, ""},
   };
   for (const Case& c : kCases) EXPECT_EQ(DidYouMean(c.name, c.candidates), c.hint) << c.name;

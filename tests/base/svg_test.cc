@@ -37,7 +37,7 @@ std::vector<std::string> Tags(const std::string& xml) {
   return tags;
 }
 
-// One of everything.
+// A drawing with every kind of element.
 Svg Everything() {
   Svg svg(220, 120.5, "All <elements> & \"quotes\"", "A mesh of 2 devices.");
   svg.Rect({10, 10, 100, 60}, {.fill = SeriesPaint(0), .opacity = 0.3, .stroke = SeriesPaint(0)}, 4);
@@ -89,11 +89,11 @@ TEST(SvgTest, EscapesWhatXmlMustNotHold) {
       {"&amp;", "&amp;amp;"},
       {"a\tb\nc", "a\tb\nc"},
       {std::string("a\0b\x1b[1m", 7), "a\uFFFDb\uFFFD[1m"},
-      {"\xff\xc3", "\uFFFD\uFFFD"},                      // no UTF-8; cut off
-      {"\xc0\xbc", "\uFFFD\uFFFD"},                      // "<", longer than it need be
+      {"\xff\xc3", "\uFFFD\uFFFD"},                      // not UTF-8; truncated
+      {"\xc0\xbc", "\uFFFD\uFFFD"},                      // "<", encoded with too many bytes
       {"\xed\xa0\x80", "\uFFFD\uFFFD\uFFFD"},            // half of a pair
-      {"\xef\xbf\xbf", "\uFFFD\uFFFD\uFFFD"},            // no character
-      {"\xf4\x90\x80\x80", "\uFFFD\uFFFD\uFFFD\uFFFD"},  // beyond the last one
+      {"\xef\xbf\xbf", "\uFFFD\uFFFD\uFFFD"},            // not a character
+      {"\xf4\x90\x80\x80", "\uFFFD\uFFFD\uFFFD\uFFFD"},  // beyond the last code point
   };
   for (const auto& [text, expected] : cases) EXPECT_EQ(EscapeXml(text), expected);
 

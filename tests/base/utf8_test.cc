@@ -7,7 +7,7 @@
 namespace meshwork::utf8_test {
 namespace {
 
-// RFC 3629, section 3, for one character.
+// The encoding of one character by RFC 3629, section 3.
 std::string Encoded(uint32_t c) {
   const auto rest = [&](int shift) { return static_cast<char>(0x80 | ((c >> shift) & 0x3f)); };
   if (c < 0x80) return {static_cast<char>(c)};

@@ -1,4 +1,4 @@
-// benchmarks/compare as a shell sees it.
+// Runs benchmarks/compare from a shell.
 #include "gtest/gtest.h"
 #include "support/temp_dir.h"
 #include "tools/cli/process.h"

@@ -1,4 +1,4 @@
-// benchmarks/mlp_step as a shell sees it.
+// Runs benchmarks/mlp_step from a shell.
 #include <string>
 #include <vector>
 
@@ -37,8 +37,8 @@ TEST_F(MlpStepTest, WritesWhatItMeasuredOfEachBatch) {
   const Json& batch = json.at("batches")[1];
   EXPECT_EQ(batch.at("batch"), 24);
   EXPECT_EQ(batch.at("steps"), 1);
-  // Products of 2 b (784 700 + 700 500 + 500 10) forward and for the kernels, all but the first for the
-  // inputs; the rest is little. Adam reads and writes three values of each of 905,010 parameters.
+  // Products of 2 b (784 700 + 700 500 + 500 10) in the forward pass and for the gradients of the kernels; all but the
+  // first for those of the inputs; the rest is small. Adam reads and writes three values of each of 905,010 parameters.
   EXPECT_NEAR(batch.at("gflop"), 1e-9 * 2 * 24 * (3 * 903'800 - 784 * 700), 0.03);
   EXPECT_NEAR(batch.at("mb"), 1e-6 * (6 * 4 * 905'010 + 24 * 4 * 785), 0.001);
   EXPECT_GT(batch.at("products_ms"), 0);

@@ -1,5 +1,5 @@
-// What the compiler and the executor make of one op on every placement of its letters, and on random ones
-// (tools/check/program_trial.h). MESHWORK_LONG_TESTS=1 takes all placements; without it, every so many-th.
+// One op, compiled and run on every placement of its letters and on random ones, gives the result of one device
+// (tools/check/program_trial.h). MESHWORK_LONG_TESTS=1 takes all placements; without it, every nth.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +16,7 @@ namespace {
 
 using testing::IsEmpty;
 
-// 12 is even on all meshes, 5 and 7 are uneven, and of 1, 3 and 5 some devices get nothing.
+// The meshes divide 12 evenly, but not 5 and 7; of 1, 3 and 5, some devices get nothing.
 ProgramTrialOptions Options() {
   return {.meshes = {"x=2", "x=3", "x=4", "x=2,y=2", "x=2,y=3"},
           .sizes = {1, 3, 5, 7, 12},

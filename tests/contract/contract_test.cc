@@ -1,6 +1,6 @@
-// The contract that every row keeps, for all its samples: inference agrees with the kernel, the text form
-// reads back, and the sharding rule accepts exactly the placements that are right (tools/check/kernel_trial.h);
-// what the compiler and the runtime make of every placement of every letter is in contract/compiled_test.cc.
+// The contract that every row keeps, for all its samples: inference agrees with the kernel, the text form is read
+// back, and the sharding rule accepts exactly the placements that are right (tools/check/kernel_trial.h).
+// contract/compiled_test.cc compiles and runs every placement of every letter.
 #include <string>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// What the contract test does not ask of rules.
+// Exceptions from the contract of rows: placements that a rule may leave out.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace meshwork {
 
-// Placements that are right and that no rule says, with the reason why none has to.
+// Placements that are right although no rule has them, each with the reason why no rule needs it.
 struct Exception {
   std::string_view row;
   std::string_view reason;

@@ -1,6 +1,6 @@
-// The laws of a kernel that fusion and coalescing rest on (ir/kernel.h), for every row and sample: units
-// write their rows of the results and nothing else; these rows need of an operand the same part alone; and
-// the kernel of stacked instances computes what the instances compute one by one.
+// The laws of kernels on which fusion and coalescing rely (ir/kernel.h), for every row and sample: units write
+// their rows of the results and nothing else; these rows read only the corresponding part of an operand; and
+// the kernel of stacked instances computes the same as one kernel per instance.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -26,7 +26,7 @@ using Bytes = std::vector<std::byte>;
 constexpr size_t kGuard = 64;  // bytes before and behind a result
 constexpr std::byte kFill{0x5a}, kGarbage{0xff};
 
-// A kernel and what it is run on.
+// A kernel and the operands that it runs on.
 struct Trial {
   std::string name;
   Kernel kernel;
@@ -34,7 +34,7 @@ struct Trial {
   std::vector<size_t> out_bytes;
   std::vector<Block> in_blocks, out_blocks;
 
-  // The results with their guards: full of `fill` but for what units [begin, end) write.
+  // The results with their guards: filled with `fill`, except for the bytes that units [begin, end) write.
   std::vector<Bytes> Run(int64_t begin, int64_t end, const std::vector<Bytes>& operands,
                          std::byte fill = kFill) const {
     std::vector<Bytes> results;
@@ -77,7 +77,7 @@ Trial MakeTrial(const Sample& sample, const KernelSpec& spec, std::vector<Bytes>
   return trial;
 }
 
-// Values of many levels, whose sums depend on the order of the terms.
+// Values of many magnitudes, whose sums depend on the order of the terms.
 Sampler ManyLevels() { return Sampler(8); }
 
 Trial MakeTrial(const Sample& sample) {
@@ -87,7 +87,7 @@ Trial MakeTrial(const Sample& sample) {
   return MakeTrial(sample, SpecOf(sample), std::move(in), "");
 }
 
-// Where the i-th of `count` equal parts of so many bytes lies.
+// The byte range of parts [begin, end), of `count` equal parts of `bytes` bytes.
 std::pair<size_t, size_t> PartAt(size_t bytes, int64_t begin, int64_t end, int64_t count) {
   const size_t part = bytes / static_cast<size_t>(count);
   return {static_cast<size_t>(begin) * part, static_cast<size_t>(end) * part};
@@ -95,7 +95,7 @@ std::pair<size_t, size_t> PartAt(size_t bytes, int64_t begin, int64_t end, int64
 
 // ---- Rows.
 
-// What the results are where units [begin, end) write what they do in `whole`, and nothing else.
+// The results if units [begin, end) write the same bytes as in `whole`, and nothing else.
 std::vector<Bytes> Rows(const Trial& trial, const std::vector<Bytes>& whole, int64_t begin, int64_t end) {
   std::vector<Bytes> rows;
   for (size_t r = 0; r < whole.size(); ++r) {
@@ -160,7 +160,7 @@ int TryParts(const Trial& trial) {
 
 constexpr int64_t kSizes[] = {2, 3};
 
-// The place of an operand's instance for index `at` of the dims.
+// The position of an operand's instance for index `at` of the dims.
 size_t InstanceAt(const StackDims& dims, size_t operand, const int64_t (&at)[2]) {
   size_t place = 0;
   for (size_t d = 0; d < 2; ++d)
@@ -169,7 +169,7 @@ size_t InstanceAt(const StackDims& dims, size_t operand, const int64_t (&at)[2])
   return place;
 }
 
-// The place of a result's.
+// The position of a result's instance.
 size_t ResultAt(const StackDims& dims, const int64_t (&at)[2]) {
   size_t place = 0;
   for (size_t d = 0; d < 2; ++d)
@@ -187,7 +187,7 @@ std::string ToString(const StackDims& dims) {
   return text;
 }
 
-// The instances of an op, and their kernel.
+// The instances of an op, and the stacked kernel that computes all of them.
 class StackedTrial {
  public:
   StackedTrial(const Sample& sample, const StackDims& dims, const KernelSpec& spec)
@@ -217,7 +217,7 @@ class StackedTrial {
     return results;
   }
 
-  // The stacked kernel's.
+  // The results of the stacked kernel.
   std::vector<std::vector<DoubleTensor>> Stacked() const {
     const std::vector<Bytes> whole = trial_.RunWhole();
     std::vector<std::vector<DoubleTensor>> results(whole.size());
@@ -254,8 +254,8 @@ class StackedTrial {
   Trial trial_;
 };
 
-// Calls f(dims, spec) for every stack of two dims that the row has, along each of which at least one operand
-// varies; of the reduced ones those over `op`.
+// Calls f(dims, spec) for every stack of two dims that the row has, where at least one operand varies along each
+// dim. With `op`, only stacks with a dim that is reduced by `op`; without, only stacks without reduced dims.
 template <typename F>
 void ForEachStack(const Sample& sample, std::optional<ReduceOp> op, F&& f) {
   if (sample.row->stack == nullptr) return;
@@ -280,7 +280,7 @@ void ForEachStack(const Sample& sample, std::optional<ReduceOp> op, F&& f) {
 
 class KernelTest : public RowTest {};
 
-// Products are cut only where they are large: of the common dtype, for others take long.
+// Only large products are cut. Only in the common dtype (f32): the others take long.
 Sample Large(const Sample& sample) {
   if (sample.results[0].dtype != F32) return sample;
   std::vector<int64_t> sizes;
@@ -300,7 +300,7 @@ TEST_P(KernelTest, UnitsWriteTheirRowsOfEveryResultAndNothingElse) {
   }
 }
 
-// A sum over no elements is 0 and not what the memory held.
+// A sum over no elements is 0; it does not keep the previous content of the memory.
 TEST_P(KernelTest, OfEmptyDimsWriteEveryElement) {
   for (const Sample& sample : Samples()) {
     const std::vector<Letter> letters = sample.rule().letters;
@@ -352,7 +352,7 @@ TEST_P(KernelTest, StackedInstancesAreThoseComputedOneByOne) {
   }
 }
 
-// The reductions that some row's kernel makes where it computes the instances.
+// The reductions that a row's stacked kernel makes while it computes the instances.
 const std::map<std::string_view, ReduceOp>& ReducingRows() {
   static const auto* rows = new std::map<std::string_view, ReduceOp>{
       {"matmul", ReduceOp::kSum},       {"conv_filter_grad", ReduceOp::kSum}, {"reduce_sum", ReduceOp::kSum},

@@ -1,4 +1,4 @@
-// Rows and their kernels: those of ops/kernels/blas are found by names, which must be those of rows.
+// The kernels of ops/kernels/blas are found by names of rows: each name must be a row's.
 #include <gtest/gtest.h>
 
 #include <set>

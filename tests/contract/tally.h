@@ -1,4 +1,4 @@
-// What the contract test has tried and found, over all its tests; printed when the program ends.
+// Counts of the contract tests' trials and findings, over all tests; printed when the program ends.
 #pragma once
 
 #include <cstdint>

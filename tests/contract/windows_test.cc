@@ -1,6 +1,6 @@
-// Rows whose rule has windows, on blocks whose windows are cut out of the whole by hand: for every stride,
-// dilation, padding and place of a block they compute the block of the whole. Nothing here knows how windows
-// come to a device.
+// Rows whose rule has windows, on blocks whose windows are cut out of the whole tensor by hand: for every stride,
+// dilation, padding and position of a block, the result is the block of the whole result. How windows are
+// brought to a device is not part of these tests.
 #include <string>
 #include <vector>
 
@@ -19,20 +19,20 @@ namespace {
 int64_t FloorDiv(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 int64_t CeilDiv(int64_t a, int64_t b) { return -FloorDiv(-a, b); }
 
-// A block of the windowed letters; the others are whole.
+// A block along some of the windowed letters; the other letters are whole.
 struct Cut {
   std::vector<int64_t> start, size;  // per letter; size 0: the letter is whole
 };
 
-// How large the blocks of what a dim of size `held` holds are, if they are the windows of blocks of so many
-// of `size` positions; 0 if they are not.
+// If the windows of blocks of `block` of `size` positions are themselves blocks of a dim of `held` elements, the
+// size of these blocks; else 0.
 int64_t OwnBlock(const Window& window, int64_t block, int64_t size, int64_t held) {
   const Mesh mesh = Mesh::Create({{"x", (size + block - 1) / block}}).value();
   if (BlockSize(mesh, {0}, size) != block || !AreBlocks(window, mesh, {0}, size, held)) return 0;
   return BlockSize(mesh, {0}, held);
 }
 
-// [first, first + size) of `whole` along `dim`, `fill` where that is beyond its ends.
+// Elements [first, first + size) of `whole` along `dim`; `fill` beyond its ends.
 DoubleTensor Along(const DoubleTensor& whole, size_t dim, int64_t first, int64_t size, double fill) {
   DoubleTensor part{whole.type, {}};
   part.type.shape[dim] = size;
@@ -60,8 +60,8 @@ class BlockTrial {
   const Rule& rule() const { return rule_; }
   int num_own() const { return num_own_; }
 
-  // All blocks of so many positions of each windowed letter that `taken` names. `own`: where its windows are
-  // blocks themselves, these are what it is given.
+  // Tries all blocks of `block` positions of each windowed letter in `taken`. `own`: where an operand's windows are
+  // blocks themselves, the operand is given as these blocks.
   void Try(int64_t block, const std::vector<bool>& taken, bool own) {
     own_ = own;
     Cut cut{std::vector<int64_t>(rule_.letters.size(), 0), std::vector<int64_t>(rule_.letters.size(), 0)};
@@ -124,7 +124,7 @@ class BlockTrial {
       call.in_blocks.push_back(WholeBlock(sample_.operands[o].shape));
       types.push_back(call.in.back().type);
     }
-    std::vector<Block> held;  // what of the whole a block holds
+    std::vector<Block> held;  // which part of the whole result each block holds
     for (size_t r = 0; r < sample_.results.size(); ++r) {
       call.out.push_back(sample_.results[r]);
       held.push_back(WholeBlock(sample_.results[r].shape));
@@ -165,7 +165,7 @@ class BlockTrial {
   int num_own_ = 0;
 };
 
-// Returns how often blocks were their own windows.
+// Returns how often an operand's windows were blocks themselves.
 int TryBlocks(const Sample& sample) {
   BlockTrial trial(sample);
   const std::vector<Letter>& letters = trial.rule().letters;
@@ -199,7 +199,7 @@ std::vector<const OpRow*> RowsWithWindows() {
 INSTANTIATE_TEST_SUITE_P(Rows, WindowsTest, testing::ValuesIn(RowsWithWindows()),
                          [](const auto& info) { return std::string(info.param->name); });
 
-// One spatial dim in all its forms: in f64, and by oneDNN.
+// One spatial dim, with all kinds of windows: in f64, and in f32 by oneDNN.
 TEST(WindowsOfAllForms, GiveTheBlocksOfTheWhole) {
   int tried = 0, own = 0, own_cropped = 0;
   const auto try_all = [&](std::string_view real, int64_t size, int64_t filter, int64_t stride,

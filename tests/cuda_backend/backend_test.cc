@@ -1,5 +1,5 @@
-// Programs on a GPU that is simulated: they give the numbers of one device of a CPU, in whatever order the driver and the
-// kernels' threads do what is left open.
+// Programs on a simulated GPU give the numbers of one device of a CPU, in every order of work that the driver and the
+// threads of kernels are free to choose.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,10 +28,10 @@ namespace {
 
 using ::testing::IsEmpty;
 
-// Each is compiled by the host's compiler, which takes a second.
+// The host's compiler compiles each program, which takes a second.
 uint64_t NumPrograms() { return LongTests() ? 300 : 8; }
 
-// Returns how many products were given to cuBLASLt.
+// Returns how many products cuBLASLt computed.
 template <typename Draw>
 int64_t TryAll(Draw&& draw) {
   int tried = 0;
@@ -67,7 +67,7 @@ TEST(CudaBackendTest, TrainingsGiveTheOneDeviceResult) {
   EXPECT_GT(TryAll([](uint64_t seed) { return DrawTraining(seed); }), 0);
 }
 
-// Kernels of one text, which differ only in how many blocks they are launched with, whichever comes first.
+// Kernels with the same text that differ only in the number of blocks of their launches, in either order.
 TEST(CudaBackendTest, KernelsOfOneTextHaveGridsOfTheirOwn) {
   for (const std::vector<int>& sizes : {std::vector<int>{2, 7, 3}, std::vector<int>{7, 2, 3}}) {
     std::string arguments, nodes, results;
@@ -90,7 +90,7 @@ TEST(CudaBackendTest, KernelsOfOneTextHaveGridsOfTheirOwn) {
   }
 }
 
-// Of a loop's body, where the arguments lie in the memory of the level above; and of what is computed once.
+// A product in a loop's body, whose arguments lie in the memory of the level above; and a product computed only once.
 TEST(CudaBackendTest, ProductsAreMadeInLoopsAndBeforeTheFirstStep) {
   const absl::StatusOr<Graph> graph = ParseGraph(R"(mesh [x=2]
 func f(%h0: f32[8,6] {x,_}, %xs: f32[5,8,6] {_,x,_}) {
@@ -180,8 +180,8 @@ TEST(CudaBackendTest, ProfilesWhatItLaunches) {
   EXPECT_EQ(executor->Profile().steps, 0);
 }
 
-// Whichever call of the driver fails: a status, or, where something is freed, the right numbers all the same; nothing is left,
-// and nothing is touched that is gone.
+// Whichever call of the driver fails, the training returns a status, or the right numbers if the call was to free
+// something. There are no leaks, and freed memory is not touched.
 TEST(CudaBackendTest, AnyCallMayFail) {
   PlayedGpu gpu(1);
   std::vector<double> losses;

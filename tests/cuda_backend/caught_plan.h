@@ -16,7 +16,7 @@
 
 namespace meshwork {
 
-// Keeps the plans that it is given, and runs none.
+// Keeps the plans that it gets, and runs none of them.
 class PlanCatcher : public Backend {
  public:
   std::string_view name() const override { return "plans"; }

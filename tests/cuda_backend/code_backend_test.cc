@@ -1,4 +1,4 @@
-// Kernels that are compiled ahead: a session on a GPU of that architecture finds the code of all its kernels.
+// Kernels compiled ahead of time: a session on a GPU of the same architecture finds the code of all its kernels.
 #include "meshwork/runtime/cuda/code_backend.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Kernels that do nothing: here nobody reads what they compute.
+// Kernels that do nothing: these tests do not read results.
 class IdleCompiler : public SimulatedCompiler {
  public:
   absl::StatusOr<std::unique_ptr<SimulatedKernels>> Compile(const std::string&) override {
@@ -58,7 +58,7 @@ class CodeBackendTest : public TempDirTest {
   static SimulatedCudaOptions Options(IdleCompiler& compiler, int64_t way) {
     return {.compiler = &compiler, .has_cublas = way > 0, .declined_products = way > 1 ? 2 : 0};
   }
-  // The table of a machine that keeps code in the folder of this test.
+  // The table of functions of a machine that keeps compiled code in the folder of this test.
   std::shared_ptr<const CudaApi> ApiOf(const SimulatedCuda& cuda) const {
     CudaApi api = cuda.api();
     api.code_folder = dir() + "/codes";
@@ -67,7 +67,7 @@ class CodeBackendTest : public TempDirTest {
   }
 };
 
-// Whatever cuBLASLt takes of its products.
+// Without cuBLASLt, and with one that takes all or only some of the products.
 TEST_F(CodeBackendTest, ARunCompilesNothing) {
   for (const bool fuse : {true, false})
     for (const Graph& graph : {SmallMlp(), SmallTransformer()})
@@ -112,7 +112,7 @@ TEST_F(CodeBackendTest, WhatIsThereIsNotCompiledAgain) {
   EXPECT_LT(other.compiled, other.kernels);
 }
 
-// Its steps have no numbers.
+// The steps of a CodeBackend compute nothing.
 TEST_F(CodeBackendTest, ItsVariablesCannotBeRead) {
   IdleCompiler compiler;
   SimulatedCuda cuda(Options(compiler, 1));
@@ -140,7 +140,7 @@ TEST(ArchitectureTest, IsReadFromItsName) {
   }
 }
 
-// Where it is not known, no kernel asks for more than each GPU has.
+// For an unknown architecture, kernels ask for no more shared memory than every GPU has.
 TEST(ArchitectureTest, HasSharedMemory) {
   EXPECT_EQ(MostSharedBytes(90), 232448);
   EXPECT_EQ(MostSharedBytes(80), 166912);

@@ -1,4 +1,4 @@
-// Programs of convolutions and their gradients, for a GPU that is simulated or not.
+// Programs of convolutions and their gradients, for simulated and real GPUs.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct ConvolutionCase {
   std::string mesh, x, w, attrs;  // "x=2"; "[4,6,6,8] {x,_,_,_}"; "[3,3,8,16]"; "strides=[2,2]"
 };
 
-// Windows of all kinds, on one device, and on two that share images, or rows of them.
+// Windows of all kinds, on one device, and on two that shard the images, their rows or their channels.
 inline std::vector<ConvolutionCase> ConvolutionCases() {
   return {
       {"Same", "x=1", "[2,6,7,8] {_,_,_,_}", "[3,3,8,16]", "low=[1,1] high=[1,1]"},

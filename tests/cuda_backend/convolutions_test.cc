@@ -1,4 +1,4 @@
-// Convolutions by cuDNN: what it is asked for, played by the simulated one, is what the row's CPU kernel computes.
+// Convolutions by the simulated cuDNN, as meshwork calls it, give the results of the row's CPU kernel.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using ::testing::IsEmpty;
 class CudaConvolutionsTest : public testing::TestWithParam<ConvolutionCase> {};
 
 TEST_P(CudaConvolutionsTest, ComputeWhatTheCpuDoes) {
-  // In f32 by a cuDNN that has no engine for each second convolution, so that kernels make some of them.
+  // In f32, cuDNN has no engine for every second convolution, so that meshwork's kernels compute these.
   for (const auto& [dtype, libraries] : {std::pair(BF16, SimulatedCudaOptions{}),
                                          std::pair(F32, SimulatedCudaOptions{.declined_convolutions = 2})}) {
     const RandomProgram program = ProgramOf(GetParam(), dtype);
@@ -41,7 +41,7 @@ TEST_P(CudaConvolutionsTest, ComputeWhatTheCpuDoes) {
 INSTANTIATE_TEST_SUITE_P(Windows, CudaConvolutionsTest, testing::ValuesIn(ConvolutionCases()),
                          [](const auto& info) { return info.param.name; });
 
-// Of f32 without TF32 no engine with tensor cores is chosen: numbers of more than ten bits stay what they are.
+// In f32 without TF32, no engine with tensor cores is chosen: numbers of more than ten bits are not rounded.
 TEST(CudaConvolutionTest, Tf32IsTakenWhereItIsAskedFor) {
   const CudaConvolution convolution{
       .batch = 2,
@@ -83,7 +83,7 @@ TEST(CudaConvolutionTest, Tf32IsTakenWhereItIsAskedFor) {
   EXPECT_NEAR(tf32[0], full[0], 0.05);
 }
 
-// Where cuDNN does not start, as without one of its libraries, kernels of meshwork make the convolutions; it is said once.
+// If cuDNN does not start, as without one of its libraries, meshwork's kernels make the convolutions. One line says so.
 TEST(CudaConvolutionTest, WhatDoesNotStartIsLeftOutAndReported) {
   const RandomProgram program = ProgramOf(ConvolutionCases()[0], F32);
   const Expected expected = ExpectedOf(program);
@@ -101,7 +101,7 @@ TEST(CudaConvolutionTest, WhatDoesNotStartIsLeftOutAndReported) {
   EXPECT_THAT(reported[0], testing::HasSubstr("cuDNN 9.19.0: starting for a convolution"));
 }
 
-// Whichever call of cuDNN fails: another engine, the row's own kernel, or a status that names the op; nothing is left.
+// Whichever call of cuDNN fails: another engine, the row's own kernel, or a status that names the op; and no leaks.
 TEST(CudaConvolutionTest, AnyCallMayFail) {
   const RandomProgram program = ProgramOf(ConvolutionCases()[0], F32);
   const Expected expected = ExpectedOf(program);

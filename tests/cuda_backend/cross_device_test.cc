@@ -1,4 +1,4 @@
-// Cross-device ops on a GPU that is simulated: its kernels make their copies and sums, with the bits of the CPU.
+// Cross-device ops on a simulated GPU: its kernels make the copies and sums, with the same bits as on the CPU.
 #include "meshwork/runtime/cross_device.h"
 
 #include <gmock/gmock.h>
@@ -25,8 +25,8 @@ namespace {
 using OpsPtr = std::shared_ptr<CrossDeviceOps>;
 using ::testing::HasSubstr;
 
-// Packs, groups of several axes, loops, new values in spares; with NaN in memory that nobody has written, and the values of all
-// devices compared.
+// Packs, groups of several axes, loops, new values in spares. Unwritten memory is full of NaN, and the values of all
+// devices are compared.
 TEST(CudaCrossDeviceTest, ProgramsGiveTheBitsOfTheCpu) {
   PlayedGpu gpu(1);
   auto backend = gpu.MakeBackend().value();
@@ -61,7 +61,7 @@ TEST(CudaCrossDeviceTest, TermsAreAddedInTheOrderOfTheCpu) {
   ExpectClean(gpu);
 }
 
-// A strategy with logical devices on the GPU.
+// A strategy whose replicas are logical devices of the GPU.
 TEST(CudaCrossDeviceTest, AMirroredTrainingIsThatOfTheCpu) {
   PlayedGpu gpu(3);
   for (const OpsPtr& ops : AlgorithmsToTry()) {
@@ -83,7 +83,7 @@ TEST(CudaCrossDeviceTest, AMirroredTrainingIsThatOfTheCpu) {
   ExpectClean(gpu);
 }
 
-// Code for the memory of the host, and an algorithm whose moves are wrong.
+// A cross-device op that is code for host memory, and an algorithm with wrong moves, are refused.
 TEST(CudaCrossDeviceTest, WhatCannotRunThereIsRefused) {
   PlayedGpu gpu(4);
   auto backend = gpu.MakeBackend().value();

@@ -1,4 +1,4 @@
-// Kernels and products that fail on a GPU that is simulated: which op it was, and what goes on behind it.
+// Kernels and products that fail on a simulated GPU: the error names the op, and other sessions go on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,8 +26,8 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// The errors of a step whose nth kernel or product fails, for n = 1, 2, … as long as there is one.
-// Or for every so many.
+// The errors of a step whose nth kernel or product fails, for n = 1, 2, … up to the last one, or for every
+// `every`-th n.
 std::vector<std::string> ErrorsOfStep(const ExecutorOptions& options, bool has_cublas, int64_t every = 1) {
   std::vector<std::string> errors;
   RememberingPlayer player(1);
@@ -91,7 +91,7 @@ TEST(CudaFaultsTest, WithoutWaitingSaysHowToLearnTheOp) {
                       HasSubstr("MESHWORK_BLOCKING_LAUNCHES=1"), Not(HasSubstr("small_session.h"))));
 }
 
-// Waiting changes no number, measured or not.
+// Waiting for each launch does not change the numbers, with or without a profile.
 TEST(CudaFaultsTest, TrainsAsWithoutWaiting) {
   std::vector<double> losses;
   for (const bool profile : {false, true}) {
@@ -110,7 +110,7 @@ TEST(CudaFaultsTest, TrainsAsWithoutWaiting) {
   }
 }
 
-// The GPU is lost to the process: each use of it says so, and nothing is left behind. Other GPUs and the CPU go on.
+// This process then cannot use the GPU: each use says so, and there are no leaks. Other GPUs and the CPU go on.
 TEST(CudaFaultsTest, OthersGoOn) {
   for (const bool blocking : {false, true}) {
     RememberingPlayer player(5);

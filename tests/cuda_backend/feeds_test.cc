@@ -1,4 +1,4 @@
-// Host tensors that go to a GPU in several pieces, and come back.
+// Host tensors that are copied to a GPU and back in several pieces.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ using Tensors = std::map<std::string, Tensor>;
 
 constexpr int64_t kLarge = 333'337, kOdd = 7;
 
-// 1.3 MB each way, and 7 bytes before.
+// 1.3 MB in each direction, after 7 bytes.
 constexpr std::string_view kProgram = R"(mesh [x=1]
 func f(%odd: u8[7] {_}, %large: i32[333337] {_}, %more: i32[5] {_}) {
   %one = constant value=1 dtype=i32 shape=[]
@@ -47,7 +47,7 @@ Tensors FeedsOf(int step) {
           {"odd", Tensor::From<uint8_t>({kOdd}, odd)}};
 }
 
-// "" if they are right.
+// Returns "" if the outputs are right, else the name of a wrong element.
 std::string WrongIn(const Tensors& outputs, int step) {
   const Tensors feeds = FeedsOf(step);
   for (const char* name : {"large", "more"})
@@ -67,7 +67,7 @@ absl::StatusOr<std::unique_ptr<Executor>> ExecutorOn(Backend& backend, const Exe
   return Executor::Create(program, backend, options, &state);
 }
 
-// The pinned memory of a step is used again by the next one, and a transfer reads it late.
+// Each step reuses the pinned memory of the step before, and simulated transfers read it late.
 TEST(CudaFeedsTest, GoInPieces) {
   for (uint64_t seed = 0; seed < 4; ++seed) {
     PlayedGpu gpu(seed);
@@ -87,7 +87,7 @@ TEST(CudaFeedsTest, GoInPieces) {
   }
 }
 
-// Whichever call of a step fails, with pieces on their way: nothing is on the stream afterwards, and the next step is right.
+// Whichever call of a step fails, with pieces on their way: the stream is empty afterwards, and the next step is right.
 TEST(CudaFeedsTest, AStepThatFailsLeavesNothing) {
   PlayedGpu gpu(1);
   {
@@ -95,7 +95,7 @@ TEST(CudaFeedsTest, AStepThatFailsLeavesNothing) {
     const auto executor = ExecutorOn(*backend).value();
     Tensors outputs;
     ASSERT_TRUE(executor->Run(FeedsOf(0), &outputs).ok());
-    // A step of which a call fails, and the next one.
+    // Checks a step in which a call failed, and the next step.
     const auto check = [&](int step, const std::string& call, const absl::Status& status) {
       if (status.ok()) {
         EXPECT_EQ(WrongIn(outputs, step), "") << call;
@@ -119,7 +119,7 @@ TEST(CudaFeedsTest, AStepThatFailsLeavesNothing) {
       check(nth, call, status);
     }
     EXPECT_GE(failed["cuMemcpyHtoDAsync"], 3);
-    // Two threads call, so no number is sure to be that of the launch.
+    // Two threads make calls, so the number of the launch among all calls varies.
     gpu.cuda.FailCall("cuGraphLaunch", 1, CUDA_ERROR_INVALID_VALUE);
     const absl::Status unlaunched = executor->Run(FeedsOf(0), &outputs);
     EXPECT_FALSE(unlaunched.ok());

@@ -1,4 +1,4 @@
-// Programs on a simulated GPU give the same bits whether or not steps are fused.
+// Programs on a simulated GPU give the same bits with and without fusion.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ absl::StatusOr<Ran> RunOnGpu(const RandomProgram& random, uint64_t seed, const E
   return ran;
 }
 
-// All numbers, so that equal ones have equal bits: NaNs are one, 0 and -0 are two.
+// All numbers, encoded so that == takes all NaNs for equal, and 0 and -0 for different.
 std::map<std::string, std::vector<double>> NumbersIn(const Ran& ran) {
   std::map<std::string, std::vector<double>> numbers;
   for (const auto& [name, tensor] : ran.outputs)
@@ -71,7 +71,7 @@ std::map<std::string, std::vector<double>> NumbersIn(const Ran& ran) {
   return numbers;
 }
 
-// Each is compiled by the host's compiler twice.
+// The host's compiler compiles each program twice.
 uint64_t NumFusedPrograms() { return LongTests() ? 300 : 6; }
 
 template <typename Draw>
@@ -144,7 +144,7 @@ TEST(CudaFusedRunsTest, ANetworkTakesFarFewerLaunches) {
   }
 }
 
-// Their kernel asks for more shared memory than kernels have without asking.
+// The kernel of these rows asks for more shared memory than a kernel gets by default.
 TEST(CudaFusedRunsTest, LongRowsGiveTheSameBits) {
   Graph graph(Mesh::Parse("[]").value());
   const Value x = graph.Input("x", F32, {64, 16400}, {UNSHARDED, UNSHARDED});

@@ -1,4 +1,4 @@
-// Steps that are one kernel on a GPU.
+// Steps that run as one kernel on a GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ func f(%x: bf16[128,6] {_,_}) {
               ElementsAre("cast reduce_max sub exp reduce_sum div: 1 -> 1"));
 }
 
-// What does not join, and is needed only behind, does not part a group; what the group waits for runs before it.
+// A step that does not join, and is needed only after the group, does not divide it; what the group needs moves before.
 TEST(CudaFusionTest, StepsAreMovedOutOfTheWay) {
   EXPECT_THAT(GroupsOf(R"(mesh []
 func f(%x: f32[128,6] {_,_}, %t: i32[128] {_}) {
@@ -75,7 +75,7 @@ func f(%x: f32[128,6] {_,_}, %t: i32[128] {_}) {
               ElementsAre("exp one_hot mul: 2 -> 2"));
 }
 
-// What only spreads or marks small operands is made where it is read, even if nothing else of its group has made or read them.
+// Ops that only broadcast a small operand, or make it one-hot, join the group of their readers, with or without others.
 TEST(CudaFusionTest, SmallOperandsAreSpreadByTheirReaders) {
   EXPECT_THAT(GroupsOf(R"(mesh []
 func f(%x: bf16[128,6] {_,_}, %t: i32[128] {_}, %w: f32[128] {_}) {
@@ -100,7 +100,7 @@ func f(%x: f32[128,6] {_,_}, %y: f32[128,6] {_,_}, %w: f32[] {}) {
               ElementsAre("exp broadcast_to add: 2 -> 1"));
 }
 
-// What is read by a sum of columns alone is computed on its way; nothing joins behind it.
+// If only a column sum reads a value, the sum's kernel computes it; ops after the sum do not join.
 TEST(CudaFusionTest, ColumnSumsComputeWhatTheySum) {
   EXPECT_THAT(GroupsOf(R"(mesh []
 func f(%g: bf16[64,16,8] {_,_,_}, %x: f32[64,16,8] {_,_,_}) {
@@ -112,7 +112,7 @@ func f(%g: bf16[64,16,8] {_,_,_}, %x: f32[64,16,8] {_,_,_}) {
   return r=%r, e=%e
 })"),
               ElementsAre("cast mul exp reduce_sum: 2 -> 2"));
-  // Columns that are no multiple of 4.
+  // The number of columns is not a multiple of 4.
   EXPECT_THAT(GroupsOf(R"(mesh []
 func f(%x: f32[64,6] {_,_}) {
   %p = exp %x
@@ -122,7 +122,7 @@ func f(%x: f32[64,6] {_,_}) {
               IsEmpty());
 }
 
-// A thread would write what others have not read: %n lies where %b lay, which the rows read as columns.
+// A thread would overwrite elements that others have yet to read: %n lies in %b's storage, which rows read as columns.
 TEST(CudaFusionTest, WhatOthersReadIsNotWritten) {
   EXPECT_THAT(GroupsOf(R"(mesh []
 func f(%x: f32[64,64] {_,_}, var %b: f32[64] {_}) {
@@ -135,7 +135,7 @@ func f(%x: f32[64,64] {_,_}, var %b: f32[64] {_}) {
               ElementsAre("add reduce_sum: 2 -> 2"));
 }
 
-// A variable in place, element by element.
+// A variable is updated in place, element by element.
 TEST(CudaFusionTest, AResultMayLieInAnOperand) {
   EXPECT_THAT(GroupsOf(R"(mesh []
 func f(%g: f32[8,3] {_,_}, var %w: f32[8,3] {_,_}) {
@@ -147,7 +147,7 @@ func f(%g: f32[8,3] {_,_}, var %w: f32[8,3] {_,_}) {
               ElementsAre("mul sub: 2 -> 2"));
 }
 
-// One row would be one block.
+// Each row would occupy only one block.
 TEST(CudaFusionTest, FewLongRowsAreReducedByThemselves) {
   constexpr std::string_view kText = R"(mesh []
 func f(%x: f32[{},{}] {{_,_}}) {{
@@ -178,7 +178,7 @@ func f(%x: f32[64,256] {_,_}) {
 
 // ---- The order.
 
-// What happens to each storage: its writes in order, and between them who reads it.
+// For each storage: its writes in order, and the steps that read it between the writes.
 std::vector<std::vector<std::string>> StoriesOf(const StepPlan& plan) {
   std::vector<std::vector<std::string>> stories(plan.storages.size());
   std::vector<std::multiset<std::string>> readers(plan.storages.size());
@@ -208,7 +208,7 @@ std::vector<std::vector<std::string>> StoriesOf(const StepPlan& plan) {
     for (const int s : reads) readers[static_cast<size_t>(s)].insert(name);
     for (const int s : writes) {
       auto& story = stories[static_cast<size_t>(s)];
-      // A step that reads and writes reads before.
+      // A step that reads and writes a storage reads first.
       std::multiset<std::string>& before = readers[static_cast<size_t>(s)];
       story.push_back(fmt::format("{} | {}", fmt::join(before, ", "), name));
       before.clear();

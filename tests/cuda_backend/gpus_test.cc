@@ -1,5 +1,5 @@
-// Programs on several GPUs of one process that are simulated, each a domain: they give the numbers of one device of a CPU, in
-// whatever order the driver and the other GPUs do what is left open.
+// Programs on several simulated GPUs of one process, each a domain, give the numbers of one device of a CPU, in every
+// order of work that the driver and the other GPUs are free to choose.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// The numbers of GPUs, from 2 to 4, over which the mesh can be spread.
+// The numbers of GPUs, from 2 to 4, among which the mesh can be divided.
 std::vector<int64_t> CountsOf(const Mesh& mesh) {
   std::vector<int64_t> counts;
   for (const int64_t count : {4, 2, 3})
@@ -61,7 +61,7 @@ std::string TryOnGpus(const RandomProgram& random, const Expected& expected, int
   return trial.error();
 }
 
-// Each kernel is compiled by the host's compiler, which takes a second.
+// The host's compiler compiles each kernel, which takes a second.
 void TryAllOnGpus(const std::function<RandomProgram(uint64_t seed)>& draw) {
   const uint64_t wanted = LongTests() ? 200 : 6;
   uint64_t tried = 0;
@@ -102,7 +102,7 @@ TEST(GpusTest, TrainingsGiveTheOneDeviceResult) {
 
 constexpr Way kWays[] = {Way::kHost, Way::kNccl};
 
-// Plays `play` with each GPU, on a thread of its own: its domain's end of a transport and its backend.
+// Calls `play` for each GPU, on a thread of its own, with the domain's end of a transport and the GPU's backend.
 using Play = std::function<void(Transport& end, const std::shared_ptr<Backend>& backend)>;
 void OnGpus(PlayedGpu& gpus, int64_t count, const CudaBackendOptions& options, const Play& play) {
   const std::vector<std::unique_ptr<Transport>> ends = MakeLoopback(count);
@@ -114,7 +114,7 @@ void OnGpus(PlayedGpu& gpus, int64_t count, const CudaBackendOptions& options, c
   for (std::thread& thread : threads) thread.join();
 }
 
-// `sums`: by ncclAllReduce.
+// `sums`: ncclAllReduce computes the sums across GPUs.
 SessionOptions OptionsFor(Transport& end, const std::shared_ptr<Backend>& backend, bool sums = false) {
   SessionOptions options{.backend = backend, .gather_outputs = true};
   options.executor.transport = &end;
@@ -123,7 +123,7 @@ SessionOptions OptionsFor(Transport& end, const std::shared_ptr<Backend>& backen
   return options;
 }
 
-// Eight logical devices on 2 and on 4 GPUs: several on each, whose collectives are kernels, and one exchange between GPUs.
+// Eight logical devices on 2 and on 4 GPUs. Several share a GPU, and their collectives are kernels; GPUs exchange once.
 TEST(GpusTest, AMlpTrainsAsOnTheCpu) {
   const Graph graph = SmallMlp("batch=4,model=2");
   const MlpTraining expected = TrainMlp(OnCpu(graph));
@@ -144,8 +144,8 @@ TEST(GpusTest, AMlpTrainsAsOnTheCpu) {
   }
 }
 
-// What crosses is added up by NCCL, in its order. The same
-// training with other seeds of the simulation has what is under way done at other times.
+// NCCL adds up the terms of several GPUs, in its own order. Each
+// training runs with another seed, so that the simulated streams do their work at other times.
 TEST(GpusTest, NcclAddsUpGradients) {
   const Graph graph = SmallMlp("batch=4,model=2");
   Session expected = OnCpu(graph);
@@ -174,8 +174,8 @@ TEST(GpusTest, NcclAddsUpGradients) {
   }
 }
 
-// Every dtype and reduction, two values of two instances on each GPU: whole numbers are exact whoever adds up, and a largest
-// number that NCCL would not make keeps its NaN.
+// Every dtype and reduction, with two values of two instances on each GPU: whole numbers are exact in any order, and a
+// maximum of reals, which is not given to NCCL, keeps its NaN.
 TEST(GpusTest, NcclMakesTheReductionsThatItHas) {
   for (const std::string_view dtype : {"f32", "f64", "bf16", "i32", "i64"}) {
     for (const std::string_view op : {"sum", "prod", "max", "min"}) {
@@ -213,7 +213,7 @@ func step(%a: {0}[1,3] of {0}[4,6] {{x,y}}, %b: {0}[1] of {0}[4] {{x}}) {{
   }
 }
 
-// With one GPU nothing is left for NCCL: there need be none, and the bits are those without it.
+// On one GPU NCCL has nothing to do: it need not be installed, and the bits are the same as without it.
 TEST(GpusTest, OnOneGpuNcclHasNothingToDo) {
   PlayedGpu gpu(8);
   const Graph graph = SmallMlp("batch=4,model=2");
@@ -278,7 +278,7 @@ TEST(GpusTest, EachPrefetchesItsBatches) {
   }
 }
 
-// NCCL says that another rank is lost, or it does not come in time: a status that names the collective, and the GPUs can be used.
+// NCCL reports that another rank is lost, or that rank is late: the status names the collective; the GPUs stay usable.
 TEST(GpusTest, APeerThatIsLostIsAStatus) {
   for (const auto& [is_told, sums] :
        {std::pair(true, false), std::pair(false, false), std::pair(true, true), std::pair(false, true)}) {
@@ -290,7 +290,7 @@ TEST(GpusTest, APeerThatIsLostIsAStatus) {
       absl::StatusOr<Session> session =
           Session::Create(SmallMlp("batch=2,model=2"), OptionsFor(end, backend, sums));
       ASSERT_TRUE(session.ok()) << session.status();
-      // What is bound has been agreed on before, so that nobody asks the transport.
+      // Bind has agreed on the step with the other domains, so Run does not use the transport.
       absl::StatusOr<BoundStep> step = session->Bind(MlpRows(kMlpRows));
       ASSERT_TRUE(step.ok()) << step.status();
       if (end.domain() == 1) {
@@ -315,7 +315,7 @@ TEST(GpusTest, APeerThatIsLostIsAStatus) {
   }
 }
 
-// The loss of the second step, as the domain of `end` sees it.
+// The loss of the second step in the domain of `end`.
 absl::StatusOr<double> TrainTwoSteps(PlayedGpu& gpus, Way way, bool sums, Transport& end) {
   MESHWORK_ASSIGN_OR_RETURN(std::shared_ptr<Backend> backend,
                             gpus.MakeBackend(static_cast<int>(end.domain()), {.way = way}));
@@ -326,7 +326,7 @@ absl::StatusOr<double> TrainTwoSteps(PlayedGpu& gpus, Way way, bool sums, Transp
   return step.scalar("loss");
 }
 
-// Whichever call fails, of the driver or of NCCL: all domains end, with a status or with the right numbers, and nothing is left.
+// Whichever call of the driver or of NCCL fails: all domains end, with a status or with the right numbers; no leaks.
 TEST(GpusTest, AnyCallMayFail) {
   PlayedGpu gpus(1, {}, 2);
   for (const auto& [way, sums] :

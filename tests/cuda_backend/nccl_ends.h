@@ -1,5 +1,5 @@
-// The ends of a transport whose operations NCCL carries, between GPUs that are simulated: what is sent is copied to a GPU
-// first, and what was received from it. So the contract of transports can be tried on NCCL (tests/runtime/transport_test.cc).
+// The ends of a transport whose operations NCCL carries, between simulated GPUs: sent data are copied to a GPU first,
+// and received data back. They let tests/runtime/transport_test.cc test the contract of transports on NCCL.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace meshwork {
 
 class NcclEnd : public Transport {
  public:
-  // On GPU number end->domain(). Waits for the other ends.
+  // An end on GPU number end->domain(). Waits for the other ends.
   NcclEnd(std::shared_ptr<SimulatedCuda> cuda, std::unique_ptr<Transport> end, const NcclUniqueId& id,
           std::chrono::milliseconds deadline)
       : cuda_(std::move(cuda)), end_(std::move(end)) {
@@ -107,7 +107,7 @@ class NcclEnd : public Transport {
             CopyToHost(*end_.compute_, staged.pinned.data(), staged.on_gpu.address(), staged.pinned.bytes()));
       return end_.remotes_->Await(*end_.compute_);
     }
-    // As a step does: nobody goes on after an error.
+    // As in a step: after an error no end goes on.
     absl::Status Checked(absl::Status status) {
       if (status.ok()) return status;
       is_under_way_ = false;
@@ -127,7 +127,7 @@ class NcclEnd : public Transport {
   std::unique_ptr<CudaRemotes> remotes_;
 };
 
-// On as many GPUs. What they find, or is left in the end, fails the test.
+// Each end on a simulated GPU of its own. Findings and leaks of the simulation fail the test.
 inline Ends MakeNcclEnds(int64_t num_domains, std::chrono::milliseconds deadline) {
   static uint64_t seed = 0;
   const auto cuda = std::make_shared<SimulatedCuda>(SimulatedCudaOptions{

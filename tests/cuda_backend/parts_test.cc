@@ -1,4 +1,4 @@
-// Updates of weights on a simulated GPU: few launches, with the bits of one by one.
+// Updates of weights on a simulated GPU: few launches for many weights, with the bits of one launch per weight.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,8 +28,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// "adam_update f32 bf16: 3" per launch: the op, the dtypes of weights and of gradients (of a cast's operands and results), how
-// many parts.
+// "adam_update f32 bf16: 3" per launch: the op, the dtypes of weights and of gradients (of a cast's operands and
+// results), and the number of parts.
 std::vector<std::string> PartsIn(const Graph& graph) {
   const StepPlan plan = OrderForFusion(CaughtPlanOf(graph));
   std::vector<std::string> all;
@@ -70,7 +70,7 @@ TEST(CudaPartsPlanTest, UpdatesOfOneKindAreOneLaunch) {
               ElementsAre("adam_update f32 f32: 2"));
 }
 
-// What reads a new weight must not wait for other updates; another rate is another text, another step another operand.
+// A reader of a new weight must not wait for other updates. Another rate is another text, another step another operand.
 TEST(CudaPartsPlanTest, UpdatesOfOtherKindsAreNot) {
   constexpr std::string_view kTwo = R"(  %w1, %m1, %v1 = adam_update %u, %h, %p, %q, %n learning_rate=0.1
   {}
@@ -83,7 +83,7 @@ TEST(CudaPartsPlanTest, UpdatesOfOtherKindsAreNot) {
   EXPECT_THAT(PartsIn(fmt::format(kTwo, sum, "%n learning_rate=0.1")), ElementsAre("adam_update f32 f32: 2"));
   EXPECT_THAT(PartsIn(fmt::format(kTwo, sum, "%n learning_rate=0.2")), IsEmpty());
   EXPECT_THAT(PartsIn(fmt::format(kTwo, sum, "%k learning_rate=0.1")), IsEmpty());
-  // The second gradient follows from the first weight.
+  // The second gradient depends on the first new weight.
   EXPECT_THAT(PartsIn(R"(  %w1, %m1, %v1 = adam_update %u, %h, %p, %q, %n learning_rate=0.1
   %w2, %m2, %v2 = adam_update %w1, %h, %m1, %v1, %n learning_rate=0.1
   return s=%w2
@@ -99,11 +99,11 @@ TEST(CudaPartsPlanTest, CastsOfGradientsAreDoneByTheUpdate) {
   return s={}
 )";
   EXPECT_THAT(PartsIn(fmt::format(kCast, "%s")), ElementsAre("adam_update f32 bf16: 1"));
-  // Somebody else reads it.
+  // The cast gradient has another reader.
   EXPECT_THAT(PartsIn(fmt::format(kCast, "%f")), IsEmpty());
 }
 
-// Before the first product that reads one; not beyond what writes a variable.
+// The casts move to the first product that reads one of them, but not across a write of a variable.
 TEST(CudaPartsPlanTest, CastsOfVariablesAreOneLaunch) {
   constexpr std::string_view kCasts = R"(  %a = cast %w dtype=bf16
   %x = matmul %g, %a transpose_b=true
@@ -175,7 +175,7 @@ absl::StatusOr<TrainedParts> TrainParts(Backend& backend, const Graph& graph,
   return trained;
 }
 
-// Updates of what products are made of in bf16, and of the norms.
+// One update for the weights of products, which are cast to bf16, and one for those of the norms.
 TEST(CudaPartsPlanTest, ANetworkHasTwoUpdates) {
   EXPECT_THAT(PartsIn(NetworkOfParts("[]")),
               ElementsAre("cast f32 bf16: 8", "adam_update f32 bf16: 8", "adam_update f32 f32: 6"));
@@ -198,13 +198,13 @@ TEST(CudaPartsRunsTest, TrainingsGiveTheSameBits) {
       }
       EXPECT_EQ(trained[0], trained[1]);
       EXPECT_NE(trained[1].losses[0], trained[1].losses[4]);
-      // In each of five steps 14 updates and 16 casts were three launches.
+      // In each of five steps, 14 updates and 16 casts became three launches.
       EXPECT_LE(launches[1], launches[0] - 5 * 27);
     }
   }
 }
 
-// A profile names what ran.
+// A profile names the updates that ran.
 TEST(CudaPartsRunsTest, AProfileNamesUpdates) {
   PlayedGpu gpu(1);
   const auto backend = gpu.MakeBackend().value();

@@ -1,4 +1,4 @@
-// What the launches of a plan read and write.
+// The bytes that the launches of a plan read and write.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct LaunchCost {
   int64_t launches = 1, bytes = 0;
 };
 
-// Of each launch, in order. Lookups, and updates of rows, touch the rows that they name.
+// The cost of each launch, in order. Lookups, and updates of rows, touch only the rows that they name.
 class PlanCosts {
  public:
   explicit PlanCosts(const StepPlan& plan) : plan_(plan) {
@@ -48,7 +48,7 @@ class PlanCosts {
     for (const LaunchCost& cost : all_) bytes += cost.bytes;
     return bytes;
   }
-  // Of the launches that do the op, among others.
+  // The launches that do `op`, among other ops.
   int64_t LaunchesOf(std::string_view op) const {
     int64_t launches = 0;
     for (const LaunchCost& cost : all_)
@@ -92,7 +92,7 @@ class PlanCosts {
       const auto tensors = static_cast<int64_t>(part.operands.size() + part.results.size());
       return part.elements * DTypeSize(dtype) * (part.table.rows > 0 ? 2 : tensors);
     }
-    // What is added up, and those rows of the operands but the gradient and of the results.
+    // The terms of the sum, and as many rows of the results and of the operands other than the gradient.
     const auto tensors = static_cast<int64_t>(part.operands.size() - 1 + part.results.size());
     return parts.scatter->operands[0].local.bytes() * tensors;
   }

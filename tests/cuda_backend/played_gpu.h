@@ -19,8 +19,8 @@
 
 namespace meshwork {
 
-// Plays each source once. What was given to it since the last kernel ran is played as one text, of one prelude: the host's
-// compiler takes a second for each text, however short it is.
+// Plays each source once. All sources since the last launch are played as one text, with one prelude: the host's
+// compiler takes a second for each text, however short.
 class RememberingPlayer : public SimulatedCompiler {
  public:
   explicit RememberingPlayer(uint64_t seed) : seed_(seed) {}
@@ -70,10 +70,10 @@ class RememberingPlayer : public SimulatedCompiler {
   std::map<std::string, std::shared_ptr<PlayedKernels>> played_;
 };
 
-// What is not freed when it ends fails the test. For some seeds there is no cuBLASLt, or no cuDNN, for others one that declines
-// every second product, or convolution.
+// A leak at its end fails the test. Depending on the seed, cuBLASLt or cuDNN is missing, or cuBLASLt or cuDNN declines
+// every second product or convolution.
 struct PlayedGpu {
-  // `count` such GPUs of one machine.
+  // `count` simulated GPUs of one machine.
   explicit PlayedGpu(uint64_t seed, const SimulatedGpu& gpu = {}, int64_t count = 1)
       : player(seed),
         cuda({.gpus = std::vector<SimulatedGpu>(static_cast<size_t>(count), gpu),
@@ -83,7 +83,7 @@ struct PlayedGpu {
               .declined_products = seed % 4 == 2 ? 2 : 0,
               .has_cudnn = seed % 4 != 2,
               .declined_convolutions = seed % 4 == 3 ? 2 : 0}) {}
-  // One GPU with these libraries.
+  // One GPU with these options for its libraries.
   PlayedGpu(uint64_t seed, SimulatedCudaOptions libraries)
       : player(seed), cuda([&] {
           libraries.seed = seed;
@@ -91,7 +91,7 @@ struct PlayedGpu {
           return libraries;
         }()) {}
 
-  // The backend; a new one each time.
+  // A new backend on each call.
   absl::StatusOr<std::unique_ptr<CudaBackend>> MakeBackend(int ordinal = 0,
                                                            const CudaBackendOptions& options = {}) {
     absl::StatusOr<std::shared_ptr<const CudaContext>> context = CudaContext::Create(cuda.api(), ordinal);

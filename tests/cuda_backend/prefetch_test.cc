@@ -1,4 +1,4 @@
-// Feeds that are staged on a GPU before their step, and trainings that prefetch them.
+// Feeds that are staged on a GPU before their step, and trainings that prefetch feeds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -66,7 +66,7 @@ TEST(CudaPrefetchTest, AStagedStepCopiesNothing) {
       gpu.cuda.FailCall("cuMemcpyHtoDAsync", 1);
       EXPECT_EQ(session.Run(feeds, staged)->scalar("sum").value(), WideSum(0));
       EXPECT_EQ(gpu.cuda.failed_call(), "");
-      // Other tensors than those that are staged are copied.
+      // Tensors other than the staged ones are copied.
       EXPECT_FALSE(session.Run(others, staged).ok());
       EXPECT_EQ(gpu.cuda.failed_call(), "cuMemcpyHtoDAsync");
       EXPECT_EQ(session.Run(others, staged)->scalar("sum").value(), WideSum(1));
@@ -75,8 +75,8 @@ TEST(CudaPrefetchTest, AStagedStepCopiesNothing) {
   }
 }
 
-// A seed draws in which order streams do what they have: a step that does not wait for its feeds, and a copy that does not
-// wait for the step before it, give other numbers.
+// The seed chooses the order in which streams do their work: a step that does not wait for its feeds, or a copy that
+// does not wait for the previous step, gives other numbers.
 TEST(CudaPrefetchTest, NumbersAreThoseOfCopiedFeeds) {
   for (uint64_t seed = 0; seed < 6; ++seed) {
     PlayedGpu gpu(seed);
@@ -101,7 +101,7 @@ TEST(CudaPrefetchTest, NumbersAreThoseOfCopiedFeeds) {
   }
 }
 
-// Two sets, made once.
+// There are two sets of staged feeds, allocated once.
 TEST(CudaPrefetchTest, KeepsItsMemory) {
   PlayedGpu gpu(2);
   {
@@ -182,7 +182,7 @@ TEST(CudaPrefetchTest, FitAndItsEpochsAreThoseOfCopiedFeeds) {
   }
 }
 
-// Stopped after each step, it goes on with the batch behind it.
+// A training that is stopped after each step continues with the next batch.
 TEST(CudaPrefetchTest, TrainingsWithCheckpointsCountNoBatchTwice) {
   const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
   const std::string dir = fmt::format("{}meshwork-{}-{}", testing::TempDir(), test.name(), getpid());
@@ -214,7 +214,7 @@ TEST(CudaPrefetchTest, TrainingsWithCheckpointsCountNoBatchTwice) {
 
 // ---- Failures.
 
-// Nothing is staged then, and the step copies its feeds.
+// After the failure nothing is staged, and the step copies its feeds.
 TEST(CudaPrefetchTest, AnyCallOfStagingMayFail) {
   PlayedGpu gpu(1);
   {
@@ -253,7 +253,7 @@ TEST(CudaPrefetchTest, AnyCallOfStagingMayFail) {
   EXPECT_THAT(gpu.cuda.TakeLeaks(), IsEmpty());
 }
 
-// Which thread makes the call that fails, and when, is open. All batches before the error are right, and nothing hangs.
+// The thread and the time of the failing call vary. All batches before the error are right, and nothing hangs.
 TEST(CudaPrefetchTest, AnyCallMayFailWhileAStepRuns) {
   PlayedGpu gpu(2);
   {
@@ -290,7 +290,7 @@ TEST(CudaPrefetchTest, AnyCallMayFailWhileAStepRuns) {
   EXPECT_THAT(gpu.cuda.TakeLeaks(), IsEmpty());
 }
 
-// The memory of the GPU ends with the second set.
+// The GPU has no memory for the second set.
 TEST(CudaPrefetchTest, SaysWhereMemoryEnds) {
   PlayedGpu gpu(3, {.bytes = 8 << 20});
   {

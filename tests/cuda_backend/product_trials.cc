@@ -27,7 +27,7 @@ CudaTrial TrialOfSpec(std::string name, const KernelSpec& spec) {
   return trial;
 }
 
-// On one device, and instances stacked.
+// The product on one device, and stacks of its instances.
 void AddProductTrials(const std::string& text, std::vector<CudaTrial>& trials) {
   const KernelSpec spec = ProductSpec(text);
   trials.push_back(TrialOfSpec(text, spec));

@@ -1,4 +1,4 @@
-// Products of matrices by cuBLASLt: what it is asked for, played by the simulated one, is what the row's CPU kernel computes.
+// Matrix products by the simulated cuBLASLt, as meshwork calls it, give the results of the row's CPU kernel.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ using ::testing::IsEmpty;
 TEST(CudaProductsTest, ComputeWhatTheCpuKernelDoes) {
   int taken = 0, left = 0;
   for (const CudaTrial& trial : AllProductTrials()) {
-    // A new one each time: with all that it has allocated, its calls become slow.
+    // A new simulation for each trial: its calls become slow with many allocations.
     SimulatedCuda cuda;
     ProductRunner runner(CudaContext::Create(cuda.api(), 0).value());
     for (const int64_t offset : {0, 1}) {
@@ -44,7 +44,7 @@ CudaProduct ProductOf(const std::string& text) {
   return MakeCudaProduct(GetOp("matmul"), ProductSpec(text)).value_or(CudaProduct());
 }
 
-// Those of layers and of their gradients are one call each.
+// The products of layers, and those of their gradients, are one call each.
 TEST(CudaProductsTest, OfLayersAreOneCall) {
   const CudaProduct layer = ProductOf("f32[8,16,32], f32[32,64]");
   EXPECT_EQ(layer, (CudaProduct{.m = 128, .n = 64, .k = 32, .calls = {{}}}));
@@ -69,7 +69,7 @@ TEST(CudaProductsTest, OfLayersAreOneCall) {
 TEST(CudaProductsTest, WhatIsLeftToTheKernel) {
   EXPECT_EQ(ProductOf("f32[0,4], f32[4,5]"), CudaProduct());
   EXPECT_EQ(ProductOf("f32[3,0], f32[0,5]"), CudaProduct());
-  // Their sums would be rounded one by one.
+  // Each term of their sums would be rounded to bf16.
   EXPECT_EQ(ProductOf("bf16[2,3,4], bf16[2,4,5]; sum_batch=true"), CudaProduct());
   EXPECT_EQ(ProductOf("f32[2,3,4], f32[2,4,5]; sum_batch=true").calls.size(), 2u);
   EXPECT_EQ(ProductOf("f32[65,3,4], f32[65,4,5]; sum_batch=true"), CudaProduct());
@@ -86,7 +86,7 @@ TEST(CudaProductsTest, WithoutAnAlgorithmNoneIsTaken) {
   }
 }
 
-// Numbers of ten bits are exact in TF32, others are not; f64 and bf16 are left as they are.
+// TF32 represents numbers of ten bits exactly, and rounds others. f64 and bf16 are not affected.
 TEST(CudaProductsTest, Tf32RoundsF32Alone) {
   for (const char* dtype : {"f32", "f64", "bf16"}) {
     const CudaTrial trial = OfSines(ProductTrial(fmt::format("{0}[3,4], {0}[4,7]", dtype)));
@@ -102,7 +102,7 @@ TEST(CudaProductsTest, Tf32RoundsF32Alone) {
   }
 }
 
-// Sums of bf16 over devices are made in f32, of factors that TF32 has.
+// Sums of bf16 over devices are computed in f32, from factors that TF32 represents exactly.
 TEST(CudaProductsTest, FactorsThatWereBf16FitTf32) {
   const Graph graph = ParseGraph(R"(mesh [x=2]
 func f(%a: bf16[4,3] {_,_}, %b: bf16[4,5] {_,_}, %c: f32[4,5] {_,_}) {
@@ -122,7 +122,7 @@ func f(%a: bf16[4,3] {_,_}, %b: bf16[4,5] {_,_}, %c: f32[4,5] {_,_}) {
   EXPECT_EQ(fit, (std::vector<bool>{true, false, false}));
 }
 
-// A sum over two devices of bf16 is one product in TF32; nothing is lost.
+// A sum over two devices of bf16 is one product in TF32, without loss.
 TEST(CudaProductsTest, SumsOfBf16AreMadeInTf32) {
   const Graph graph = ParseGraph(R"(mesh [x=2]
 func f(%a: bf16[4,6] {_,x}, %b: bf16[6,5] {x,_}) {

@@ -1,4 +1,4 @@
-// Values that are made again where they are read.
+// Values that are computed again where they are read.
 #include "meshwork/runtime/cuda/rematerialize.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ StepPlan RematerializedPlanOf(std::string_view text) {
   return Rematerialize(OrderForFusion(CaughtPlanOf(ParseGraph(text).value())));
 }
 
-// The ops of each kernel of elementwise ops and reductions, and the dtypes and elements that it reads and writes.
+// The ops of each kernel of elementwise ops and reductions, and the bytes of each tensor that it reads and writes.
 std::vector<std::string> KernelsOf(const StepPlan& plan) {
   std::vector<std::string> kernels;
   for (const CudaGroup& group : FindCudaGroups(plan)) {
@@ -40,7 +40,7 @@ std::vector<std::string> KernelsOf(const StepPlan& plan) {
   return kernels;
 }
 
-// Each kernel reads the bf16, 1024 bytes; none of the f32, 2048 bytes, is in memory.
+// Each kernel reads the bf16 value, 1024 bytes; no f32 value of 2048 bytes is stored in memory.
 constexpr std::string_view kNorm = R"(mesh []
 func f(%x: bf16[64,8] {_,_}) {
   %c = cast %x dtype=f32
@@ -63,7 +63,7 @@ TEST(RematerializeTest, ANormOfColumnsReadsWhatItIsGiven) {
                           "cast sub mul cast: 1024 32 32 1024"));
 }
 
-// What a product reads stays; nor is anything made again of as many bytes, or of what is gone by then.
+// Not computed again: an operand of a product; a value as large as its operand; a value whose operand is overwritten.
 TEST(RematerializeTest, WhatIsLeft) {
   const std::vector<std::string_view> texts = {R"(mesh []
 func f(%x: f32[64,8] {_,_}) {
@@ -93,7 +93,7 @@ func f(var %x: bf16[64,8] {_,_}, %w: f32[8,8] {_,_}) {
   }
 }
 
-// The kernel before reads x, too, and would take a cast of it: so the sum reads the cast that is there for the product.
+// The kernel before also reads x and would absorb the cast: so the sum reads the cast that is stored for the product.
 TEST(RematerializeTest, NoStepJoinsTheKernelBefore) {
   const std::vector<std::string> kernels = KernelsOf(RematerializedPlanOf(R"(mesh []
 func f(%x: bf16[64,8] {_,_}, %w: f32[8,8] {_,_}) {
@@ -108,7 +108,7 @@ func f(%x: bf16[64,8] {_,_}, %w: f32[8,8] {_,_}) {
   for (const std::string& kernel : kernels) EXPECT_EQ(kernel.find("sub cast"), std::string::npos) << kernel;
 }
 
-// In place, too: the second kernel casts x again although the sum lies where its cast lay.
+// Also in place: the second kernel casts x again although the sum lies where the first cast lay.
 TEST(RematerializeTest, NumbersAreThoseOfTheCpu) {
   const std::vector<std::string_view> texts = {kNorm, R"(mesh [x=2]
 func f(%x: bf16[64,8] {x,_}, %y: bf16[64,8] {x,_}, %b: f32[8] {_}) {

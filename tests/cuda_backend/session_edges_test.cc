@@ -1,4 +1,4 @@
-// Sessions on a GPU that is simulated: several on one, memory that runs out, other processes' memory, servers.
+// Sessions on a simulated GPU: several on one GPU, memory that runs out, memory of other processes, servers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Two sessions share the variables' memory, not the variables.
+// Two sessions share a backend and its memory, but not their variables.
 TEST(CudaSessionEdgesTest, SessionsMayShareABackend) {
   PlayedGpu gpu(7);
   {
@@ -47,7 +47,7 @@ TEST(CudaSessionEdgesTest, SaysWhatTheGpuLacks) {
   EXPECT_THAT(gpu.cuda.TakeFindings(), IsEmpty());
 }
 
-// Each device has its own copy of what is replicated, and one is changed behind the session's back.
+// Each device has its own copy of replicated variables; the test changes one copy without the session's knowledge.
 TEST(CudaSessionEdgesTest, ReplicasAreCompared) {
   PlayedGpu gpu(10);
   {
@@ -66,7 +66,7 @@ TEST(CudaSessionEdgesTest, ReplicasAreCompared) {
   ExpectClean(gpu);
 }
 
-// The program of an evaluation is another one here, and has a session of its own, on the same GPU.
+// In this test the program of the evaluation differs, and has a session of its own on the same GPU.
 TEST(CudaSessionEdgesTest, AnEvaluationHasTheVariablesOfTheTraining) {
   PlayedGpu gpu(11);
   {
@@ -99,7 +99,7 @@ TEST(CudaSessionEdgesTest, AnEvaluationHasTheVariablesOfTheTraining) {
   ExpectClean(gpu);
 }
 
-// The driver is the parent's: a child does not call it, not even to free.
+// The driver belongs to the parent: a child does not call it, not even to free memory.
 TEST(CudaSessionEdgesTest, FailsInTheChildOfAFork) {
   if (!kMayFork) GTEST_SKIP();
   PlayedGpu gpu(9);
@@ -132,7 +132,7 @@ TEST(CudaSessionEdgesTest, FailsInTheChildOfAFork) {
   ExpectClean(gpu);
 }
 
-// Workers compute on the GPU, servers on the CPU, whatever they are told.
+// Workers compute on the GPU, servers on the CPU, even if their options name the GPU's backend.
 TEST(CudaSessionEdgesTest, GradientsForServers) {
   PlayedGpu gpu(12);
   {

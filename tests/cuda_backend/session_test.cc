@@ -1,4 +1,4 @@
-// Sessions on a GPU that is simulated, beside the same sessions on the CPU.
+// Sessions on a simulated GPU compute the same as sessions on the CPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -48,7 +48,7 @@ TEST(CudaSessionTest, TrainsAndEvaluatesAsOnTheCpu) {
   ExpectClean(gpu);
 }
 
-// The host makes what begins with linear algebra, and copies it to the GPU; the rest is made there. Bit by bit as on the CPU.
+// The host computes initial values that need linear algebra, the GPU the others. The bits are those of the CPU.
 TEST(CudaSessionTest, InitialValuesByLinearAlgebraAreThoseOfTheCpu) {
   PlayedGpu gpu(3);
   {
@@ -99,7 +99,7 @@ TEST(CudaSessionTest, CheckpointsGoFromOneToTheOther) {
     Session on_gpu = OnGpu(gpu, SmallMlp());
     ASSERT_TRUE(on_gpu.Run(MlpRows(kMlpRows)).ok());
     ASSERT_EQ(MessageOf(on_gpu.Save(dir + "/gpu", {.step = 1})), "");
-    // On another mesh, too.
+    // The restored session has another mesh.
     Session cpu = OnCpu(SmallMlp("batch=4,model=1"));
     ASSERT_EQ(cpu.Restore(dir + "/gpu")->step, 1);
     ExpectSameState(cpu, ValuesOf(on_gpu));
@@ -134,7 +134,7 @@ TEST(CudaSessionTest, GoesOnOnAnotherMesh) {
   ExpectClean(gpu);
 }
 
-// A fed tensor that is written between steps, and one that lies on the GPU.
+// Feeds are a host tensor that is written between steps, and a tensor in the GPU's memory.
 TEST(CudaSessionTest, BindsToMemoryOfBoth) {
   PlayedGpu gpu(5);
   {

@@ -1,4 +1,4 @@
-// A small network to train in a session, and what its sessions are compared by.
+// A small network to train in a session, and functions that compare sessions.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -88,7 +88,7 @@ inline Session OnCpu(const Graph& graph, SessionOptions options = {}) {
   return Session::Create(graph, std::move(options)).value();
 }
 
-// Four steps of SmallMlp, of which the third has fewer rows, and what they leave.
+// Four steps of SmallMlp, of which the third has fewer rows: their results, and the variables after them.
 struct MlpTraining {
   std::vector<absl::StatusOr<StepResult>> steps;
   std::map<std::string, Tensor> state;

@@ -15,7 +15,7 @@ struct SmallTraining {
   Tensor w, n;
 };
 
-// On data that differ from step to step.
+// On data that differ in each step.
 absl::StatusOr<SmallTraining> TrainSmall(Backend& backend, const ExecutorOptions& options);
 
 }  // namespace meshwork

@@ -41,7 +41,7 @@ func f(%x: f32[16,16] {_,_}) {
   }
 }
 
-// What a body needs lies in the arena of the program around it, and constants of both side by side.
+// The storages of a loop's body lie in the arena of the program around it, next to the constants of both.
 TEST(StorageMapTest, BodiesLieInTheArena) {
   const StepPlan plan = PlanOf(R"(mesh []
 func f(%x: f32[16,16] {_,_}) {

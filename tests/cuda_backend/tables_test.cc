@@ -1,4 +1,4 @@
-// Tables of embeddings on a GPU: lookups and updates of their rows are few launches, whatever the mesh, and touch few rows.
+// Tables of embeddings on a GPU: on every mesh, lookups and updates of rows take few launches and touch few rows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -77,7 +77,7 @@ PlanCosts CostsOf(const TablesModel& model) {
 void MinimizeByAdam(const Value& loss) { Adam({.learning_rate = 0.1}).Minimize(loss); }
 void MinimizeByLazyAdam(const Value& loss) { Adam({.learning_rate = 0.1, .lazy = true}).Minimize(loss); }
 
-// Meshes of logical devices, and the axis that cuts tables by rows, if one does.
+// Meshes of logical devices, and the axis that shards the rows of tables, if any.
 struct MeshOfTables {
   std::string_view mesh, axis_of_rows;
 };
@@ -85,7 +85,7 @@ constexpr MeshOfTables kMeshes[] = {
     {"[batch=8]", ""}, {"[batch=2, model=4]", "model"}, {"[batch=1, model=8]", "model"}};
 
 TEST(CudaTablesPlanTest, LookupsAreOneLaunch) {
-  // Another one takes the products of pairs.
+  // The second gather takes the products of pairs.
   EXPECT_EQ(CostsOf({}).LaunchesOf("gather"), 2);
   for (const auto& [mesh, axis] : kMeshes) {
     SCOPED_TRACE(mesh);
@@ -93,13 +93,13 @@ TEST(CudaTablesPlanTest, LookupsAreOneLaunch) {
   }
 }
 
-// No gradient of the table's size is made, whatever the mesh.
+// On no mesh is a gradient as large as the table computed.
 TEST(CudaTablesPlanTest, LazyUpdatesAreOneLaunchThatTouchesRowsAlone) {
   const TablesModel one;
   const int64_t table = one.rows * one.units * DTypeSize(F32);
   for (const PlanCosts& costs : {CostsOf(one), CostsOf({.minimize = MinimizeByLazyAdam})}) {
     EXPECT_EQ(costs.LaunchesOf("scatter_add+"), 1);
-    // To pass over the tables, a gradient is written and weights are read and written.
+    // A dense update would write a gradient, and read and write the weights.
     EXPECT_LT(costs.bytes(), 26 * 3 * table);
   }
   EXPECT_GT(CostsOf({.minimize = MinimizeByAdam}).bytes(), 26 * 8 * table);
@@ -130,7 +130,7 @@ struct TrainedTables {
   std::map<std::string, std::vector<float>> state;
 };
 
-// Three steps from weights that are drawn; the first third of the rows is looked up, some many times.
+// Three steps from fixed weights; only the first third of the rows is looked up, many of them several times.
 TrainedTables TrainTables(Backend& backend, const TablesModel& model, const ExecutorOptions& options) {
   const Program program = Compile(GraphOf(model)).value();
   std::map<std::string, DTensor> state;
@@ -166,7 +166,7 @@ TrainedTables TrainTables(Backend& backend, const TablesModel& model, const Exec
   return trained;
 }
 
-// 43 rows are no multiple of four devices', so that the last block of rows has padding.
+// 4 does not divide 43 rows, so that the last block of rows has padding.
 TablesModel SmallTables(std::string_view mesh, std::string_view axis) {
   TablesModel model{.tables = 3, .rows = 43, .units = 6, .batch = 24, .mesh = mesh, .axis_of_rows = axis};
   model.minimize = [](const Value& loss) {

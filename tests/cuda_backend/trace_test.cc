@@ -1,4 +1,4 @@
-// Traces of steps on a GPU that is simulated, whose clock counts what it has done: a millisecond each.
+// Traces of steps on a simulated GPU, whose clock advances by a millisecond per operation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -136,7 +136,7 @@ TEST(CudaTraceTest, IsJsonThatNamesWhatAKernelComputes) {
   EXPECT_EQ(slices.at("matmul").at("args").at("where"), "layer.mw:3");
 }
 
-// Each time that it runs; the steps have as many events as iterations.
+// One event each time that a kernel runs: a step has an event per iteration.
 TEST(CudaTraceTest, ShowsTheKernelsOfLoops) {
   Traced traced(R"(mesh [x=2]
 func f(%h0: f32[8] {x}, %xs: f32[5,8] {_,x}) {
@@ -150,7 +150,7 @@ func f(%h0: f32[8] {x}, %xs: f32[5,8] {_,x}) {
   for (int step = 0; step < 2; ++step) traced.Run();
   const Trace trace = traced.executor().Trace();
   ExpectInOrder(trace);
-  std::map<std::string, int> times;  // of step 1, by what and where
+  std::map<std::string, int> times;  // of step 1, by category, name and line
   for (const TraceEvent& event : EventsOfTrack(trace, 1)) {
     const TraceLabel& label = LabelOfEvent(trace, event);
     if (event.step == 1) ++times[label.category + " " + label.name + " " + TextOf(label, "where")];
@@ -159,7 +159,7 @@ func f(%h0: f32[8] {x}, %xs: f32[5,8] {_,x}) {
   EXPECT_EQ(times["loop scan layer.mw:3"], 1) << testing::PrintToString(times);
 }
 
-// As the CPU's, a session's trace shows full steps; its numbers are those of a session that nobody measures.
+// As on the CPU, a session's trace shows full steps; its numbers are those of a session without a trace.
 TEST(CudaTraceTest, OfASession) {
   PlayedGpu gpu(2);
   {

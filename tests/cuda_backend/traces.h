@@ -1,4 +1,4 @@
-// What the trace of a step on a GPU shows (runtime/trace.h): its track 0 is of steps, its track 1 of the GPU.
+// Checks of the trace of a step on a GPU (runtime/trace.h): its track 0 shows steps, its track 1 the GPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ inline std::string TextOf(const TraceLabel& label, const std::string& name) {
   return "";
 }
 
-// The slices of the GPU lie in their steps, one behind the other.
+// The slices of the GPU lie within their steps, one after the other.
 inline void ExpectInOrder(const Trace& trace) {
   std::map<int64_t, TraceEvent> steps;
   int64_t end = 0;

@@ -1,4 +1,4 @@
-// The kernels that move and reduce data, beside the CPU's transfers: the same bytes, for every type and reduction.
+// The kernels that move and reduce data give the same bytes as the CPU's transfers, for every type and reduction.
 #include "meshwork/ops/kernels/cuda/transfers.h"
 
 #include <gtest/gtest.h>

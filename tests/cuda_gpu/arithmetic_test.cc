@@ -1,4 +1,4 @@
-// What the GPU of this machine rounds and computes by instructions of its own is what the prelude's formulas give.
+// Rounding and arithmetic by the instructions of this machine's GPU agree with the prelude's formulas.
 #include <gtest/gtest.h>
 
 #include <array>

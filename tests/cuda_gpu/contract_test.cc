@@ -1,4 +1,4 @@
-// Every CUDA kernel computes on the GPU of this machine what the row's CPU kernel computes.
+// Every CUDA kernel gives, on the GPU of this machine, the results of the row's CPU kernel.
 #include <gtest/gtest.h>
 
 #include "cuda_gpu/real_gpu.h"
@@ -13,7 +13,7 @@ namespace {
 // Runs trials on the GPU, which must be there.
 class TrialRunner {
  public:
-  // Each trial twice, beside the CPU's kernel. `name`: of the source.
+  // Runs each trial twice and compares the results with the CPU kernel's. `name`: of the source.
   void Try(const std::string& name, const std::vector<CudaTrial>& trials) {
     ASSERT_FALSE(trials.empty());
     CudaSource source{.name = name + ".cu", .text = ""};

@@ -31,7 +31,7 @@ TEST_P(GpuConvolutionsTest, ComputeWhatTheCpuDoes) {
 
 using CudnnTest = RealGpuTest;
 
-// cuDNN has an engine for each of these, in full f32, too: otherwise the slower kernels would hide that it was asked wrongly.
+// cuDNN has an engine for each of these, also in full f32: otherwise the slower kernels would hide a wrong request.
 TEST_F(CudnnTest, TakesConvolutions) {
   if (!RealGpu().ok()) return;
   if (const absl::Status& status = context()->api().cudnn_status; !status.ok())
@@ -57,7 +57,7 @@ TEST_F(CudnnTest, TakesConvolutions) {
         }
 }
 
-// Sizes of which cuDNN chooses its engines for long sums, and many channels.
+// Sizes for which cuDNN chooses its engines for long sums and many channels.
 std::vector<ConvolutionCase> LargeConvolutions() {
   return {
       {"Many", "x=1", "[8,28,28,64] {_,_,_,_}", "[3,3,64,64]", "low=[1,1] high=[1,1]"},

@@ -1,4 +1,4 @@
-// Cross-device ops on the GPU of this machine have the bits of the CPU.
+// Cross-device ops on the GPU of this machine give the same bits as on the CPU.
 #include "meshwork/runtime/cross_device.h"
 
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
 // Several domains on the GPU of this machine give the numbers of one device of a CPU.
 //
-// Alone, the test plays all domains, and their data goes by the process. Started as one of four processes, with a domain each
+// One process alone plays all domains, and their data pass through its memory. As one of four, with a domain each,
 //
 //   MESHWORK_TEST_LAUNCHED=1 examples/multi_worker/launch 4 cuda_gpu_test --gtest_filter=*GpuDomains*
 //
-// it goes by NCCL, too, which takes the processes for hosts, as that is the way in which they can share a GPU.
+// it also tries NCCL, which is told that each process is a host of its own: otherwise they could not share a GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ std::vector<Way> WaysHere() {
   return {Way::kHost};
 }
 
-// By NCCL, sums may be its own.
+// NCCL may also compute the sums itself.
 std::vector<std::shared_ptr<CrossDeviceOps>> OpsOf(Way way) {
   if (way == Way::kNccl) return {nullptr, NcclAllReduce()};
   return {nullptr};
@@ -101,7 +101,7 @@ TEST_F(GpuDomainsTest, TrainingsGiveTheOneDeviceResult) {
   TryAll([](uint64_t seed) { return DrawTraining(seed); });
 }
 
-// Several logical devices in each domain, whose collectives are kernels, and one exchange between domains.
+// Several logical devices per domain, whose collectives are kernels, and one exchange between domains.
 TEST_F(GpuDomainsTest, AMlpTrainsAsOnTheCpu) {
   const Graph graph = SmallMlp("batch=4,model=2");
   const MlpTraining expected = TrainMlp(OnCpu(graph));

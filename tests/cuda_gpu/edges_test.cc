@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 
 using GpuEdgesTest = RealGpuTest;
 
-// A product of 640 GB, which no GPU has. What was there before, and what comes after, computes.
+// A product of 640 GB, more than any GPU has. Sessions from before and after the failure still compute.
 TEST_F(GpuEdgesTest, MemoryThatIsNotThereIsAStatus) {
   const std::unique_ptr<CudaBackend> backend = MakeBackend();
   Session session = Session::Create(SmallMlp(), {.backend = MakeBackend()}).value(), cpu = OnCpu(SmallMlp());
@@ -49,7 +49,7 @@ func f(%x: f32[400000,2] {_,_}, %w: f32[2,400000] {_,_}) {
   }
 }
 
-// Of an architecture that NVRTC does not know, PTX is made, and the driver compiles it.
+// For an architecture that NVRTC does not know, it makes PTX, which the driver compiles.
 TEST_F(GpuEdgesTest, ADriverCompilesPtx) {
   const CudaSource source{.name = "twice.cu",
                           .text = R"(extern "C" __global__ void twice(float* x, long long n) {
@@ -78,7 +78,7 @@ TEST_F(GpuEdgesTest, ADriverCompilesPtx) {
   for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(x[i], 2 * static_cast<float>(i));
 }
 
-// Each launch of a step once, one behind the other, and the numbers of a session that nobody measures.
+// Each launch of a step appears once, one after the other, and the numbers are those of the CPU.
 TEST_F(GpuEdgesTest, TracesShowWhatRan) {
   for (const bool fuse : {true, false}) {
     const std::string file = "small_session.h:";

@@ -1,4 +1,4 @@
-// Kernels that fail on the GPU of this machine. Each test is a process of its own, which cannot use the GPU any more then.
+// Kernels that fail on the GPU of this machine. Each test is a process of its own, which cannot use the GPU afterwards.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@
 namespace meshwork::faults_test {
 namespace {
 
-// A GPU's memory whose nth allocation, from 1 on, is nowhere.
+// A GPU's memory whose nth allocation, counted from 1, returns an invalid address.
 class MemoryWithAHole : public Memory {
  public:
   MemoryWithAHole(std::shared_ptr<Memory> memory, int hole) : memory_(std::move(memory)), left_(hole) {}
@@ -45,7 +45,7 @@ class MemoryWithAHole : public Memory {
   int left_;
 };
 
-// The GPU, with such a memory for variables.
+// The GPU, with such memory for variables.
 class BackendWithAHole : public Backend {
  public:
   BackendWithAHole(Backend& backend, int hole)
@@ -67,7 +67,7 @@ class BackendWithAHole : public Backend {
   const std::shared_ptr<Memory> memory_;
 };
 
-// Trains beside another session on this GPU and one on the CPU until a kernel has failed; then prints what everybody says.
+// Runs steps beside another session on this GPU and one on the CPU until a kernel fails; then prints each status.
 [[noreturn]] void FailAndTell(bool blocking) {
   const std::unique_ptr<CudaBackend> backend = CudaBackend::Create(*RealGpu()).value();
   BackendWithAHole with_a_hole(*backend, /*hole=*/1);

@@ -25,7 +25,7 @@ class GpuProductsTest : public RealGpuTest {
   }
 };
 
-// They give what the CPU kernel gives, and the same bits in each run, captured or not. Long sums may be cut along k.
+// Products give the CPU kernel's results, and the same bits in each run, captured or not. Long sums may be cut along k.
 TEST_F(GpuProductsTest, ComputeWhatTheCpuKernelDoes) {
   std::vector<CudaTrial> trials;
   for (const char* text : {"f32[256,2048], f32[2048,128]", "bf16[64,4096], bf16[64,4096]; transpose_b=true",

@@ -76,7 +76,7 @@ TEST_F(GpuTrainingTest, TrainsAsTheCpuDoes) {
     }
 }
 
-// Rows that lie in shared memory, of which kernels have less unless they ask for more.
+// Rows that lie in shared memory, and need more of it than a kernel gets by default.
 TEST_F(GpuTrainingTest, LongRowsAreThoseOfTheCpu) {
   const std::unique_ptr<CudaBackend> backend = MakeBackend();
   for (const char* text : {R"(mesh []
@@ -119,7 +119,7 @@ func f(%x: bf16[33,20008] {_,_}) {
   }
 }
 
-// A second training goes on beside one that is there, and sees nothing of it.
+// Two trainings on one GPU do not disturb each other.
 TEST_F(GpuTrainingTest, TwoBackendsShareTheGpu) {
   const std::unique_ptr<CudaBackend> first = MakeBackend(), second = MakeBackend();
   const absl::StatusOr<SmallTraining> a = TrainSmall(*first, {}), b = TrainSmall(*second, {}),

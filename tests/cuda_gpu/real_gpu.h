@@ -1,4 +1,4 @@
-// The GPU of this machine, for tests. Without one they are skipped, and say so by name.
+// The GPU of this machine, for tests. Without a GPU each test is skipped, and reported by its name.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace meshwork {
 
-// GPU 0, made by the first call. Error: why there is none.
+// GPU 0, initialized by the first call. Error: the reason why there is none.
 inline const absl::StatusOr<std::shared_ptr<const CudaContext>>& RealGpu() {
   static const auto* const gpu = new absl::StatusOr<std::shared_ptr<const CudaContext>>(
       []() -> absl::StatusOr<std::shared_ptr<const CudaContext>> {
@@ -22,7 +22,7 @@ inline const absl::StatusOr<std::shared_ptr<const CudaContext>>& RealGpu() {
   return *gpu;
 }
 
-// Of `Base`, testing::Test or a test with a parameter.
+// Adds the GPU to `Base`, testing::Test or a test with a parameter.
 template <typename Base>
 class WithRealGpu : public Base {
  protected:

@@ -1,5 +1,5 @@
-// Every fenced block of the README and of docs/ says what is so. page.h lists how a block is checked; one
-// that nothing here knows how to check fails.
+// Every fenced block of the README and of docs/ is true. page.h lists how a block is checked; a block that no
+// test here can check fails.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -54,7 +54,7 @@ const std::vector<FencedBlock>& AllBlocks() {
   return *blocks;
 }
 
-// The last block above that is such a one, on the same page.
+// The last block above on the same page for which `is` holds.
 template <typename Predicate>
 const FencedBlock* Above(const FencedBlock& block, Predicate&& is) {
   const FencedBlock* found = nullptr;
@@ -105,7 +105,7 @@ const Finished& RunOnce(const std::string& page, const std::string& file) {
   return it->second;
 }
 
-// What the program of a block prints; of statements, what those of the block print.
+// The output of the program of a block; for statements, the output of those of the block.
 std::string OutputOf(const FencedBlock& block) {
   if (!block.IsStatements()) return RunOnce(block.page, block.File()).out;
   const std::string& out = RunOnce(block.page, "statements.cc").out;
@@ -162,7 +162,7 @@ bool Match(const std::vector<std::string>& actual, const std::vector<std::string
   return false;
 }
 
-// Whether every line that is said is one of the actual ones, each for one, in any order.
+// Whether each line of `said` matches another line of `actual`, in any order.
 bool AllAreAmong(std::vector<std::string> actual, const std::vector<std::string>& said,
                  const LinesMatch& match) {
   for (const std::string& line : said) {
@@ -341,7 +341,7 @@ void CheckCmake(const FencedBlock& block) {
     EXPECT_TRUE(known.contains(WithoutTarget(line))) << "no project in tests/install says " << line;
 }
 
-// Where there is a Python, it is a program; its modules need not be there.
+// If there is a Python, it compiles the program; the program's modules need not be installed.
 void CheckPython(const FencedBlock& block) {
   if (std::system("python3 -c '' >/dev/null 2>&1") != 0) return;
   const fs::path file = Scratch() + ".py";

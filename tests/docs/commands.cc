@@ -145,14 +145,14 @@ class CommandChecker {
     return std::count(words.begin(), words.end(), "meshwork") == 1 ? ""
                                                                    : "pkg-config is not asked for meshwork";
   }
-  // What a launcher starts is the first of its words with a slash; its own flags stand before it.
+  // The program that a launcher starts is its first argument with a slash; the launcher's own flags stand before it.
   std::string Launcher(const Words& words) const {
     const auto program = std::find_if(words.begin(), words.end(), [](const std::string& word) {
       return !IsFlag(word) && word.find('/') != std::string::npos;
     });
     return program == words.end() ? "a launcher has no program to start" : Check(Words(program, words.end()));
   }
-  // What supervise runs stands behind "--". Other commands of the program are in blocks whose output is compared.
+  // The command of supervise stands behind "--". Other commands of the program are in blocks whose output is compared.
   std::string Meshwork(const Words& words) const {
     const auto end = std::find(words.begin(), words.end(), "--");
     if (words.empty() || words[0] != "supervise" || end == words.end())

@@ -7,7 +7,7 @@
 
 namespace meshwork::docs {
 
-// What the check reads: the repository, and the example whose flags the pages name.
+// The inputs of the check: the repository, and the example whose flags the pages name.
 struct CommandContext {
   std::filesystem::path root;
   std::string mlp_mnist;  // path of the program

@@ -29,7 +29,7 @@ std::vector<std::string> Blocks(std::string_view language) {
   return texts;
 }
 
-// What an EBNF text derives, found by trying all its choices.
+// Decides what an EBNF text derives, by trying all choices.
 class Grammar {
  public:
   explicit Grammar(std::string text) : text_(std::move(text)) {
@@ -124,7 +124,7 @@ class Grammar {
     return at;
   }
 
-  // Where what the expression derives from text[at] on may end.
+  // The possible ends of a text that the expression derives from text[at] on.
   std::set<size_t> Ends(const Expression& e, std::string_view text, size_t at, bool in_token) const {
     switch (e.kind) {
       case Kind::kWords: {
@@ -164,7 +164,7 @@ class Grammar {
     for (size_t start : starts) ends.merge(Ends(e, text, start, in_token));
     return ends;
   }
-  // A token ends where it can go on no longer.
+  // A token ends only where it cannot be longer.
   std::set<size_t> EndsOfRule(const std::string& rule, std::string_view text, size_t at,
                               bool in_token) const {
     static const std::set<std::string> kTokens = {"word", "value", "name", "int", "real"};

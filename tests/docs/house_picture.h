@@ -1,4 +1,4 @@
-// The picture of the house (docs/architecture.md): its folders, their rooms, and what includes what, as the sources have it.
+// The picture of the house (docs/architecture.md): folders, their rooms, and their includes, from the sources.
 #pragma once
 
 #include "meshwork/base/svg.h"

@@ -1,4 +1,4 @@
-// The pictures of the documentation. Who holds what in them is what Mesh, Layout and PlanRelayout say.
+// The pictures of the documentation. Mesh, Layout and PlanRelayout say which device has which block.
 #pragma once
 
 #include <map>

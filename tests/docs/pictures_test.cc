@@ -1,4 +1,4 @@
-// The committed pictures are those that the library's answers give; UPDATE_GOLDEN=1 draws them anew.
+// The committed pictures agree with the library's answers; UPDATE_GOLDEN=1 draws them again.
 #include "docs/pictures.h"
 
 #include <set>
@@ -16,7 +16,7 @@ TEST(PicturesTest, ShowWhatTheLibrarySays) {
     drawn.insert("../docs/pictures/" + name);
     ExpectGolden("../docs/pictures/" + name, svg);
   }
-  // That a browser draws: tests/tools/report/page_test.cc.
+  // A browser draws this one: tests/tools/report/page_test.cc.
   drawn.insert("../docs/pictures/report.png");
   for (const std::string& file : GoldenFiles("../docs/pictures"))
     EXPECT_TRUE(drawn.contains(file)) << "nothing draws " << file;

@@ -1,4 +1,4 @@
-// CMakePresets.json names tests that there are: what a sanitizer leaves out under an old name, it runs.
+// The tests that CMakePresets.json names exist: a test that is left out by an old name would be run.
 #include <algorithm>
 #include <filesystem>
 #include <regex>
@@ -29,8 +29,8 @@ std::set<std::string> NamesOfTests() {
   return names;
 }
 
-// A pattern of --gtest_filter. A test with parameters has their names before and behind its own, which "*"
-// stands for; behind it there may be the number of one, "/2".
+// A pattern of --gtest_filter. A test with parameters has other names before and behind its own, for which
+// "*" stands; the number of a parameter, "/2", may follow.
 bool IsNameOfOne(const std::set<std::string>& names, const std::string& pattern) {
   static const std::regex number("/[0-9]+$");
   std::string text;
@@ -60,8 +60,8 @@ TEST(PresetsTest, LeaveOutTestsThatThereAre) {
   EXPECT_GE(patterns, 5);
 }
 
-// A test that is run and not built fails as "not run"; one that is built for nothing takes minutes. Where a preset builds all,
-// it runs all.
+// A test that is run but not built fails as "not run"; a test that is built but not run costs minutes. A
+// preset that builds all tests runs all.
 TEST(PresetsTest, RunWhatTheyBuild) {
   static const std::regex program("[a-z_]+");
   const nlohmann::json presets = nlohmann::json::parse(Contents(Root() / "CMakePresets.json"));

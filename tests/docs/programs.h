@@ -1,4 +1,4 @@
-// What the programs of the pages include, before the namespace in which each of them stands (CMakeLists.txt).
+// The includes of the pages' programs, before the namespace in which each of them stands (CMakeLists.txt).
 #pragma once
 
 #include <unistd.h>

@@ -23,7 +23,7 @@ const SvgFont kState = {.anchor = Anchor::kMiddle, .mono = true};
 const SvgFont kTitle = {.anchor = Anchor::kMiddle, .bold = true};
 const SvgStyle kTable = {.stroke = Paint::kMuted, .width = 1.5};
 
-// What a variable of the search may be, one below the other; what is found is filled.
+// The choices of a variable of the search, one below the other; the solution's choices are filled.
 struct Variable {
   std::string title;
   std::vector<std::string> states;
@@ -45,7 +45,7 @@ struct Variable {
   }
 };
 
-// All that LayoutSpace lists for a program, and what SolveLayouts finds.
+// All choices that LayoutSpace lists for a program, and the solution of SolveLayouts.
 class Search {
  public:
   explicit Search(std::string_view text)
@@ -65,7 +65,7 @@ class Search {
     variable.found = (solved_.has_value() ? solved_->propagated : propagated_).value(id).layout->ToString();
     return variable;
   }
-  // The ways to run the op that gives it, by what they leave.
+  // The ways to run the op that gives the value, by their result's layouts.
   Variable Op(std::string_view name) {
     const ValueId id = IdOf(name);
     const int n = graph_.value(id).node;

@@ -1,4 +1,4 @@
-// The picture of docs/parameter-servers.md: which pieces lie where, and how many bytes cross, is what SplitTraining says.
+// The picture of docs/parameter-servers.md: SplitTraining says where the pieces lie, and how many bytes are sent.
 #pragma once
 
 #include "meshwork/base/svg.h"

@@ -2,8 +2,8 @@
 //
 //   docs_tangle ROOT PAGE FOLDER FILE...
 //
-// FILE... are the files that the page's blocks name, and statements.cc if it has blocks of statements: what
-// the build expects. It is an error if the page has others.
+// FILE... are the files that the page's blocks name, and statements.cc if it has blocks of statements: the
+// files that the build expects. It is an error if the page has others.
 //
 // All programs are compiled as parts of one, each in a namespace of its own. There `main` is a function like others, which
 // has to return something, and a header of the page is read by each program that includes it.

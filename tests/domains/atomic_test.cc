@@ -1,4 +1,4 @@
-// Steps that fail in one of several domains, at each moment at which they can, and what the variables are then.
+// Steps that fail in one of several domains, at every moment at which they can fail, and the variables after them.
 // MESHWORK_LONG_TESTS=1 tries all domains and moments.
 #include <atomic>
 #include <barrier>
@@ -61,7 +61,7 @@ void InEach(int64_t domains, const std::function<void(int64_t domain)>& play) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// By domain, then by number of steps: what the variables are in an undisturbed run.
+// The variables of an undisturbed run, by domain and by number of steps.
 std::vector<std::vector<Blocks>> Undisturbed(const Case& of, bool overlap, bool atomic) {
   const auto ends = Connected(of.domains);
   std::vector<std::vector<Blocks>> all(static_cast<size_t>(of.domains));
@@ -79,7 +79,7 @@ std::vector<std::vector<Blocks>> Undisturbed(const Case& of, bool overlap, bool 
   return all;
 }
 
-// What a domain has after a step that failed somewhere.
+// The state of a domain after a step that failed in some domain.
 struct Left {
   int64_t steps = -1;
   Blocks blocks;
@@ -88,7 +88,7 @@ struct Left {
   int64_t moments = 0;
 };
 
-// Step number kFails fails in domain `where` at moment `moment`; `late`: see FailingEnd.
+// Step number kFails fails in domain `where` at moment `moment`. `late`: see FailingEnd.
 std::vector<Left> Fail(const Case& of, bool overlap, int64_t where, int64_t moment,
                        const std::function<void(int64_t domain)>& ended = nullptr,
                        const std::function<void()>& late = nullptr) {
@@ -119,7 +119,7 @@ std::vector<Left> Fail(const Case& of, bool overlap, int64_t where, int64_t mome
   return left;
 }
 
-// The rest of the steps, from what `left` agrees on, over a new transport.
+// Runs the rest of the steps from the state in `left` after `steps` steps, over a new transport.
 std::vector<Blocks> GoOn(const Case& of, bool overlap, const std::vector<Left>& left, int64_t steps) {
   const auto ends = Connected(of.domains);
   std::vector<Blocks> all(left.size());
@@ -173,7 +173,7 @@ TEST_P(AtomicStepTest, AStepThatFailsAnywhereChangesNothing) {
   }
 }
 
-// The last moment of a step, when the others have all that they need, and are through.
+// The failure is at the last moment of the step, when the other domains need nothing more and have ended it.
 TEST_P(AtomicStepTest, DomainsThatHaveEndedTheStepUndoIt) {
   const Case& of = GetParam();
   const auto expected = Undisturbed(of, true, true);
@@ -198,8 +198,8 @@ TEST_P(AtomicStepTest, DomainsThatHaveEndedTheStepUndoIt) {
 INSTANTIATE_TEST_SUITE_P(Cases, AtomicStepTest, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// A domain that has ended step n, and has begun the next one, which fails before all others have begun it: the values
-// before step n are still there, for it may be that the others have not ended that.
+// A domain has ended a step and begun the next one, which fails before all others have begun it. The values before
+// the ended step are still there, because the others may not have ended it.
 TEST(AtomicDomainsTest, TheValuesBeforeAStepStayUntilAllHaveBegunTheNext) {
   const Case of{"", "batch=2", 2};
   const auto expected = Undisturbed(of, true, true);
@@ -251,7 +251,7 @@ void RegisterBrittle() {
   ASSERT_TRUE(is_registered);
 }
 
-// The kernel that fails comes after one variable is updated, and before another is.
+// The kernel that fails runs after one variable is updated, and before the other is.
 TEST(AtomicDomainsTest, AStepWhoseKernelFailsChangesNothing) {
   RegisterBrittle();
   constexpr std::string_view kProgram = R"(mesh [x=2]

@@ -1,4 +1,4 @@
-// Cross-device ops where the devices lie in several domains: sums within a domain are theirs, and what crosses is not.
+// Cross-device ops on devices of several domains: the op makes the sums within a domain, and not those across domains.
 #include "meshwork/runtime/cross_device.h"
 
 #include <chrono>
@@ -44,7 +44,7 @@ std::vector<double> LossesWith(Transport* transport, std::shared_ptr<CrossDevice
   return losses;
 }
 
-// By domain.
+// The losses of each domain.
 std::vector<std::vector<double>> LossesInTwo(const std::vector<std::shared_ptr<CrossDeviceOps>>& ops) {
   const auto ends = MakeLoopback(2, {.deadline = std::chrono::seconds(20)});
   std::vector<std::vector<double>> losses(2);
@@ -66,7 +66,7 @@ TEST(CrossDeviceDomainsTest, TrainAsOneDomainDoes) {
   }
 }
 
-// What goes on to the other domain is reduced to one device, and not given to the others first.
+// A sum that goes on to the other domain is reduced to one device; it is not broadcast to the devices before.
 TEST(CrossDeviceDomainsTest, WhatGoesOnIsReducedOnly) {
   const auto first = std::make_shared<BackwardsOps>(), second = std::make_shared<BackwardsOps>();
   LossesInTwo({first, second});
@@ -78,7 +78,7 @@ TEST(CrossDeviceDomainsTest, WhatGoesOnIsReducedOnly) {
   }
 }
 
-// What crosses depends on it, so all domains have the same.
+// The op decides what crosses between domains, so all domains must have the same op.
 TEST(CrossDeviceDomainsTest, AnotherOpInAnotherDomainIsRefused) {
   const auto ends = MakeLoopback(2, {.deadline = std::chrono::seconds(20)});
   std::vector<std::string> errors(2);

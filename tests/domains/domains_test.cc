@@ -1,5 +1,5 @@
-// Programs on several domains of this process, each with memory and threads of its own, beside the same
-// programs on one device. Padding is full of NaN, and what domains have in common is compared bit by bit.
+// Programs on several domains of this process, each with memory and threads of its own, give the results of one
+// device. Padding is full of NaN, and values that several domains hold are compared bit by bit.
 // MESHWORK_LONG_TESTS=1 tries many more.
 #include <algorithm>
 #include <atomic>
@@ -38,7 +38,7 @@
 namespace meshwork::domains_test {
 namespace {
 
-// The numbers of domains, from 2 to 4, over which the mesh can be spread.
+// The numbers of domains, from 2 to 4, among which the mesh can be divided.
 std::vector<int64_t> DomainsOf(const Mesh& mesh) {
   std::vector<int64_t> counts;
   for (int64_t count : {2, 3, 4})
@@ -99,7 +99,7 @@ TEST(DomainsTest, CasesAreThoseOfOneDevice) {
       for (const ValueInfo& info : graph->values()) elements += info.global.num_elements();
       if (!LongTests() && elements > 200000) continue;
       SCOPED_TRACE(file);
-      // With these feeds a while may never end.
+      // With these feeds a while loop may never end.
       Try(file, WithFeeds(WithLimits(Named(*graph), 5)), tally);
       if (HasFailure()) return;
     }
@@ -109,7 +109,7 @@ TEST(DomainsTest, CasesAreThoseOfOneDevice) {
 }
 
 // A value that is the same on all devices is stored once in each domain. The last domain, whose own blocks are
-// empty, gathers the blocks of others from what it has itself.
+// empty, makes the gathered value from its own copy.
 TEST(DomainsTest, WhatIsTheSameEverywhereIsComputedWhereBlocksAreEmpty) {
   const Graph graph = ParseGraph(R"(mesh [x=4]
 func f(%a: f32[], %b: f32[5] {x}) {
@@ -125,9 +125,9 @@ func f(%a: f32[], %b: f32[5] {x}) {
   EXPECT_EQ(tally.runs, 2);
 }
 
-// ---- What fails in the midst of a step.
+// ---- Failures in the middle of a step.
 
-// A loop and a branch whose predicate comes from all domains, and sums in both. `fragile` throws where it
+// A loop, and a branch whose predicate depends on all domains, with sums in both. The op `fragile` throws when it
 // reads this number.
 constexpr float kBreaks = 54321;
 
@@ -171,8 +171,8 @@ Program FragileProgram() {
   return Compile(ParseGraph(kFragile).value(), {.num_domains = 2}).value();
 }
 
-// Steps of both domains, one after the other until one fails; what each says then. `meanwhile` is called when
-// both run.
+// Each domain runs steps until one fails; returns the status of each domain. `meanwhile` is called while both
+// run.
 std::vector<absl::Status> RunUntilFailure(const Program& program, bool second_breaks, int workers,
                                           const std::function<void(Transport&)>& meanwhile) {
   const auto ends = MakeLoopback(2, {.deadline = std::chrono::minutes(2)});

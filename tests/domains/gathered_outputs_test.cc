@@ -28,8 +28,8 @@ void InDomains(int64_t num_domains, const std::function<void(Transport&)>& play)
   for (std::thread& thread : threads) thread.join();
 }
 
-// Whatever is compiled of a program with gathered outputs – the step, or an evaluation of one of them –, each domain has them
-// whole, and those of the step are as one device computes them.
+// Each domain has the outputs whole, both those of the step and those of an evaluation of a single output. The
+// outputs of the step are those of one device.
 TEST(GatheredOutputsTest, AreThoseOfOneDevice) {
   const RandomPrograms programs;
   int tried = 0;

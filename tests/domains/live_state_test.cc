@@ -1,4 +1,4 @@
-// A domain is lost, and the others go on from what they have in memory, beside a run to which nothing happened.
+// A domain is lost, and the others go on from the state in their memory, with the numbers of an undisturbed run.
 #include "meshwork/train/cluster/live_state.h"
 
 #include <atomic>
@@ -45,7 +45,7 @@ std::vector<double> NumbersOf(const Session& session) {
   return numbers;
 }
 
-// Calls play(member, end) for each member, its end of a new transport between all of them in their order.
+// Calls play(member, end) for each member. `end` is its end of a new transport between the members, in their order.
 void InGeneration(const std::vector<int64_t>& members,
                   const std::function<void(int64_t member, Transport& end)>& play) {
   const auto ends = MakeLoopback(std::ssize(members), {.deadline = std::chrono::seconds(20)});
@@ -62,8 +62,8 @@ std::vector<int64_t> Numbers(int64_t count) {
 
 constexpr int64_t kLost = 3, kEnd = 6;  // the step that fails, and steps in all
 
-// What every member of the last generation gets if nothing is lost: kLost steps on the first mesh; then, with the same values,
-// the rest on the second.
+// The numbers of a run in which nothing is lost: kLost steps on the first mesh, then, with the same values, the other
+// steps on the second mesh.
 std::vector<double> Expected(const std::string& first, int64_t domains, const std::string& second,
                              int64_t domains_then, const SmallOptions& of = {}) {
   std::map<std::string, Tensor> state;
@@ -86,15 +86,15 @@ std::vector<double> Expected(const std::string& first, int64_t domains, const st
   return numbers;
 }
 
-// Trains in a first generation until step kLost fails, and forgets what `lost` has. `live`: per member. It fails in
-// `lost`, before all others can have ended it; or, `ahead`, in the one after that, when all others have.
+// Trains in a first generation until step kLost fails, and forgets the state of `lost`. `live`: per member. The step
+// fails in `lost` before all others can have ended it; or, if `ahead`, in the next member, after all others ended it.
 void Lose(const std::string& mesh, int64_t lost, std::vector<LiveState>& live, const SmallOptions& of = {},
           bool ahead = false) {
   const int64_t domains = std::ssize(live), fails = ahead ? (lost + 1) % domains : lost;
   std::atomic<int64_t> ended = 0;
   int64_t moments = 0;
   std::barrier all_are_bound(domains);
-  if (ahead) {  // how many moments a step has
+  if (ahead) {  // counts the moments of a step
     InGeneration(Numbers(domains), [&](int64_t member, Transport& end) {
       FailingEnd counted(end);
       Session session = Make(mesh, &counted, of);
@@ -123,7 +123,7 @@ void Lose(const std::string& mesh, int64_t lost, std::vector<LiveState>& live, c
     const bool is_ok = step.Run().ok();
     if (is_ok) live[static_cast<size_t>(member)].Note({{"steps", "four"}});
     ++ended;
-    // Some may be through, as they need nothing more of the one that fails.
+    // Some members may end the step, because they need nothing more from the one that fails.
     if (ahead || member == fails) {
       EXPECT_EQ(is_ok, member != fails);
     }
@@ -132,7 +132,7 @@ void Lose(const std::string& mesh, int64_t lost, std::vector<LiveState>& live, c
   live[static_cast<size_t>(lost)] = LiveState();
 }
 
-// The members go on, on another mesh, to the end.
+// The members continue on another mesh until step kEnd.
 void ExpectGoesOn(const std::vector<int64_t>& members, const std::string& mesh, std::vector<LiveState>& live,
                   const std::vector<double>& expected, const SmallOptions& of = {}) {
   InGeneration(members, [&](int64_t member, Transport& end) {
@@ -171,7 +171,7 @@ TEST(LiveStateTest, AReplacementGetsTheBlocksOfOthers) {
   }
 }
 
-// Blocks of the hidden dim that two domains hold, then three other blocks of it, then others again.
+// Two domains hold blocks of the hidden dim; then three domains hold other blocks; then two hold others again.
 TEST(LiveStateTest, BlocksMoveToAnotherMesh) {
   std::vector<LiveState> live(4);
   Lose("batch=2,model=2", 2, live);
@@ -196,7 +196,7 @@ TEST(LiveStateTest, WhatOnlyTheLostOneHeldIsMissed) {
   });
 }
 
-// Weights are everywhere, and their moments in blocks.
+// The weights are replicated, but the moments of Adam are sharded.
 TEST(LiveStateTest, ShardedOptimizerStateIsMissed) {
   std::vector<LiveState> live(2);
   Lose("batch=2", 1, live, {.zero = true});
@@ -208,7 +208,7 @@ TEST(LiveStateTest, ShardedOptimizerStateIsMissed) {
   });
 }
 
-// It is lost again before all keep the new session.
+// Another domain is lost before all members keep the new session.
 TEST(LiveStateTest, WhatIsKeptStaysUntilAllKeepTheNext) {
   const std::vector<double> expected = Expected("batch=4", 4, "batch=2", 2);
   for (int fails : {0, 1, 2}) {  // before Keep; in one member; in both its rounds
@@ -229,7 +229,7 @@ TEST(LiveStateTest, WhatIsKeptStaysUntilAllKeepTheNext) {
   }
 }
 
-// In the second generation steps are made, too.
+// The second generation also runs steps before it loses a domain.
 TEST(LiveStateTest, GoesOnAgainAndAgain) {
   std::vector<LiveState> live(4);
   Lose("batch=4", 3, live);
@@ -247,7 +247,7 @@ TEST(LiveStateTest, GoesOnAgainAndAgain) {
   });
 }
 
-// One that was cut off comes back with what it kept, while the others have gone on.
+// A member that was cut off comes back with its old state, after the others have run more steps.
 TEST(LiveStateTest, TheMostStepsCount) {
   std::vector<LiveState> live(3);
   InGeneration({0, 1, 2}, [&](int64_t member, Transport& end) {

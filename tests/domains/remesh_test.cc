@@ -1,4 +1,4 @@
-// Sessions that go on on another mesh, over each transport (support/ends.h).
+// Sessions that continue on another mesh, over each transport (support/ends.h).
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kExamples = 24;
 
-// 40-48-10, its hidden layer over `model` where there is one; 4 divides neither 10 rows nor 10 columns.
+// 40-48-10. The hidden dim is sharded over `model`, if the mesh has it; 4 divides neither 10 rows nor 10 columns.
 Graph TwoLayers(const Mesh& mesh) {
   Graph g(mesh);
   const DimSpec model = g.mesh().FindAxes("model").ok() ? DimSpec("model") : DimSpec(UNSHARDED);

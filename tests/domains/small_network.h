@@ -1,4 +1,4 @@
-// Two layers that several domains train, step by step on other examples.
+// Two layers that several domains train, on other examples in each step.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What is said of steps that take effect as a whole, and of what they leave when a process is lost.
+// Messages about steps that take effect as a whole, and about the state that they leave when a process is lost.
 #include <functional>
 #include <memory>
 #include <string>
@@ -48,7 +48,7 @@ TEST(AtomicErrors, Steps) {
                          });
 }
 
-// Why members of two domains, the last of which is lost or behind, cannot go on from what they keep.
+// The reason why two domains, the last of which is lost or behind, cannot go on from the state that they have.
 std::string WhyNot(const std::string& then, bool is_lost, int64_t steps_apart,
                    const std::string& name = "n") {
   std::vector<LiveState> live(2);

@@ -36,7 +36,7 @@ absl::Status Tampered(const std::function<void(Certificate&)>& tamper) {
   return CheckCertificate(Step(), certificate);
 }
 
-// With one text for another in the local program.
+// Checks the certificate with another text in the place of `text` in the local program.
 absl::Status With(std::string_view text, std::string_view other) {
   return Tampered([&](Certificate& c) { c.local.replace(c.local.find(text), text.size(), other); });
 }

@@ -42,7 +42,7 @@ class CheckpointErrors : public TempDirTest {
 
 // ---- The index.
 
-// A right index, of w, with one text in it replaced.
+// Reads a right index, of w, with one text in it replaced.
 absl::Status ReadIndexWith(const std::string& from, const std::string& to) {
   std::string text = fmt::format(
       R"({{"format":1,"meshwork":"0.2.0","step":100,"mesh":"[batch=4]","written":"2026-11-24T10:52:29Z",)"
@@ -110,14 +110,14 @@ TEST_F(CheckpointErrors, Index) {
 
 // ---- Folders.
 
-// The folder of a job, whose lock says nothing.
+// Takes the folder of a job whose lock names no holder.
 absl::Status TakeSilentLock(const std::string& dir) {
   const absl::StatusOr<CheckpointLock> lock = CheckpointLock::Take(dir);
   std::filesystem::resize_file(dir + "/lock", 0);
   return CheckpointLock::Take(dir).status();
 }
 
-// Where a process has no file left to look into a folder within the folder.
+// A process has no file descriptor left to open a folder within the folder.
 absl::Status RemoveWithFewFiles(const std::string& path) {
   std::filesystem::create_directories(path + "/below/it");
   const int next = dup(STDIN_FILENO);

@@ -1,4 +1,4 @@
-// Processes that a program cannot be spread over, and how they are said wrongly.
+// Clusters over which a program cannot be spread, and wrong descriptions of clusters.
 #include "meshwork/mesh/cluster.h"
 
 #include <map>

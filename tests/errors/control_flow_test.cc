@@ -25,7 +25,7 @@ ScanStep Same(Graph&, const Values& c, const Values&) { return {c}; }
 Value Go(Graph&, const Values& c) { return Less(c[0], 3.0); }
 Values More(Graph&, const Values& c) { return {c[0] + 1.0}; }
 
-// A body in a body, and so on; the innermost adds 1.
+// Bodies nested to this depth; the innermost adds 1.
 Value Nested(Graph& g, const Value& x, int depth) {
   if (depth == 0) return x + 1.0;
   return Scan(g, {x}, {},
@@ -258,7 +258,7 @@ TEST(ControlFlowErrors, Texts) {
       });
 }
 
-// Of local programs, where bodies must lie as what is around them.
+// In local programs, values of bodies must have the layouts of the values outside.
 TEST(ControlFlowErrors, LocalTexts) {
   const auto local = [](const std::string& operand, const std::string& argument, const std::string& next,
                         const std::string& result) {
@@ -293,7 +293,7 @@ TEST(ControlFlowErrors, LocalTexts) {
   ExpectErrors("control_local", mistakes);
 }
 
-// What is proven of bodies.
+// Errors of Verify about bodies.
 TEST(ControlFlowErrors, Verify) {
   const std::string global =
       "mesh [x=2]\nfunc f(%a: f32[4,6], %b: f32[3,4,6] {_,x,_}) {\n  %r, %s = scan %a, %b length=3 "
@@ -334,7 +334,7 @@ TEST(ControlFlowErrors, Verify) {
     mistakes.push_back({what, [=, text = text] {
                           return Verify(ParseGraph(global).value(), ParseGraph(text, "p.mw").value());
                         }});
-  // What a text cannot say.
+  // Mistakes that a text cannot express.
   const auto changed = [=](const std::function<void(Graph&)>& change) {
     Graph local = ParseGraph(program(usual, right, owed, reduce)).value();
     change(local);

@@ -1,4 +1,4 @@
-// What is said where a cross-device op is wrong, fails, or cannot be had.
+// Messages about cross-device ops that are wrong, fail, or are not available.
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,7 +21,7 @@ namespace {
 using How = FailsOps::How;
 using Wrong = MistakenOps::How;
 
-// Of one's own, and not of the host.
+// A backend of the user's own, which is not the host's.
 class OwnBackend : public CpuBackend {
  public:
   OwnBackend() : CpuBackend(1) {}
@@ -43,7 +43,7 @@ absl::StatusOr<Session> SessionWith(std::shared_ptr<CrossDeviceOps> ops, Executo
   return NewSession(g, {.workers = 1, .executor = executor});
 }
 
-// The third step: the sums of 12 ones.
+// The error of the third step: the sums of 12 ones.
 absl::Status Train(std::shared_ptr<CrossDeviceOps> ops) {
   absl::StatusOr<Session> session = SessionWith(std::move(ops));
   MESHWORK_RETURN_IF_ERROR(session.status());
@@ -53,7 +53,7 @@ absl::Status Train(std::shared_ptr<CrossDeviceOps> ops) {
   return absl::OkStatus();
 }
 
-// Two calls per step, of which one is for the variable.
+// Each step makes two calls, one of them for the variable.
 class TiresInStep3 : public BackwardsOps {
  public:
   std::string_view name() const override { return "tires"; }

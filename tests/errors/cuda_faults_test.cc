@@ -1,4 +1,4 @@
-// What is said of kernels that fail on a GPU.
+// Messages about kernels that fail on a GPU.
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 
@@ -56,7 +56,7 @@ struct Machine {
   std::map<std::string, DTensor> state;
 
   absl::StatusOr<std::unique_ptr<Executor>> Prepare(const char* text, ExecutorOptions options) {
-    // A build for debugging has more to copy and to fill.
+    // A debug build would copy and fill more.
     options.check_replicas = options.poison_padding = false;
     return Executor::Create(Compile(ParseGraph(text, "layer.mw").value()).value(), *backend, options, &state);
   }
@@ -84,7 +84,7 @@ TEST(CudaErrors, Faults) {
     unsetenv("MESHWORK_BLOCKING_LAUNCHES");
     return status;
   };
-  // One of those that run once.
+  // One of the kernels that run once, before the steps, fails.
   const auto prepare = [](int64_t nth, bool blocking) {
     Machine machine;
     machine.cuda.FailWork(nth);
@@ -104,7 +104,7 @@ TEST(CudaErrors, Faults) {
     Machine::Run(*executor, kLayer).IgnoreError();
     return machine.Prepare(kLayer, {}).status();
   };
-  // Its predicate is asked for behind the kernel.
+  // The host reads its predicate after the kernel.
   constexpr const char* kBranch = R"(mesh [x=2]
 func branch(%a: f32[8] {x}) {
   %s = reduce_sum %a dims=[0]

@@ -1,4 +1,4 @@
-// What is said where there is no GPU, no memory on it, or where work on it fails.
+// Messages if there is no GPU, if its memory is short, or if work on it fails.
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork/runtime/cuda/cuda_backend.h"
@@ -137,7 +137,7 @@ TEST(CudaErrors, Memory) {
                               });
 }
 
-// The call of the table that fails, and what is then said.
+// The error that follows if this function of the table fails.
 absl::Status Failing(const char* function, const std::function<absl::Status(GpuPlayer&)>& use) {
   GpuPlayer gpu;
   gpu.cuda.FailCall(function, 1);
@@ -270,7 +270,7 @@ TEST(CudaErrors, Kernels) {
                                });
 }
 
-// What cuDNN says of a convolution, in its own words.
+// cuDNN's errors about a convolution, in its own words.
 absl::Status OfConvolution(const char* function) {
   SimulatedCuda cuda;
   const auto context = CudaContext::Create(cuda.api(), 0).value();
@@ -284,7 +284,7 @@ absl::Status OfConvolution(const char* function) {
   return convolutions.Launch(*stream, taken.number, {}, 0);
 }
 
-// Kernels that are compiled ahead, for a GPU that need not be there.
+// Kernels that are compiled ahead, for a GPU that need not exist.
 TEST(CudaErrors, CompiledAhead) {
   const auto without_nvrtc = [] {
     const SimulatedCuda cuda;
@@ -313,7 +313,7 @@ TEST(CudaErrors, Convolutions) {
                                     });
 }
 
-// What a library says of a program that it is to compute, if the function fails.
+// The error about a program for a library, if this function fails.
 absl::Status OfLibrary(const char* function, const char* program) {
   const auto nothing = [](const SimulatedLaunch&) { return absl::OkStatus(); };
   FunctionCompiler compiler({{"move_4", nothing}});
@@ -344,7 +344,7 @@ TEST(CudaErrors, Products) {
   ExpectErrors("cuda_products", mistakes);
 }
 
-// What a backend says before it needs a kernel.
+// Errors of a backend before it needs a kernel.
 TEST(CudaErrors, Backend) {
   // Of a program with values of 8 MB.
   auto run = [](const SimulatedGpu& gpu, const ExecutorOptions& options = {}) {
@@ -358,7 +358,7 @@ TEST(CudaErrors, Backend) {
     std::map<std::string, DTensor> state;
     return Executor::Create(Compile(graph).value(), *backend, options, &state).status();
   };
-  // One block for each product of one number by another, in bf16, of which cuBLASLt has no such batch.
+  // A block for each product of two numbers, in bf16; cuBLASLt has no batch of this kind.
   auto run_many = [] {
     SimulatedCuda cuda(SimulatedCudaOptions{});
     const auto backend = CudaBackend::Create(CudaContext::Create(cuda.api(), 0).value()).value();
@@ -377,7 +377,7 @@ TEST(CudaErrors, Backend) {
                                });
 }
 
-// What the last of several domains hears when it prepares a step. `play`: makes its backend, and prepares.
+// The error that the last of several domains gets when it prepares a step. `play`: makes its backend, and prepares.
 using InDomain = std::function<absl::Status(size_t domain, Transport& end)>;
 absl::Status OfDomains(size_t count, const InDomain& play) {
   const auto ends = MakeLoopback(static_cast<int64_t>(count));
@@ -392,7 +392,7 @@ absl::Status OfDomains(size_t count, const InDomain& play) {
   return statuses.back();
 }
 
-// The end of a domain that says less of its GPU.
+// The end of a domain whose version states less about its GPU.
 class OlderEnd : public CountedEnd {
  public:
   using CountedEnd::CountedEnd;
@@ -402,7 +402,7 @@ class OlderEnd : public CountedEnd {
   }
 };
 
-// GPUs that do not fit together, and NCCL where it cannot be used, or fails.
+// GPUs that do not fit together, and NCCL if it cannot be used, or fails.
 TEST(CudaErrors, Gpus) {
   using Way = CudaBackendOptions::Way;
   const Graph graph = ParseGraph(
@@ -429,7 +429,7 @@ TEST(CudaErrors, Gpus) {
     cuda.FailCall(failing, *failing == '\0' ? 0 : 1);
     const absl::Status status =
         OfDomains(2, [&](size_t d, Transport& end) { return prepare(cuda.api(), gpus[d], ways[d], end); });
-    // Whichever domain comes to the call first.
+    // The message is the same, whichever domain comes to the call first.
     std::string message(MessageOf(status));
     if (const size_t at = message.find("domain 1 on GPU 1"); at != std::string::npos)
       message.replace(at, 17, "domain 0 on GPU 0");
@@ -464,7 +464,7 @@ TEST(CudaErrors, Gpus) {
       return prepare(api, static_cast<int>(d), Way::kNccl, end);
     });
   };
-  // Domain 0 is of another version of meshwork, and does not say what this one does.
+  // Domain 0 runs another version of meshwork, which does not state all that this one does.
   const auto beside_another_version = [&] {
     SimulatedCuda cuda({.gpus = {{}, {}}, .compiler = &compiler});
     return OfDomains(2, [&](size_t d, Transport& end) {
@@ -490,7 +490,7 @@ TEST(CudaErrors, Gpus) {
                             });
 }
 
-// What NCCL says within a step, and before.
+// Errors of NCCL within a step, and before it.
 TEST(CudaErrors, Nccl) {
   using Way = CudaBackendOptions::Way;
   const Graph graph =
@@ -498,7 +498,7 @@ TEST(CudaErrors, Nccl) {
                  "gather.mw")
           .value();
   const Program program = Compile(graph, {.num_domains = 2}).value();
-  // Domain 0 runs a step, in which a call fails, or domain 1 is lost, or does not come.
+  // Domain 0 runs a step in which a call fails, or in which domain 1 is lost or does not come.
   const auto step = [&](const char* failing, bool is_lost) {
     FunctionCompiler compiler({{"move_4", [](const SimulatedLaunch&) { return absl::OkStatus(); }}});
     SimulatedCuda cuda({.gpus = {{}, {}}, .compiler = &compiler});
@@ -514,7 +514,7 @@ TEST(CudaErrors, Nccl) {
       MESHWORK_CHECK(end.AllGather("prepared", "").ok());
       if (d == 1 && is_lost) cuda.LoseRank(1);
       if (d == 0 && *failing != '\0') cuda.FailCall(failing, 1);
-      // By the time that domain 1 hears it, domain 0 may have failed.
+      // Domain 0 may have failed before domain 1 gets its text.
       end.AllGather("ready", "").status().IgnoreError();
       if (d == 1) {
         while (end.aborted().ok()) std::this_thread::yield();
@@ -525,7 +525,7 @@ TEST(CudaErrors, Nccl) {
     }).IgnoreError();
     return first;
   };
-  // Domain 0 of so many joins; no other comes.
+  // Domain 0 of this many joins, and no other one does.
   const auto alone =
       [](int64_t count,
          const std::function<absl::Status(NcclGroup&, const std::shared_ptr<const CudaStream>&)>& use,

@@ -1,4 +1,4 @@
-// What is refused of rows from outside of the library, and what is found wrong with them.
+// Rows from outside the library: what is refused, and the mistakes that are found in them.
 #include <functional>
 #include <new>
 #include <stdexcept>
@@ -18,7 +18,7 @@
 namespace meshwork::custom_op_test {
 namespace {
 
-// That of a row which is right but for what `change` does to it.
+// A row that is right except for `change`.
 OpRow Changed(const std::function<void(OpRow& row)>& change) {
   OpRow row = SwigluRow();
   change(row);
@@ -74,7 +74,7 @@ TEST(CustomOpErrors, WhatRegisterOpRefuses) {
                });
 }
 
-// Not a gradient of zero: that is what ZeroGradient says.
+// A row without a gradient is not one with a gradient of zero: that row has ZeroGradient.
 TEST(CustomOpErrors, GradientsThroughARowWithoutOne) {
   OpRow row = SwigluRow("swiglu_without_gradient");
   row.grad = nullptr;
@@ -106,11 +106,11 @@ TEST(CustomOpErrors, WhatCheckOpFinds) {
           OP_MISTAKE(
               row.cpu = [](const KernelSpec&) { return Kernel{.run = RunSwiglu<float>, .units = 23}; }),
           OP_MISTAKE(row = GetOp("neg"), row.name = "my_neg", row.is_view = true),
-          // A sum of the first operand may not wait.
+          // The rule lets a sum of the first operand stay pending, which is wrong.
           OP_MISTAKE(
               row.samples = {"f32[4], f32[4]"},
               row.rule = [](const OpView& view) { return ElementwiseRule(view, Linear(Which::kOne)); }),
-          // Nor may rows of one operand meet others of the other.
+          // Nor may rows of one operand meet other rows of the other operand.
           OP_MISTAKE(
               row.samples = {"f32[6], f32[6]"},
               row.rule = [](const OpView& view) { return MakeRule("m,n->m", view.operands, view.results); }),
@@ -130,7 +130,7 @@ TEST(CustomOpErrors, WhatCheckOpFinds) {
       });
 }
 
-// What kernels and the libraries that they call throw, where memory is out.
+// Exceptions that kernels and their libraries throw when memory is out.
 TEST(CustomOpErrors, KernelsThatThrow) {
   auto run = [](std::string_view name, KernelFactory cpu) -> absl::Status {
     OpRow row = SwigluRow(name);

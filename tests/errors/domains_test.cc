@@ -1,4 +1,4 @@
-// What is said of programs on several domains, and of DTensors that are bound to a step.
+// Messages about programs on several domains, and about DTensors that are bound to a step.
 #include <map>
 #include <memory>
 #include <string>
@@ -35,7 +35,7 @@ TEST(DomainErrors, Programs) {
       OnDomains(ParseProgram("mesh [x=4]\nfunc step(%a: f32[1] of f32[4] {x}) { return b=%a }"), 2);
   CpuBackend backend(1);
   std::map<std::string, DTensor> state, elsewhere;
-  // The other domains are not there; they are not waited for long.
+  // The other domains do not exist; the deadline is short.
   const LoopbackOptions alone{.deadline = std::chrono::milliseconds(1)};
   const auto ends = MakeLoopback(2, alone), three = MakeLoopback(3, alone);
   const Domain second(Placement::Create(one.body.mesh(), 2).value(), 1);
@@ -62,7 +62,7 @@ TEST(DomainErrors, Programs) {
                           });
 }
 
-// Threads that work for two domains.
+// Worker threads that two domains share.
 TEST(DomainErrors, Backends) {
   const Program program = ParseProgram(kStep);
   WorkerPool pool(1);
@@ -74,7 +74,7 @@ TEST(DomainErrors, Backends) {
                {
                    MISTAKE(Executor::Create(program, second, {.transport = there[0].get()}, &other)),
                });
-  // Of one domain there may be many.
+  // A domain may have many executors.
   EXPECT_TRUE(Executor::Create(program, second, {.transport = here[0].get()}, &state).ok());
 }
 

@@ -18,7 +18,7 @@ void Replace(std::string& text, const std::string& from, std::string_view to) {
     text.replace(at, from.size(), to);
 }
 
-// "neg (ops_test.cc:41): …" becomes "neg (@): …" where the mistake stands there.
+// "neg (ops_test.cc:41): …" becomes "neg (@): …" if this is the place of the mistake.
 void HidePlace(std::string& text, CallSite site) {
   const std::string path = site.file;
   const std::string file = path.substr(path.rfind('/') + 1) + ":";

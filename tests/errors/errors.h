@@ -1,12 +1,12 @@
-// What the library says when it refuses: each mistake with its message, in tests/errors/<area>.txt.
+// The library's messages about mistakes: each mistake with its message, in tests/errors/<area>.txt.
 //
 //   ExpectErrors("mesh", {
 //       MISTAKE(Mesh::Parse("a=-3")),                                             // called by its own text
 //       {"seventeen axes", [] { return Mesh::Create(std::vector<Axis>(17)); }},
 //   });
 //
-// The files are compared exactly and rewritten with UPDATE_GOLDEN=1 (support/golden.h). Sources_test.cc holds
-// them against the library's sources: every message that is written there stands in one of these files.
+// The files are compared exactly and rewritten with UPDATE_GOLDEN=1 (support/golden.h). Sources_test.cc
+// compares them with the library's sources: every message in the sources occurs in one of these files.
 #pragma once
 
 #include <concepts>
@@ -23,7 +23,7 @@
 
 namespace meshwork {
 
-// A status, or that of a StatusOr.
+// The status of a Status or a StatusOr.
 class Refusal {
  public:
   Refusal(absl::Status status) : status_(std::move(status)) {}  // NOLINT: implicit, for lambdas
@@ -35,7 +35,7 @@ class Refusal {
   absl::Status status_;
 };
 
-// Made where it is written down: g++ would take as long for a std::function of each as for all else of the mistakes.
+// The message is made at construction: compiling a std::function for each mistake would double g++'s time.
 struct Mistake {
   Mistake(std::string_view name, const Refusal& refusal, CallSite site = CallSite::Current());
   template <std::invocable Make>
@@ -56,8 +56,8 @@ struct Mistake {
     return g.status();                                                       \
   }())
 
-// Compares what is said of every mistake with tests/errors/<area>.txt. There, a message's own place in the
-// test reads "@", and each text of `hidden` (a directory of this run) what stands beside it.
+// Compares the message of every mistake with tests/errors/<area>.txt. There, the message's own place in the
+// test reads "@", and each text of `hidden` (a directory of this run) is replaced by the text beside it.
 void ExpectErrors(std::string_view area, const std::vector<Mistake>& mistakes,
                   const std::vector<std::pair<std::string, std::string>>& hidden = {});
 

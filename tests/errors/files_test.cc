@@ -34,7 +34,7 @@ class FileErrors : public TempDirTest {
 
 // ---- Files of any kind.
 
-// What writing says where no file may be larger than 1000 bytes.
+// The error of a write if no file may be larger than 1000 bytes.
 absl::Status WriteWithoutRoom(const std::string& path) {
   rlimit before;
   EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -48,7 +48,7 @@ absl::Status WriteWithoutRoom(const std::string& path) {
   return status;
 }
 
-// What writing says where the disk does not take the name of the file.
+// The error of a write if the disk does not store the file's name.
 absl::Status WriteWithoutFlush(const std::string& path) {
   const WatchedFlushes flushes(
       [](const std::string& flushed) { return std::filesystem::is_directory(flushed) ? EIO : 0; });
@@ -139,7 +139,7 @@ TEST_F(FileErrors, IdxFiles) {
 
 class MnistErrors : public FileErrors {
  protected:
-  // Loads a good copy in which one file is another, or is missing.
+  // Loads a good copy in which one file is replaced or missing.
   absl::Status Load(std::string_view changed = "", std::string_view contents = "", DType dtype = F32) {
     const std::pair<std::string, std::string> files[] = {
         {"train-images-idx3-ubyte", Idx({3, 28, 28}, 3 * 784)},
@@ -300,13 +300,13 @@ TEST_F(FileErrors, NumpyArchives) {
   auto archive = [&](const std::vector<ZipBytes>& members, bool wide = false) {
     return ReadNpz(File("x.npz", EncodeZip(members, wide)));
   };
-  // A deflated member, changed.
+  // A deflated member after `change`.
   auto changed = [&](const std::function<void(ZipBytes&)>& change) {
     ZipBytes member = ZipBytes::Deflated("w.npy", array);
     change(member);
     return archive({member});
   };
-  // The bytes of an archive of one member, some of them replaced: `offset` bytes behind the last `record`.
+  // The bytes of an archive of one member, with `bytes` written `offset` bytes behind the last `record`.
   auto patched = [&](std::string_view record, size_t offset, std::string_view bytes, bool wide = false) {
     std::string file = EncodeZip({ZipBytes::Stored("w.npy", array)}, wide);
     file.replace(file.find(record) + offset, bytes.size(), bytes);

@@ -1,4 +1,4 @@
-// What Fit, its callbacks and FindFirstNan refuse. DIR stands for a directory of this run.
+// Mistakes that Fit, its callbacks and FindFirstNan refuse. DIR stands for a directory of this run.
 #include "meshwork/train/fit/fit.h"
 
 #include <cmath>
@@ -181,7 +181,7 @@ TEST_F(FitErrors, Backups) {
       {{dir(), "DIR"}});
 }
 
-// What callbacks say without an error, as one.
+// The lines that callbacks log without an error, joined.
 TEST_F(FitErrors, Lines) {
   std::string said;
   const auto train = [&](std::vector<CallbackPtr> callbacks, const std::vector<double>& losses, int64_t stop,
@@ -242,7 +242,7 @@ TEST_F(FitErrors, Lines) {
                {{dir(), "DIR"}});
 }
 
-// What the Fit of parameter servers does not take.
+// Callbacks and options that the Fit of parameter servers refuses.
 TEST_F(FitErrors, ServedCallbacks) {
   const auto begin = [](std::vector<CallbackPtr> callbacks) {
     return EpochCallbacks(nullptr, {.callbacks = std::move(callbacks)}).BeginTraining();
@@ -260,7 +260,7 @@ TEST_F(FitErrors, ServedCallbacks) {
                              });
 }
 
-// What process 1 of two returns. `is_first`: in process 0.
+// The error in process 1 of two. `is_first`: in process 0.
 absl::Status InTwo(const std::function<absl::Status(Session& session, bool is_first)>& call) {
   const auto ends = MakeLoopback(2);
   std::vector<absl::Status> said(2);

@@ -1,4 +1,4 @@
-// What the transport over Gloo says, and the rendezvous, when processes do not find each other or do not do the same.
+// Messages of the transport over Gloo, and of the rendezvous, if processes do not find each other or act differently.
 #include "meshwork/runtime/transport/gloo.h"
 
 #include <functional>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kPatient = std::chrono::minutes(2), kImpatient{20}, kShort{500};
 
-// Ports, each of one mistake, and how they read in the messages.
+// Ports, each for one mistake, and their names in the messages.
 class GlooErrors : public testing::Test {
  protected:
   int NextPort() { return ports_[next_++]; }
@@ -47,7 +47,7 @@ class GlooErrors : public testing::Test {
   size_t next_ = 0;
 };
 
-// Of a worker of two, whose transport is made or why it is not.
+// The transport of one of two workers, or the error.
 using Made = absl::StatusOr<std::unique_ptr<Transport>>;
 
 // Both of two workers make their ends.
@@ -59,7 +59,7 @@ std::pair<Made, Made> MakeBoth(int port, const GlooOptions& first, const GlooOpt
   return {std::move(mine), std::move(other)};
 }
 
-// Domain 0 sends domain 1 so many bytes, which expects others. What domain 0 is told.
+// Domain 0 sends this many bytes to domain 1, which expects another number. Returns domain 0's error.
 absl::Status Send(int port, int64_t sent, int64_t expected, std::chrono::milliseconds deadline = kPatient) {
   const GlooOptions options{.deadline = deadline, .join_deadline = kPatient};
   const auto [first, second] = MakeBoth(port, options, options);
@@ -106,7 +106,7 @@ TEST_F(GlooErrors, Processes) {
     const GlooOptions options{.deadline = kPatient, .num_domains = 1};
     return MakeBoth(NextPort(), options, options).second.status();
   };
-  // Worker 1 joins twice, by two names of the rendezvous.
+  // Worker 1 joins twice, by two names of the rendezvous's host.
   auto joins_twice = [&]() -> absl::Status {
     const auto server = RendezvousServer::Start(NextAddress(), "").value();
     for (const char* host : {"127.0.0.1", "localhost"}) {
@@ -116,7 +116,7 @@ TEST_F(GlooErrors, Processes) {
     }
     return absl::OkStatus();
   };
-  // Domain 1 gives up where nobody hears why.
+  // Domain 1 gives up, and the reason reaches nobody.
   auto breaks = [&]() -> absl::Status {
     auto server = RendezvousServer::Start(NextAddress(), "").value();
     const GlooOptions options{.deadline = kPatient,

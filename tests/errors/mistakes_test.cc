@@ -1,5 +1,5 @@
-// Eighty mistakes that new users made, or that users of Keras, PyTorch and JAX bring along, each written as they write
-// it; what they are told stands in tests/errors/mistakes.txt. What is no mistake here says what it gives instead.
+// Eighty mistakes that new users made, or that users of Keras, PyTorch and JAX bring along, each in their own
+// words. tests/errors/mistakes.txt has the messages. A case that is no mistake here gives its result instead.
 #include <fstream>
 #include <regex>
 #include <sstream>
@@ -35,7 +35,7 @@ std::string WithoutLines(std::string text, const std::string& title) {
   for (std::smatch match; std::regex_search(text, match, place);) {
     const auto [first, last] = LinesOf(match[1], title);
     const int line = std::stoi(match[2]);
-    // Mistakes that share a function with others stand above them.
+    // Functions shared by several mistakes stand above them.
     EXPECT_TRUE((first <= line && line <= last) || line < 35) << title << ": " << text;
     text.replace(static_cast<size_t>(match.position(0)), static_cast<size_t>(match.length(0)), "@");
   }
@@ -58,7 +58,7 @@ const std::regex& Place() {
   return place;
 }
 
-// What tells the reader what to do, or how a right one looks.
+// Words that tell the reader what to do, or describe a right program.
 const std::regex& WayOut() {
   static const std::regex way_out(
       "\\b([Cc]all|[Cc]ast|combine|compare|Compile|compute|convert|count|declare|did you mean|ExpandDims|feed|[Gg]ive|hold|"
@@ -78,7 +78,7 @@ std::vector<std::string> MessagesIn(const std::string& text) {
   return messages;
 }
 
-// Values come first; behind a semicolon stand the rule and what to do, or an example of what is right.
+// Values come first; behind a semicolon follow the rule and what to do, or an example of a right one.
 bool HasWayOut(const std::string& message) {
   const size_t values = message.find(';');
   return message.find(", as in ") != std::string::npos ||
@@ -106,7 +106,7 @@ TEST(MistakesTest, EightyTypicalOnesAreToldWhatToDo) {
   ExpectGolden(fmt::format("errors/{}.txt", "mistakes"), told);
 }
 
-// The check itself: messages that once were among them.
+// A test of the check itself, by messages that once passed.
 TEST(MistakesTest, AMessageWithoutAWayOutIsNone) {
   for (const char* message :
        {"Var \"w\" (@): Layout {_,model}: mesh [batch=8] has no axis \"model\".",

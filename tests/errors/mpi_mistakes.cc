@@ -3,7 +3,7 @@
 //
 //   mpiexec -n 2 mpi_mistakes finalized
 //
-// Some are MPI's: this program stands in front of its functions, as MPI lets profilers do (MPI 3.1, section 14.2).
+// Some mistakes are MPI's: this program overrides its functions, as MPI lets profilers do (MPI 3.1, section 14.2).
 #include <mpi.h>
 
 #include <chrono>
@@ -78,7 +78,7 @@ const std::map<std::string, std::function<absl::Status()>>& Mistakes() {
       {"more domains than processes", [] { return MakeMpi({.num_domains = 3}).status(); }},
       {"a process without a domain",
        [] {
-         // Rank 0 tells what rank 1 is told.
+         // Rank 0 prints the error of rank 1.
          const absl::StatusOr<std::unique_ptr<Transport>> end = MakeMpi({.num_domains = 1});
          const std::string mine(MessageOf(end.status()));
          const absl::StatusOr<std::unique_ptr<Transport>> both = MakeMpi();
@@ -128,5 +128,5 @@ int main(int argc, char** argv) {
   if (meshwork::Rank() == 0)
     fmt::print("{} {}", static_cast<int>(status.code()), meshwork::MessageOf(status));
   std::fflush(stdout);
-  std::_Exit(0);  // without MPI_Finalize, which waits for whoever did not come
+  std::_Exit(0);  // without MPI_Finalize, which would wait for the missing process
 }

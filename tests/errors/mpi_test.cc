@@ -1,4 +1,4 @@
-// What is said where processes that mpirun starts are wrong, and where there is no MPI.
+// Messages about wrong processes of mpirun, and about builds without MPI.
 #include "meshwork/runtime/transport/mpi.h"
 
 #include <string>
@@ -9,7 +9,7 @@
 #include "support/temp_dir.h"
 #include "tools/cli/process.h"
 
-// As a build without MPI has them.
+// The functions of a build without MPI.
 #define HasMpi HasMpiWithout
 #define MakeMpi MakeMpiWithout
 namespace meshwork {
@@ -25,7 +25,7 @@ namespace {
 
 class MpiErrors : public TempDirTest {
  protected:
-  // What rank 0 of two processes is told.
+  // The error of rank 0 of two processes.
   absl::Status Make(const std::string& mistake) const {
 #ifdef MPIEXEC
     const Finished finished =

@@ -1,4 +1,4 @@
-// What ops and composites refuse. Most mistakes are one line, which is where the message must stand.
+// Mistakes that ops and composites refuse. Most mistakes are one line, whose number the message must have.
 #include "meshwork/ops/ops.h"
 
 #include <cmath>
@@ -279,7 +279,7 @@ TEST(OpErrors, Transformers) {
                });
 }
 
-// As a text may ask for it.
+// The node that a text may ask for.
 Value Elements(Graph& g, const std::vector<int64_t>& bits, const std::vector<int64_t>& of,
                const std::vector<int64_t>& shape) {
   return g.Add("elements", {}, {{"bits", bits}, {"of", of}, {"shape", shape}}, CallSite::Current())[0];

@@ -1,4 +1,4 @@
-// What servers of stores and closures, their clients and the coordinator say when they cannot.
+// Errors of servers of stores and closures, of their clients, and of the coordinator.
 
 #include <chrono>
 #include <functional>
@@ -41,7 +41,7 @@ constexpr milliseconds kShortly{200};
 
 class ParameterServerErrors : public TempDirTest {
  protected:
-  // A store, and what is done with it from outside.
+  // Starts a store, and acts on it from outside.
   absl::Status AtStore(const std::function<absl::Status(RemoteStore& store)>& act, RpcOptions options = {}) {
     auto stored = std::make_shared<StoredPieces>();
     stored->pieces["table"] = Tensor::Zeros({F32, {3, 2}});
@@ -119,7 +119,7 @@ absl::StatusOr<RpcMessage> ReadBytes(std::string bytes, int64_t max_bytes = 1000
   MESHWORK_RETURN_IF_ERROR(reader.Take(std::as_bytes(std::span(bytes))));
   return reader.End();
 }
-// The bytes of a message, of which one is another.
+// The bytes of a message, with one byte replaced.
 std::string BytesWith(const RpcMessage& message, size_t at, char byte) {
   std::string bytes;
   const std::vector<MessagePart> parts = PartsOf(message).value();
@@ -178,7 +178,7 @@ TEST_F(ParameterServerErrors, Tls) {
 }
 
 #ifdef MESHWORK_HAVE_GLOO
-// Refuses every call so.
+// Refuses every call with this status.
 class Refuser : public grpc::CallbackGenericService {
  public:
   explicit Refuser(grpc::Status status) : status_(std::move(status)) {
@@ -206,7 +206,7 @@ class Refuser : public grpc::CallbackGenericService {
 };
 #endif
 
-// Pulls nothing, whatever is asked for.
+// Gives an empty result to every pull.
 class GivesNothing : public MemoryStore {
  public:
   GivesNothing() : MemoryStore(std::make_shared<StoredPieces>()) {}
@@ -231,7 +231,7 @@ TEST_F(ParameterServerErrors, Stores) {
                            {{"program", "9f2c"}, {"pieces", "3"}, {"mesh", "a=2"}});
     return connect((*server)->port(), {}, {{"program", "8a1b"}, {"pieces", "3"}, {"seed", "7"}});
   };
-  // The server is started again, with another program; and what one says to a client that does not ask it what it knows.
+  // The server is restarted with another program. Without `asks`, the client does not ask for its facts first.
   const auto other_job_later = [&](bool asks) {
     const auto store = std::make_shared<MemoryStore>(std::make_shared<StoredPieces>());
     auto server = StoreServer::Start(store, "127.0.0.1:0", {}, {{"program", "9f2c"}}).value();
@@ -260,7 +260,7 @@ TEST_F(ParameterServerErrors, Stores) {
     const auto server = WorkerServer::Start({}, "127.0.0.1:0", {});
     return StoreServer::Start(nullptr, Seen((*server)->port()), {}).status();
   };
-  // The server is there, and is not asked any more when it wants to answer.
+  // The server is alive, but its caller is gone when it wants to answer.
   const auto waits = [&] {
     auto store = std::make_shared<MemoryStore>(std::make_shared<StoredPieces>());
     store->Hold(true);
@@ -274,7 +274,7 @@ TEST_F(ParameterServerErrors, Stores) {
     const auto remote = RemoteStore::Connect(Seen((*server)->port()), {}).value();
     server->reset();
     absl::Status status;
-    // The connection may break under the first call, which says so.
+    // The connection may break during the first call, whose error says so.
     for (int calls = 0; calls < 100; ++calls) {
       status = remote->Save().status();
       if (!absl::StrContains(status.message(), "the connection broke off")) break;

@@ -211,7 +211,7 @@ TEST(ProgramErrors, Replication) {
                });
 }
 
-// The user has no name for such a value, and no handle on it.
+// The user has no name for such a value, and no handle.
 TEST(ProgramErrors, ReplicationWithinALayer) {
   const auto within_layer = [] {
     Graph g(Mesh::Parse("x=4").value());
@@ -233,7 +233,7 @@ func step(%a: f32[2,3] of f32[4,3] {x,_}, var %w: f32[2,3] of f32[4,3] {x,_}) {
   return n=%n, w=%w
 })";
 
-// Of the good program after `change`.
+// The error of the good program after `change`.
 template <typename F>
 absl::Status Check(F&& change) {
   Graph graph = Parse(kGood);
@@ -491,8 +491,8 @@ TEST(ProgramErrors, StateOfAnotherProgram) {
   ExpectErrors("state", {MISTAKE(create("{_}"))});
 }
 
-// ---- Replicas that differ. The sum over the rows of a device is not the sum over all rows that its layout
-// says.
+// ---- Replicas that differ: the layout claims the sum over all rows, but a device has the sum over its
+// rows.
 
 TEST(ProgramErrors, Replicas) {
   auto run = [](std::string_view text) {
@@ -519,7 +519,7 @@ TEST(ProgramErrors, Replicas) {
                });
 }
 
-// ---- Schedules, which only a bug breaks: CheckSchedule looks for it.
+// ---- Schedules that only a bug can break: CheckSchedule detects it.
 
 TEST(ProgramErrors, Schedules) {
   StepPlan plan = BuildStepPlan(std::make_shared<const Graph>(Parse(R"(mesh [x=2]

@@ -34,7 +34,7 @@ class BrokenMemory : public Memory {
   static absl::Status Broken() { return absl::InternalError("Memory: device 0 has failed."); }
 };
 
-// Variables "b" and "w" of a domain, in which so many elements of "w" are 1, and others 0.
+// Variables "b" and "w" of a domain; this many elements of "w" are 1, the others 0.
 State Variables(const std::string& mesh, int64_t domains, int64_t domain, int ones,
                 std::shared_ptr<Memory> memory = CpuMemory()) {
   const Placement placement = Placement::Create(Mesh::Parse(mesh).value(), domains).value();
@@ -46,7 +46,7 @@ State Variables(const std::string& mesh, int64_t domains, int64_t domain, int on
   return state;
 }
 
-// What domain 0 is told; domain d's state is make(d).
+// The error of domain 0; domain d's state is make(d).
 absl::Status Check(int64_t domains, const std::function<State(int64_t)>& make) {
   const std::vector<std::unique_ptr<Transport>> ends =
       MakeLoopback(domains, {.deadline = std::chrono::seconds(30)});

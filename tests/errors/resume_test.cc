@@ -1,5 +1,5 @@
-// What is said of trainings that are saved and go on: checkpoints that cannot be used or written, folders that are refused,
-// and what processes tell each other between steps.
+// Messages about trainings that are saved and resumed: checkpoints that cannot be used or written, folders
+// that are refused, and messages between processes between steps.
 #include <unistd.h>
 
 #include <filesystem>
@@ -41,7 +41,7 @@ class ResumeErrors : public TempDirTest {
     return first;
   }
   std::string Runs() const { return Path("runs"); }
-  // As a lock says who has it.
+  // The holder's name as in a lock.
   static std::string HostAndProcess() {
     char host[256] = {};
     gethostname(host, sizeof(host) - 1);
@@ -110,7 +110,7 @@ TEST_F(ResumeErrors, CheckpointManager) {
     const auto first = CheckpointManager::Open({.dir = Path("c")}, session, pulse).value();
     return open({.dir = Path("c")});
   };
-  // What a training says of a checkpoint that fails while it goes on.
+  // The message of a training about a checkpoint that fails while the training goes on.
   auto reported = [&](int64_t before) {
     const std::string dir = Path(fmt::format("d{}", before));
     std::string said;

@@ -1,4 +1,4 @@
-// What ParameterServerStrategy refuses, and what ends a training.
+// Mistakes that ParameterServerStrategy refuses, and errors that end a training.
 #include <filesystem>
 #include <regex>
 #include <string>
@@ -44,7 +44,7 @@ absl::StatusOr<Pipeline> Rows(int64_t rows) {
   return BatchesOf({{"x", Tensor::Zeros({F32, {rows, 3}})}}, {.batch_size = 2});
 }
 
-// What `body` gives in the chief of two workers and a server.
+// The error of `body` in the chief of two workers and a server.
 absl::Status InChief(const ParameterServerStrategy::ChiefFunction& body,
                      const ParameterServerOptions& options = {}, int64_t rows = 4) {
   const Graph graph = Mean();
@@ -77,8 +77,8 @@ TEST(ServedStrategyErrors, Clusters) {
 }
 
 #ifdef MESHWORK_HAVE_GLOO
-// A server is started again, and has nothing of what it had: between two calls of Train, or within one. `folder`: of
-// checkpoints, which are gone.
+// A server is restarted and has lost its state: between two calls of Train, or within one. `folder`: of
+// checkpoints, which do not exist any more.
 constexpr bool kBetween = false, kWithin = true;
 absl::Status LoseServer(bool within, const std::string& folder = "") {
   const Graph graph = Mean();
@@ -95,7 +95,7 @@ absl::Status LoseServer(bool within, const std::string& folder = "") {
     });
     return absl::OkStatus();
   };
-  // The worker's fourth batch comes when three steps were made.
+  // The worker gets its fourth batch after three steps.
   const auto rows = [&](const InputContext&) -> absl::StatusOr<Pipeline> {
     MESHWORK_ASSIGN_OR_RETURN(const Pipeline batches, Rows(20));
     if (!within) return batches;

@@ -1,4 +1,4 @@
-// What the split of a training between workers and parameter servers, and the servers, refuse.
+// Mistakes in the split of a training between workers and parameter servers, and mistakes that servers refuse.
 #include <functional>
 #include <memory>
 #include <string>
@@ -39,7 +39,7 @@ Graph BySgd() {
   return Trained([](Graph&, const Variable&, const Value& loss) { Sgd({}).Minimize(loss); });
 }
 
-// m, which no output reads, is another variable of the rows that `rows` gives.
+// m, which no output reads, is another variable, with `rows` rows.
 Graph WithState(int64_t rows, const std::function<Value(const Value& w, const Value& m)>& next) {
   return Trained([&](Graph& g, const Variable& w, const Value& loss) {
     const Variable m = g.Var("m", Zeros({rows, 2}), {}, {.trainable = false});

@@ -54,7 +54,7 @@ TEST(SimulateErrors, Curves) {
                                  });
 }
 
-// Whose first two inputs the axis cuts.
+// The curve of a program whose first two inputs are sharded along the axis.
 absl::Status CurveOfTwo() {
   const auto point_on = [](const Mesh& on) -> absl::StatusOr<ScaleProgram> {
     Graph graph(on);

@@ -1,5 +1,5 @@
-// The messages that the library's sources can make, read from the sources: string literals, with what fmt
-// fills in left open.
+// The messages that the library's sources can make, read from the sources: string literals, with wildcards
+// for the arguments of fmt.
 #pragma once
 
 #include <string>
@@ -18,9 +18,9 @@ struct MessagePattern {
   bool Matches(std::string_view text) const;
 };
 
-// What counts as a message: a literal of two words or more that ends a sentence, wherever it stands, and
-// every literal of at least four letters among the arguments of a function that makes errors. Checks of bugs
-// (MESHWORK_CHECK) are left out, and lines of the log (Log of base/log.h), which are tested where they are logged.
+// A message is a literal of two words or more that ends a sentence, wherever it stands, or a literal of at
+// least four letters among the arguments of a function that makes errors. Checks of bugs (MESHWORK_CHECK) are
+// left out, and lines of the log (Log of base/log.h), which are tested where they are logged.
 std::vector<MessagePattern> MessagesOf(std::string_view file, std::string_view source);
 
 // A literal and its holes: `{}`, `{:02x}`; `{{` is a brace.

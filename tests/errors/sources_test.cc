@@ -1,5 +1,5 @@
-// Every message that the library's sources can make has been seen: it stands in a file of tests/errors, which
-// the tests here compare with what the library says. What no user can bring about is a MESHWORK_CHECK.
+// Every message that the library's sources can make has been tested: it is in a file of tests/errors, which
+// the tests here compare with the library's messages. Errors that no user can cause are MESHWORK_CHECKs.
 #include "errors/sources.h"
 
 #include <filesystem>
@@ -74,7 +74,7 @@ TEST(SourcesTest, EveryMessageHasBeenSeen) {
   std::vector<std::string> unseen;
   for (const auto& entry : by_literal) {  // clang 14 captures no structured binding
     const auto& sites = entry.second;
-    // Where several places say the same, each has said it.
+    // If several places make the same message, each must have made it.
     const auto count = static_cast<size_t>(std::count_if(
         seen.begin(), seen.end(), [&](const std::string& text) { return sites[0]->Matches(text); }));
     if (count >= sites.size()) continue;

@@ -97,7 +97,7 @@ TEST_F(StrategyErrors, Replicas) {
                });
 }
 
-// Rows that fill parts up: 10 rows on 4 replicas, or a batch whose rows are given.
+// Rows of padding: 10 rows on 4 replicas, or a batch whose number of rows is fed.
 TEST_F(StrategyErrors, FilledUpParts) {
   const auto run = [](int64_t batch, bool gives_rows,
                       const std::function<Value(ReplicaContext&, const Value&)>& of) {
@@ -144,7 +144,7 @@ TEST_F(StrategyErrors, FilledUpParts) {
                                  return x[{0, {"model.cc", 4}}];
                                })),
                });
-  // What is divided, knows the rows, or adds zeros is no mistake.
+  // No mistakes: values split by rows, uses of the row mask, and sums to which padding adds zeros.
   const auto of_zeros = [](ReplicaContext& replica, const Value& x) {
     return replica.AllReduce(ReplicaReduce::kSum, ReduceSum(x * 2.0 * x));
   };

@@ -59,14 +59,14 @@ TEST_F(SummaryErrors, Logging) {
                {{log.path(), "FILE"}, {closed.path(), "FILE"}, {dir(), "DIR"}});
 }
 
-// What Close says of a writer whose events cannot be written.
+// The error of Close if the writer's events cannot be written.
 absl::Status CloseOnFullDisk(SummaryWriter& log) {
   const FullDisk full(0);
   log.Scalar("loss", 1, 1).IgnoreError();
   return log.Close();
 }
 
-// 80 MiB are logged while the disk is full, and then it has room.
+// Logs 80 MiB while the disk is full; then the disk has room again.
 absl::Status LogTooMuch(SummaryWriter& log) {
   {
     const FullDisk full(0);

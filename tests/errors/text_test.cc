@@ -1,4 +1,4 @@
-// Programs in text. A mistake is called by the lines that hold it.
+// Programs in text. A mistake is named by its own lines.
 #include "meshwork/ir/text.h"
 
 #include <string>
@@ -108,7 +108,7 @@ TEST(TextErrors, Nodes) {
                        "%0 = add %x\n    %w",
                        "%0 = add %x %w, %bias",
                        "%0 = concat %x, %w %bias dim=0",
-                       // What other systems call it; what only C++ has.
+                       // Names from other systems; names that only C++ has.
                        "%0 = dot %x, %w",
                        "%0 = ReLU %x",
                        "%0 = softmax %x dim=0",
@@ -151,7 +151,7 @@ TEST(TextErrors, Attributes) {
                        "all_reduce %x axes=(batch) op=smu",
                        "all_reduce %x axes=(batch) op=mean",
                        "all_reduce %x axes=(batch) op=(",
-                       // Numbers that no size has.
+                       // Numbers that are no sizes.
                        "expand_dims %x dims=[1,3]",
                        "expand_dims %x dims=[-1]",
                        "expand_dims %x dims=[9223372036854775807]",
@@ -170,7 +170,7 @@ TEST(TextErrors, Attributes) {
                    "mesh [batch=2]\nfunc f(%x: f32[4], %big: f32[4294967296]) {\n  %0 = ", "\n}\n");
 }
 
-// An operand is of a dtype that nobody wrote.
+// Operands of a wrong dtype, which may be a default that nobody wrote.
 TEST(TextErrors, DTypesThatNobodyWrote) {
   ExpectTextErrors("text_dtypes",
                    {
@@ -202,7 +202,7 @@ TEST(TextErrors, Nesting) {
   ExpectErrors("text_nesting", mistakes);
 }
 
-// What builders do not make.
+// Attributes that builders do not make.
 TEST(TextErrors, Convolution) {
   ExpectTextErrors("text_convolution",
                    {
@@ -267,7 +267,7 @@ TEST(TextErrors, LocalPrograms) {
           "%0 = reduce_sum %h dims=[1] : f32[1] of f32[2] {x}",
           "%0 = relayout %h {_,_} : f32[2,6] of f32[4,6] {x,_}",
           "update %v = %p",
-          // Reductions of what they do not combine.
+          // Reductions of values that they cannot combine.
           "%0 = all_reduce %p axes=(x) op=and : f32[4,6] {_,_}",
           "%0 = all_reduce %b axes=(x) op=max : bool[4] {_}",
           "%0 = reduce_scatter %b axes=(x) dim=0 op=sum : bool[2] of bool[4] {x}",

@@ -1,4 +1,4 @@
-// Files of TLS that are of no use, and what the rendezvous says where two do not agree on TLS.
+// Useless files of TLS, and errors of the rendezvous if two processes do not agree on TLS.
 #include "meshwork/runtime/transport/tls.h"
 
 #include <chrono>
@@ -29,7 +29,7 @@ constexpr std::chrono::milliseconds kShortly{500};
 
 class TlsErrors : public TlsTest {
  protected:
-  // A client of such a server.
+  // A client of this server.
   absl::Status Meet(const TlsFiles& server, const TlsFiles& client, const std::string& token = "a token") {
     const auto serving =
         RendezvousServer::Start("127.0.0.1:0", "a token", /*insecure=*/false, server).value();
@@ -80,7 +80,7 @@ TEST_F(TlsErrors, Files) {
 
 TEST_F(TlsErrors, Rendezvous) {
   const TlsFiles stranger{.authorities = File("other.pem", kOtherAuthority)};
-  // One whose certificate expired while it ran.
+  // A server whose certificate expired while it ran.
   const auto meet_expired = [&] {
     grpc::SslServerCredentialsOptions options;
     options.pem_key_cert_pairs.push_back({kTestKey, kExpiredCertificate});

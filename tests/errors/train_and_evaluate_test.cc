@@ -102,7 +102,7 @@ TEST_F(TrainAndEvaluateErrors, Arguments) {
                {{dir, "DIR"}});
 }
 
-// What process 1 of two says, whose specs are others than those of process 0.
+// The error of process 1 of two, whose specs differ from those of process 0.
 TEST_F(TrainAndEvaluateErrors, Processes) {
   const Dataset ones = Dataset::Create({{"x", Tensor::Full({F64, {6, 2}}, 1)}}).value();
   const InputSpec input{ExamplesOf(6), {.batch_size = 4, .shuffle_seed = 7}, Feed};
@@ -181,7 +181,7 @@ TEST_F(TrainAndEvaluateErrors, Evaluators) {
                {{Path("run"), "DIR"}});
 }
 
-// Lines of the log about what a user should know.
+// Lines of the log that warn the user.
 TEST_F(TrainAndEvaluateErrors, Log) {
   const InputSpec input{ExamplesOf(6), {.batch_size = 4}, Feed};
   const EvalSpec eval{input};

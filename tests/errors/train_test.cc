@@ -159,7 +159,7 @@ TEST(TrainErrors, Sessions) {
 }
 
 TEST(TrainErrors, Devices) {
-  // What domain 0 hears, where the domains compute on these.
+  // The error of domain 0 if the domains compute on these devices.
   auto of_domains = [](const std::vector<std::string>& devices) {
     const auto ends = MakeLoopback(std::ssize(devices));
     std::vector<absl::Status> statuses(devices.size());
@@ -373,7 +373,7 @@ TEST(TrainErrors, Averages) {
   });
 }
 
-// What changes a variable, in the body of a scan.
+// Functions that change a variable, in the body of a scan.
 TEST(TrainErrors, InBodies) {
   const auto in_scan = [](Graph& g, const std::function<Value(const Value&)>& use,
                           CallSite loc = CallSite::Current()) {
@@ -396,7 +396,7 @@ TEST(TrainErrors, InBodies) {
                                                                Sgd({}).Minimize(loss);
                                                                return loss;
                                                              })),
-        // One line: the averages are of what the optimizer would have updated.
+        // One message only: the averages are of weights that the failed Minimize would have updated.
         GRAPH_MISTAKE(Sgd({}).Minimize(
             ReduceMean(Dense(g, "dense", 4, 1)(g.Input("x", F32, {2, 3}, {UNSHARDED, UNSHARDED}))));
                       AverageWeights(g)),
@@ -408,7 +408,7 @@ TEST(TrainErrors, Metrics) {
   const auto in = [&](Graph& g, DType dtype, const Shape& shape) {
     return g.Input(fmt::format("x{}", names++), dtype, shape, LayoutSpec(shape.size(), UNSHARDED));
   };
-  // Of six rows, with labels by default for four.
+  // Logits of six rows; the default labels have four.
   const auto logits = [&](Graph& g) { return in(g, F32, {6, 4}); };
   Graph program{Mesh()};
   const Value x = program.Input("x", F32, {2}, {UNSHARDED});

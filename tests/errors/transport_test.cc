@@ -1,4 +1,4 @@
-// What transports say when domains do not do the same.
+// Errors of transports if domains act differently.
 #include "meshwork/runtime/transport.h"
 
 #include <fstream>
@@ -20,7 +20,7 @@ using Play = std::function<absl::Status(Transport&)>;
 
 constexpr std::chrono::milliseconds kPatient = std::chrono::minutes(2);
 
-// What is said in domain 0, of two that play this.
+// The error in domain 0, of two domains that play this.
 absl::Status InDomain0(const Play& play, std::chrono::milliseconds deadline = std::chrono::milliseconds(20)) {
   std::vector<std::unique_ptr<Transport>> ends = MakeLoopback(2, {.deadline = deadline});
   std::thread other([&] { play(*ends[1]).IgnoreError(); });
@@ -29,7 +29,7 @@ absl::Status InDomain0(const Play& play, std::chrono::milliseconds deadline = st
   return status;
 }
 
-// Domain 0 sends domain 1 so many bytes, which expects others.
+// Domain 0 sends this many bytes to domain 1, which expects another number.
 absl::Status Send(Transport& end, int64_t sent, int64_t expected) {
   RemoteSpec spec{.where = "all_gather %7 (model.cc:41)"};
   std::vector<std::byte> bytes(100);

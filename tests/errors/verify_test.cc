@@ -1,4 +1,4 @@
-// What Verify says of local programs that do not compute the global one.
+// Messages of Verify about local programs that do not compute the global one.
 #include "meshwork/verify/verify.h"
 
 #include <filesystem>
@@ -39,7 +39,7 @@ func step(%a: f32[3,6] of f32[5,6] {x,_}, var %w: f32[6,4] of f32[6,4] {_,_}) {
   return p=%p, s=%s
 })";
 
-// Of the right program after `change`.
+// The error of the right program after `change`.
 template <typename F>
 absl::Status Changed(F&& change) {
   Graph local = Parse(kLocal);
@@ -61,7 +61,7 @@ absl::Status UpdateOfAnotherLayout() {
       .status();
 }
 
-// An op that reads where its block lies, on no block.
+// An op that depends on the place of its block, on no block.
 absl::Status StridedOneHot() {
   const Graph global = Parse("mesh [x=2] func f(%a: i32[8] {x}) { %r = one_hot %a depth=3 return r=%r }");
   Graph local = Compile(global).value().body;
@@ -162,7 +162,7 @@ func step(%a: bf16[2,4] of bf16[4,4] {x,_}, %f: f32[2,4] of f32[4,4] {x,_}) {
   %e = exp %b : bf16[4] of bf16[4] {_}
   return e=%e, g=%g
 })";
-// The reader finds some of these.
+// Some of these are found when the text is read.
 absl::Status WithSum(std::string_view text, std::string_view other) {
   std::string local(kLocalSum);
   local.replace(local.find(text), text.size(), other);
@@ -187,7 +187,7 @@ TEST(VerifyErrors, Rounding) {
   ExpectErrors(
       "verify_rounding",
       {
-          // Not rounded, or too early, or what is no bf16.
+          // A result that is not rounded, or too early, or that is no bf16.
           MISTAKE(WithSum("exp %b : bf16[4] of bf16[4] {_}", "exp %r : f32[4] of f32[4] {_}")),
           MISTAKE(WithSum("e=%e", "e=%r")),
           MISTAKE(
@@ -227,7 +227,7 @@ TEST(VerifyErrors, Rounding) {
             local.mutable_node(3).operands[1] = ResultOf(local, "c");
             return Verify(Parse(global), local).status();
           }()),
-          // Another value in f32, and one that is not.
+          // Another value in f32, and a value that is not in f32.
           MISTAKE(WithSum("reduce_sum %w dims=[0]", "reduce_sum %f dims=[0]")),
           MISTAKE(WithSum("widen %a : f32[2,4] of f32[4,4] {x,_}",
                           "cast %a dtype=f32 : f32[2,4] of f32[4,4] {x,_}")),
@@ -286,7 +286,7 @@ TEST(VerifyErrors, RoundedTerms) {
   };
   EXPECT_EQ(MessageOf(narrow(product, on_blocks)), "");
   EXPECT_EQ(MessageOf(narrow(scan, local_scan)), "");
-  // What is picked is exact.
+  // The sum of a lookup is exact.
   EXPECT_EQ(
       MessageOf(Of(lookups + "return r=%g }",
                    std::string(picked) + " %r = all_reduce %g axes=(x) op=sum : bf16[3,4] of bf16[3,4] {_,_}"
@@ -411,7 +411,7 @@ TEST(VerifyErrors, ACompilerThatErrs) {
   const CompileOptions breaks = {
       .wrong_pass = WrongPass::kRefuse,
       .dump = [](std::string_view pass, const Graph&) { MESHWORK_CHECK(pass != "bucket_reductions"); }};
-  // The error without what differs from run to run: the names of the saved program and the line of the CHECK.
+  // The error without the parts that differ from run to run: the names of the saved program and the line of the CHECK.
   const auto compile = [&](const CompileOptions& options) {
     const absl::Status status = Compile(global, options).status();
     static const std::regex saved("The program is in (.*)\\.$"), line("verify_test.cc:\\d+");

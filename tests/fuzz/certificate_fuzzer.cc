@@ -1,7 +1,7 @@
-// A libFuzzer target: whatever the text, reading it as a certificate ends in an error or in one that reads
-// back as the same, and checking that ends in an answer. One that holds claims what Verify proves.
+// A libFuzzer target: any text, read as a certificate, gives an error or a certificate that is read back
+// unchanged; checking the certificate gives an answer. If the check accepts it, Verify proves the claim, too.
 //
-// --prepare writes what to start from: certificates of the programs below.
+// --prepare writes the initial corpus: certificates of the programs below.
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -53,7 +53,7 @@ func cut(%a: f32[8] {x}) {
   return %0
 }
 )",
-    // A sum that is added up otherwise.
+    // A sum that is added up in another order.
     R"(mesh [x=2]
 func regrouped(%a: f32[4,8] {_,x}, %b: f32[8,4] {x,_}, %c: f32[4,8] {_,x}, %d: f32[8,4] {x,_}, %r: f32[4,4]) {
   %p = matmul %a, %b
@@ -71,7 +71,7 @@ struct Sample {
   Certificate certificate;
 };
 
-// By the fingerprint of the global program.
+// Keyed by the fingerprint of the global program.
 const std::map<std::string, Sample>& Samples() {
   static const auto* samples = [] {
     auto* all = new std::map<std::string, Sample>;

@@ -1,7 +1,7 @@
-// A libFuzzer target: whatever the text, reading it as the index of a checkpoint ends in an error that says where, or in
-// an index that is written and read back as the same, and whose pieces cover each variable once.
+// A libFuzzer target: any text, read as the index of a checkpoint, gives an error that names the place, or an index
+// that is written and read back unchanged, and whose pieces cover each variable once.
 //
-// --prepare writes what to start from, and a dictionary.
+// --prepare writes the initial corpus and a dictionary.
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -24,7 +24,7 @@ constexpr std::string_view kWords[] = {"format",  "meshwork", "step",      "mesh
                                        "name",    "type",     "layout",    "pieces", "shard",   "box"};
 constexpr std::string_view kTypes[] = {"f32[4,3]", "f64[]", "bf16[0,2]", "i32[7]", "i64[2,2,2]", "bool[1]"};
 
-// Element by element, of variables that are small enough for it.
+// Checks each element, of variables that are small enough.
 void CheckCover(const CheckpointVariable& variable) {
   constexpr int64_t kMost = 10000;
   int64_t in_pieces = 0;
@@ -80,7 +80,7 @@ CheckpointIndex Sample() {
   return index;
 }
 
-// In format 1, which has no hash: with one, whatever is changed is refused for that.
+// In format 1, which has no hash: a hash would refuse every changed text.
 std::string WithoutHash(const CheckpointIndex& index) {
   std::string text = ToJson(index).value();
   const std::string_view format = "\"format\":2";
@@ -113,7 +113,7 @@ void Prepare(const std::filesystem::path& folder) {
   const CheckpointIndex sample = Sample();
   std::ofstream(folder / "samples" / "all.json") << WithoutHash(sample);
   std::ofstream(folder / "samples" / "hashed.json") << ToJson(sample).value();
-  // Short ones, in which a change is more likely to matter.
+  // Short indexes, in which a change is more likely to matter.
   for (const CheckpointVariable& variable : sample.variables) {
     CheckpointIndex one = sample;
     one.facts.clear();

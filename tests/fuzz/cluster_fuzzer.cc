@@ -1,7 +1,7 @@
-// A libFuzzer target: whatever the text of TF_CONFIG or of a cluster's file, reading it ends in an error or in
-// a cluster whose processes agree on who is who.
+// A libFuzzer target: any text, read as TF_CONFIG or as a cluster's file, gives an error or a cluster whose
+// processes agree on each process's role.
 //
-// --prepare writes what to start from.
+// --prepare writes the initial corpus.
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -46,7 +46,7 @@ void Check(const absl::StatusOr<Cluster>& cluster, std::string_view name, std::s
 
 void Try(std::string_view text) {
   Check(Cluster::FromTfConfig(text), "TF_CONFIG", text);
-  // The first line is MESHWORK_TASK, what follows the file.
+  // The first line is MESHWORK_TASK, the rest is the file.
   const size_t end = text.find('\n');
   if (end == std::string_view::npos) return;
   const auto environment = [task = std::string(text.substr(0, end))](const std::string&) {

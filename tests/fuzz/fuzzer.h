@@ -1,4 +1,4 @@
-// What the libFuzzer targets share: fuzzer.cc calls these two, which each target defines.
+// Declarations of all libFuzzer targets: fuzzer.cc calls these two functions, which each target defines.
 //
 //   text_fuzzer --prepare=DIR [-dict=DIR/words.dict] CORPUS DIR/samples …
 //
@@ -10,10 +10,10 @@
 
 namespace meshwork {
 
-// Reads the text; what must not be is a Finding.
+// Tries to read the text. Reports violations by Finding.
 void Try(std::string_view text);
 
-// Writes what to start from below `folder`: its folder `samples`, and a dictionary where one helps.
+// Writes the initial corpus below `folder`: the folder `samples`, and a dictionary for some targets.
 void Prepare(const std::filesystem::path& folder);
 
 [[noreturn]] void Finding(std::string_view what, std::string_view detail);

@@ -1,7 +1,7 @@
-// A libFuzzer target: whatever the bytes, decoding them as an image ends in an error that says where, or in an image within
-// the limit, which is the same when it is decoded again, and refused by a limit of a byte less.
+// A libFuzzer target: any bytes, decoded as an image, give an error that names the place, or an image within the limit.
+// A second decoding gives the same image, and a limit that is a byte lower refuses it.
 //
-// --prepare writes what to start from.
+// --prepare writes the initial corpus.
 #include <filesystem>
 #include <fstream>
 #include <string>

@@ -1,7 +1,7 @@
-// A libFuzzer target: whatever the bytes, reading them as a .npy or a .npz ends in an error that says where, or in arrays
-// that come back equal when they are written and read again.
+// A libFuzzer target: any bytes, read as a .npy or a .npz, give an error that names the place, or arrays that are equal
+// after they are written and read again.
 //
-// --prepare writes what to start from, and a dictionary.
+// --prepare writes the initial corpus and a dictionary.
 #include <unistd.h>
 
 #include <filesystem>
@@ -34,7 +34,7 @@ void CheckSame(const Tensor& a, const Tensor& b, std::string_view name) {
   if (a.type() != b.type() || RawBytes(a) != RawBytes(b)) Finding("an array that changes", name);
 }
 
-// Written beside the file that is fuzzed, which has no folder of its own.
+// The files are written beside the file that is fuzzed; there is no other folder.
 std::string OwnPath(std::string_view name) {
   return fmt::format("{}/meshwork-npy-fuzzer-{}-{}", std::filesystem::temp_directory_path().string(),
                      getpid(), name);
@@ -71,7 +71,7 @@ void TryArchive(std::string_view bytes) {
 void Try(std::string_view text) {
   TryArray(text);
   TryArchive(text);
-  // As a header and data, as a member, and packed as one: a mutation need not guess lengths and sums.
+  // As a header and data, as a member, and as a packed member: a mutation need not guess lengths and checksums.
   const size_t end = text.rfind('}');
   if (end == std::string_view::npos || end > 0xffff) return;
   const std::string array = EncodeNpy(text.substr(0, end + 1), text.substr(end + 1));

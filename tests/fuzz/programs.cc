@@ -6,16 +6,16 @@
 //   random_programs --again=loops:123 --findings=…
 //   random_programs --kind=attributes --seconds=60 --findings=build/fuzz/attributes/findings
 //
-// Kinds of programs: rows, of all ops; training, with a loss, gradients and updates; loops, of all ops, in
-// bodies of loops and branches too; loop_training; moves, of moves of elements that mean the same and are
-// written differently, which give the same bits on every mesh. A finding is a program that is refused,
-// computes something else, does not read back from its text, crashes what handles it or does not end. Its
-// text goes to the folder of findings. Exit code 1 where there is one, 2 for wrong arguments.
+// Kinds of programs: rows, of all ops; training, with a loss, gradients and updates; loops, of all ops, also in
+// bodies of loops and branches; loop_training; moves, which write the same moves of elements in different ways
+// and must give the same bits on every mesh. A finding is a program that is refused, gives wrong results, is
+// not read back from its text, crashes the process or does not end. Its text is written to the folder of
+// findings. Exit code 1 if there are findings, 2 for wrong arguments.
 //
-// Programs of the kind attributes, which is tried where it is asked for, are texts with hostile attributes
-// (support/hostile_program.h). They may be refused, as long as the error blames the program.
+// Programs of the kind attributes, tried only on request, are texts with hostile attributes
+// (support/hostile_program.h). They may be refused, but the error must blame the program.
 //
-// A child process tries the programs, so that one that crashes it or never ends is a finding like others.
+// A child process tries the programs, so that a program that crashes it or never ends is a finding, too.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -56,11 +56,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A program takes milliseconds.
+// A program normally takes milliseconds.
 constexpr int kMostSecondsOfAProgram = 60;
 constexpr int kMostFindings = 20;
 
-// One program: its kind and its seed, "loops:123" as arguments write it.
+// One program: its kind and its seed. Arguments write it as "loops:123".
 struct Case {
   std::string kind;
   uint64_t seed = 0;
@@ -84,7 +84,7 @@ RandomProgram Draw(const Case& c) {
   return c.kind == "training" ? DrawTraining(c.seed) : DrawLoopTraining(c.seed);
 }
 
-// How it is compiled, and run, follows from the seed.
+// The options of compiling and running the program, drawn from its seed.
 struct Ways {
   CompileOptions compile;
   ExecutorOptions run;
@@ -116,7 +116,7 @@ std::string ReadBackError(const Graph& graph) {
   return difference.empty() ? "" : "the text reads back as another program: " + difference;
 }
 
-// What is wrong with the program, or "".
+// Returns what is wrong with the program, or "".
 std::string Try(const RandomProgram& random, const Ways& ways, bool is_exact) {
   if (std::string error = ReadBackError(random.graph); !error.empty()) return error;
   Expected expected = ExpectedOf(random);
@@ -125,15 +125,15 @@ std::string Try(const RandomProgram& random, const Ways& ways, bool is_exact) {
   static std::map<int, CpuBackend> backends;
   CpuBackend& backend = backends.try_emplace(ways.workers, ways.workers).first->second;
   std::string error = TryProgram(random, expected, backend, ways.compile, ways.run).error();
-  // Where nothing may be gathered unasked, programs may be refused for that.
+  // If the budget forbids gathers, a program may be refused for a gather.
   if (ways.compile.replication_budget == 0 &&
       error.find("would be gathered whole on every device") != std::string::npos)
     error.clear();
   return error;
 }
 
-// ---- The child, which tries programs and says so by lines on its standard output: "try KIND:SEED",
-// "found KIND:SEED". What is wrong follows in the file of the program.
+// ---- The child. It tries programs and reports them by lines on its standard output: "try KIND:SEED",
+// "found KIND:SEED". The file of the program describes the finding.
 
 void Write(const std::filesystem::path& path, const Case& c, std::string_view error,
            const std::string& text) {
@@ -147,7 +147,7 @@ void Write(const std::filesystem::path& path, const Case& c, std::string_view er
   file << text;
 }
 
-// As TryOne, of a text; each that is read on the way is written before.
+// Like TryOne, for a hostile text. Each text is written to the file before it is read.
 std::string TryAttributes(const Case& c, const std::filesystem::path& path) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   std::string last;
@@ -165,7 +165,7 @@ std::string TryAttributes(const Case& c, const std::filesystem::path& path) {
   return error;
 }
 
-// Whether there is something wrong.
+// Returns true if there is a finding.
 bool TryOne(const Case& c, const std::filesystem::path& file) {
   fmt::print("try {}\n", c.ToString());
   std::fflush(stdout);
@@ -178,7 +178,7 @@ bool TryOne(const Case& c, const std::filesystem::path& file) {
     std::fflush(stdout);
     return true;
   }
-  // A program that is on its way is there if the process crashes.
+  // If the process crashes, the file contains the program that was being tried.
   Write(file, c, "", "");
   const RandomProgram random = Draw(c);
   const std::string text = PrintGraph(random.graph);
@@ -210,7 +210,7 @@ std::filesystem::path FileOf(const std::filesystem::path& findings, const Case& 
     }
 }
 
-// ---- The parent, which tells of what is found.
+// ---- The parent, which reports findings.
 
 class Fuzzer {
  public:
@@ -228,7 +228,7 @@ class Fuzzer {
   }
 
  private:
-  // A child as long as it lives, or there is time.
+  // Runs a child until it ends or time is up.
   void RunOne() {
     int ends[2];
     MESHWORK_CHECK(pipe(ends) == 0, "there is no pipe");
@@ -263,7 +263,7 @@ class Fuzzer {
     trying_.reset();
   }
 
-  // True when time is up; false if the child is gone, or says nothing for long.
+  // True when time is up; false if the child has ended, or has been silent for long.
   bool Listen(int from) {
     std::string line;
     Clock::time_point heard = Clock::now();
@@ -318,7 +318,7 @@ class Fuzzer {
   const std::filesystem::path findings_;
   const Clock::time_point end_;
   Clock::time_point told_ = Clock::now();
-  Case next_;                   // where a child starts
+  Case next_;                   // the first program of the next child
   std::optional<Case> trying_;  // nothing: no program was begun
   std::map<std::string, int64_t> tried_;
   int found_ = 0;

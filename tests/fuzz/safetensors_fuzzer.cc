@@ -1,7 +1,7 @@
-// A libFuzzer target: whatever the bytes, reading them as a safetensors file ends in an error or in tensors, which
-// are the same whether they are read together, one by one, or in boxes, as they are or as another dtype.
+// A libFuzzer target: any bytes, read as a safetensors file, give an error or tensors. The tensors are the same
+// whether they are read together, one by one, or in boxes, in their own dtype or in another.
 //
-// --prepare writes what to start from, and a dictionary.
+// --prepare writes the initial corpus and a dictionary.
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -39,7 +39,7 @@ Block DrawBox(std::mt19937_64& engine, const Shape& shape) {
   return box;
 }
 
-// Whether `part` is `box` of `whole`, element by element.
+// True if `part` is equal to `box` of `whole`, element by element.
 bool IsBox(const std::vector<std::byte>& part, const Block& box, const Tensor& whole) {
   const auto size = static_cast<size_t>(DTypeSize(whole.dtype()));
   for (int64_t i = 0, elements = NumElements(box); i < elements; ++i) {
@@ -123,7 +123,7 @@ void TryFile(std::string_view bytes) {
 
 void Try(std::string_view text) {
   TryFile(text);
-  // As a header and data: a mutation of the header need not guess its new length.
+  // As a header and data: a mutation of the header need not guess the header's new length.
   const size_t end = text.rfind('}');
   if (end != std::string_view::npos)
     TryFile(EncodeSafetensors(text.substr(0, end + 1), text.substr(end + 1)));

@@ -1,8 +1,8 @@
-// A libFuzzer target: whatever a peer sends to a parameter server, a worker or a rendezvous, over a connection, it gets an
-// answer or a refusal, in time; the service is there for the next one; and without the token nothing is done.
+// A libFuzzer target: any bytes that a peer sends to a parameter server, a worker or a rendezvous get an answer or a
+// refusal in time; the service still answers the next peer; and without the token nothing is done.
 //
-// The first byte of an input says to whom it goes, the second one whether with the token and in which chunks. The rest are the
-// bytes that are sent. --prepare writes requests to start from, and a dictionary.
+// The first byte of an input chooses the service, the second one the token and the sizes of chunks. The rest are the
+// bytes to send. --prepare writes an initial corpus of requests, and a dictionary.
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
@@ -29,11 +29,11 @@ namespace meshwork {
 namespace {
 
 constexpr char kToken[] = "t";
-// A wait for a key that nobody sets ends so soon; another answer that takes so long is a finding.
+// kWait ends a wait for a key that is never set. Any other answer that takes kPatience is a finding.
 constexpr std::chrono::milliseconds kWait{5}, kPatience{10000};
 constexpr size_t kStore = 0, kWorker = 1, kFirstOfRendezvous = 2;
 
-// A weight that is pushed whole, and a table of which rows are.
+// The gradient of `w` is pushed whole, that of `table` by rows.
 Graph Lookups() {
   Graph graph(Mesh::Parse("batch=1").value());
   const Variable w = graph.Var("w", Zeros({3, 2})), table = graph.Var("table", Zeros({9, 2}));
@@ -44,7 +44,7 @@ Graph Lookups() {
   return graph;
 }
 
-// All services of this process, and connections with them.
+// All services in this process, and connections to them.
 struct Services {
   Services() {
     closures
@@ -73,14 +73,14 @@ struct Services {
   std::unique_ptr<StoreServer> store;
   std::unique_ptr<WorkerServer> worker;
   std::unique_ptr<RendezvousServer> rendezvous;
-  std::vector<std::unique_ptr<grpc::GenericStub>> stubs;  // of these three
+  std::vector<std::unique_ptr<grpc::GenericStub>> stubs;  // to the three servers, in this order
 };
 Services& All() {
   static auto* const services = new Services;
   return *services;
 }
 
-// Of an exchange on one stream: the chunks are sent one after the other, and then nothing more.
+// The result of an exchange on one stream: the chunks are sent one after the other, then the stream is closed.
 struct Exchanged {
   grpc::Status status;
   std::string answer;  // all that came back
@@ -137,11 +137,11 @@ bool Refuses(grpc::StatusCode code) {
   }
 }
 
-// The first message of an answer must be one, and no error of it a bug of ours.
+// The beginning of an answer must be a message, and its error must not be a bug of ours.
 void CheckAnswer(const Exchanged& exchanged) {
   if (exchanged.answer.empty()) return;
   MessageReader reader(int64_t{1} << 30);
-  // Others may stand behind it.
+  // Other messages may follow it.
   for (size_t at = 0; at < exchanged.answer.size() && !reader.IsWhole(); ++at) {
     const absl::Status taken = reader.Take({reinterpret_cast<const std::byte*>(&exchanged.answer[at]), 1});
     if (!taken.ok()) Finding("an answer that is no message", MessageOf(taken));
@@ -183,7 +183,7 @@ void TryRendezvous(size_t method, bool has_token, std::string_view bytes) {
     Finding(fmt::format("status {} of {}", static_cast<int>(code), call), exchanged.status.error_message());
 }
 
-// What an honest client asks of each service.
+// Makes the calls of an honest client to each service.
 void ExpectTheyServe() {
   for (const int port : {All().store->port(), All().worker->port()}) {
     static const RpcOptions options{.token = kToken, .deadline = kPatience};

@@ -1,10 +1,10 @@
-// A libFuzzer target: whatever the text, reading it ends in an error that points at its place or in something
-// that its own text reads back as.
+// A libFuzzer target: any text gives an error that points at its place, or an object whose own text is read
+// back unchanged.
 //
 // Texts that start with { are read as layouts, those with [ as meshes, all
 // others as programs; a golden file counts as the two programs before and after its line "----".
 //
-// --prepare writes what to start from: the samples of all ops as programs, and a dictionary of their names.
+// --prepare writes the initial corpus, the samples of all ops as programs, and a dictionary of their names.
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -56,7 +56,7 @@ void TryMesh(std::string_view text) {
   if (!again.ok() || *again != *mesh) Finding("a mesh reads back as another", mesh->ToString());
 }
 
-// ---- What to start from.
+// ---- The initial corpus.
 
 constexpr std::string_view kWords[] = {
     "mesh ", "func ", "var ",  "update ", "return ", " of ",  "----\n", "//",

@@ -1,7 +1,7 @@
-// A libFuzzer target: whatever the text, reading it as a topology ends in an error or in one whose links are
-// positive and finite on the mesh as it is and cut in other ways.
+// A libFuzzer target: any text, read as a topology, gives an error or a topology whose links are positive and
+// finite, on the mesh as it is and on the mesh cut in other ways.
 //
-// --prepare writes what to start from.
+// --prepare writes the initial corpus.
 #include <cmath>
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,5 @@
-// A fixed share of the programs with hostile attributes that ./dev fuzz attributes draws for as long as it is
-// told, and bodies that nest as deep as they may. MESHWORK_LONG_TESTS=1 tries many more.
+// A fixed share of the programs with hostile attributes that ./dev fuzz attributes draws without end, and
+// bodies nested to the limit. MESHWORK_LONG_TESTS=1 tries many more.
 #include <cmath>
 #include <set>
 #include <string>
@@ -106,7 +106,7 @@ TEST(Hostile, BuildersNestAsDeep) {
   EXPECT_TRUE(Compile(graph).ok());
 }
 
-// A certificate for a program that no compiler takes is refused, not looked at.
+// A certificate for a program that the compiler refuses is refused without a check of its contents.
 TEST(Hostile, CertificatesOfWhatIsNoProgramAreRefused) {
   const Graph global = ParseGraph(R"(mesh [x=2]
 func f(%a: f32[4]) {
@@ -124,7 +124,7 @@ func f(%a: f32[4]) {
             "relayout.");
 }
 
-// Its expand_dims is what ended the checker once: inference wrote beyond a shape.
+// Its expand_dims once ended the checker: inference wrote beyond a shape.
 TEST(Hostile, ALocalProgramWithDimsOutOfRangeIsRefused) {
   const Graph global = ParseGraph(R"(mesh [x=3]
 func f(%a: f64[6,6], %b: f64[]) {

@@ -44,14 +44,14 @@ std::string Code(std::string_view text) {
   return code;
 }
 
-// Calls `visit(open, head, end)` for what stands before each brace or semicolon that is in namespaces alone: `open` are
-// their names, "" for one without a name.
+// Calls `visit(open, head, end)` for the text before each brace or semicolon that is in namespaces only.
+// `open`: the names of the namespaces, "" for an unnamed one.
 template <typename Visit>
 void VisitNamespaces(std::string_view text, const Visit& visit) {
   // What stands before a brace: "namespace a::b".
   static const auto* const space = new std::regex(R"(^\s*(?:inline\s+)?namespace\s*([A-Za-z0-9_:]*)\s*$)");
   std::vector<std::string> open;
-  size_t within = 0;  // how many braces are open in what is no namespace
+  size_t within = 0;  // number of open braces other than those of namespaces
   std::string head;
   for (const char c : Code(text)) {
     if (c != '{' && c != '}' && c != ';') {
@@ -95,8 +95,8 @@ std::string TypeOfParameter(const std::string& parameter) {
   return type;
 }
 
-// What `head` names by its beginning, as a function, an alias or a value: "absl::Status Run(const Graph& graph, size_t n)"
-// is "Run", "(const Graph&, size_t)". The name is "" for what only declares.
+// The function, alias or value that `head` begins to define: "absl::Status Run(const Graph& graph, size_t n)"
+// gives "Run", "(const Graph&, size_t)". The name is "" for a mere declaration.
 LocalName FunctionIn(const std::string& head) {
   static const auto* const function =
       new std::regex(R"([\s&*>]([A-Za-z_]\w*)\(([^]*)\)\s*(?:noexcept\s*)?(?:->[^()]*)?$)");

@@ -1,5 +1,5 @@
-// Names that two files define, read off sources. For types, compilers and linkers need not notice them: of two
-// inline constructors of that name one is taken for both ([basic.def.odr]).
+// Names that two files define, read from the sources. Compilers and linkers need not notice two types of one
+// name: one of two inline constructors is then used for both ([basic.def.odr]).
 #pragma once
 
 #include <string>
@@ -17,13 +17,13 @@ struct TypeDefinition {
   bool operator==(const TypeDefinition&) const = default;
 };
 
-// Those of one file. What stands in a namespace without a name, in a function or in another type is left out.
+// The types of one file. Those in an unnamed namespace, in a function or in another type are left out.
 std::vector<TypeDefinition> TypesOf(const SourceFile& file);
 
 // A line for each name that more than one file defines.
 std::vector<std::string> DefinedTwice(const std::vector<SourceFile>& files);
 
-// A name that a file has for itself, in a namespace without a name.
+// A name that is local to a file, in an unnamed namespace.
 struct LocalName {
   std::string name;  // with its namespaces: "meshwork::::Shortened"
   // A function's parameters, "(const std::string&)"; what an alias stands for, "= std::vector<int64_t>"; "" of all else.
@@ -34,8 +34,8 @@ struct LocalName {
 
 std::vector<LocalName> LocalNamesOf(const SourceFile& file);
 
-// A line for each local name that cannot stand in one file, since two files of a folder have it. They may be compiled as
-// one; which are, differs with the build. Functions for other parameters, and aliases of the same, can.
+// A line for each local name that two files of a folder have, so that they cannot be compiled as one file, as
+// some builds do. Functions with other parameters, and equal aliases, do not collide.
 std::vector<std::string> LocalNamesThatCollide(const std::vector<SourceFile>& files);
 
 }  // namespace meshwork

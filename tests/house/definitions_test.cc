@@ -1,4 +1,4 @@
-// Two files that define something of one name.
+// Two files must not define different things with one name.
 #include "house/definitions.h"
 
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ TEST(DefinitionsTest, EveryTypeIsDefinedOnce) {
   EXPECT_THAT(DefinedTwice(files), IsEmpty());
 }
 
-// Of a room: which of its files are compiled together differs between builds. Tests are in namespaces of their own.
+// The files of a room that are compiled together differ between builds. Tests are in namespaces of their own.
 TEST(DefinitionsTest, FilesOfARoomCanBeCompiledAsOne) {
   std::vector<SourceFile> files = AllSources();
   std::erase_if(files, [](const SourceFile& file) { return file.path.starts_with("tests/"); });

@@ -1,4 +1,4 @@
-// Which room includes which, read off sources.
+// Includes between rooms, read from the sources.
 #pragma once
 
 #include <filesystem>
@@ -31,12 +31,12 @@ std::string FolderOf(std::string_view room);
 std::vector<std::string> FoldersOf(const std::vector<std::string>& rooms);
 Arrows FolderArrows(const Arrows& arrows);
 
-// What the files include. `findings`: quoted includes of the house that are not spelled
+// The includes of the files. `findings`: quoted includes of the house that are not written as
 // "meshwork/<room>/<file>.h".
 Arrows ArrowsOf(const std::vector<SourceFile>& files, std::vector<std::string>& findings);
 
-// Headers of the house that a header in `files` includes and that are not in `files`, a line for each. Where `files` are those
-// that are installed, none may be missing.
+// A line for each header of the house that a header in `files` includes and that is not in `files`. If
+// `files` are the installed headers, none may be missing.
 std::vector<std::string> MissingHeaders(const std::vector<SourceFile>& files);
 
 // The house: a room, and the rooms that its files include. From the lowest to the topmost.
@@ -45,8 +45,8 @@ struct Room {
   std::set<std::string> includes;
 };
 
-// What differs between the table and the arrows: arrows that the table does not allow, those of the table
-// that no file needs, rooms that include one that is not below them.
+// Differences between the table and the arrows: arrows that are not in the table, arrows of the table that no
+// file needs, rooms that include a room which is not below them.
 std::vector<std::string> Differences(const std::vector<Room>& house, const Arrows& arrows);
 
 }  // namespace meshwork

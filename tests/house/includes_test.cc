@@ -1,5 +1,5 @@
-// The arrows between the rooms. The build sees to it that none runs back (cmake/rooms.cmake); this says which
-// there are.
+// The arrows between the rooms. The build makes sure that none runs upwards (cmake/rooms.cmake); this test
+// lists them.
 #include "house/includes.h"
 
 #include <gmock/gmock.h>
@@ -131,7 +131,7 @@ TEST(IncludesTest, AFolderThatIncludesOneAboveItIsFound) {
               ElementsAre("runtime -> storage: runtime/cuda/new.cc"));
 }
 
-// With nothing but the installed headers, each compiles.
+// Each installed header compiles with nothing but the installed headers.
 TEST(IncludesTest, InstalledHeadersIncludeInstalledOnes) {
   const std::filesystem::path root = std::filesystem::path(MESHWORK_TEST_DIR).parent_path();
   std::ifstream list(MESHWORK_INSTALLED_HEADERS);
@@ -146,7 +146,7 @@ TEST(IncludesTest, InstalledHeadersIncludeInstalledOnes) {
   EXPECT_THAT(MissingHeaders(installed), IsEmpty());
 }
 
-// What proves a program shares nothing with what made it.
+// The checker of programs shares no code with the compiler's passes.
 TEST(IncludesTest, TheCheckerSeesNoPass) {
   std::vector<std::string> findings;
   std::vector<std::string> seen = {"verify"};  // rooms that verify includes, and what these include

@@ -1,5 +1,5 @@
 // A program that parses, prints, differentiates, compiles and verifies, and runs nothing: it links the room
-// spmd. That this brings no library of kernels says links_test.cc.
+// spmd. links_test.cc checks that it needs no library of kernels.
 #include <cstdio>
 #include <string>
 #include <vector>

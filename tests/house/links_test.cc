@@ -13,8 +13,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The names of the libraries that a program needs stand in it as they are, and nothing else of it has such
-// names.
+// The names of the libraries that a program needs are plain text in its file, and no other text of the file
+// has such names.
 TEST(LinksTest, WhatOnlyCompilesNeedsNoBlas) {
   const std::string program = Contents(LINKS_NO_BLAS), tool = Contents(MESHWORK);
   ASSERT_FALSE(program.empty());

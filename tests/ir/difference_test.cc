@@ -24,7 +24,7 @@ func f(%a: f32[4] {x},
 }
 )";
 
-// What Difference says of kProgram and the same with `from` replaced by `to`.
+// Difference of kProgram and the same text with `from` replaced by `to`.
 std::string After(std::string_view from, std::string_view to) {
   std::string text(kProgram);
   const size_t at = text.find(from);
@@ -82,7 +82,7 @@ TEST(DifferenceTest, LeavesOutWhatTextsDoNotCarry) {
   EXPECT_EQ(FirstDifference(g, ParseGraph("\n" + std::string(kProgram), "b.mw").value()), "");
 }
 
-// Arguments made after nodes have later ids than those of a text.
+// Arguments that are added after nodes have later ids than they have in a text.
 TEST(DifferenceTest, DoesNotCountIds) {
   Graph g(Mesh::Parse("").value());
   g.name = "f";
@@ -100,7 +100,7 @@ TEST(DifferenceTest, DoesNotCountIds) {
       "node 0 (neg): operand 0: %a, not %b");
 }
 
-// -0 is not 0. Texts write every NaN alike, so attributes have one.
+// -0 is not 0. Texts write all NaN alike, so all NaN in attributes are equal.
 TEST(DifferenceTest, ComparesRealsBitByBit) {
   const auto with = [](double value) {
     Graph g(Mesh::Parse("").value());

@@ -1,4 +1,4 @@
-// What exchanges take, by loops over every position; what CheckExchange refuses.
+// The elements that exchanges take, by loops over every position; attributes that CheckExchange refuses.
 #include "meshwork/ir/exchange.h"
 
 #include <limits>
@@ -29,7 +29,7 @@ std::map<int64_t, int64_t> Taken(const ExchangeDim& dim, const Extent& block, co
   return taken;
 }
 
-// Of windows: all positions that one of the block's needs, in order.
+// By local position: all positions that the windows of the block read, in order.
 std::map<int64_t, int64_t> Needed(const Window& window, const Extent& block, const Extent& held) {
   std::map<int64_t, int64_t> needed;
   if (block.size == 0) return needed;
@@ -93,7 +93,7 @@ TEST(ExchangeTest, WindowsHoldAllThatTheirPositionsNeed) {
           });
 }
 
-// If windows are said to be blocks, each device holds all that its positions need, in its place.
+// If AreBlocks is true, each device already holds all positions that its windows read, at the right place.
 TEST(ExchangeTest, WindowsThatAreBlocksNeedNothingOfOthers) {
   const Mesh mesh = Mesh::Parse("x=2,y=3").value();
   int blocks = 0, spaced = 0;
@@ -105,7 +105,7 @@ TEST(ExchangeTest, WindowsThatAreBlocksNeedNothingOfOthers) {
       const Extent block = ExtentOf(mesh, axes, size, device), has = ExtentOf(mesh, axes, held, device);
       const Extent need = WindowOf(window, block);
       if (need.size == 0) continue;
-      // Position i of the block sees of the device's what position i of all sees of all.
+      // The window of position i reads the same place of the device's block as it does of the whole.
       EXPECT_EQ(WindowOf(window, {0, 1}).start, WindowOf(window, {block.start, 1}).start - has.start);
       EXPECT_EQ(need.start, has.start);
       EXPECT_LE(need.size, has.size);
@@ -147,7 +147,7 @@ TEST(ExchangeTest, RefusesWhatIsNoExchange) {
   constexpr std::string_view kX = "%x: f32[2] of f32[4] {x}";
   EXPECT_EQ(Error(kX, "%x offset=[1] : f32[2] of f32[3] {x}"), "");
   EXPECT_EQ(Error(kX, "%x offset=[-1] size=[4] extent=[3] : f32[4] of f32[8] {x}"), "");
-  // Operands that are empty lie nowhere.
+  // Empty operands lie at no position.
   constexpr std::string_view kEmpty = "%x: f32[2] of f32[4] {x}, %e: f32[0] of f32[0] {x}";
   EXPECT_EQ(Error(kEmpty, "%e, %x offset=[0,0] : f32[2] of f32[4] {x}"), "");
   EXPECT_EQ(Error(kEmpty, "%x, %e, %e offset=[0,-4,-4] : f32[2] of f32[4] {x}"), "");

@@ -22,7 +22,7 @@
 namespace meshwork::gradient_test {
 namespace {
 
-// By name: forms of broadcast and attributes beyond the rows' samples, and what samples cannot show.
+// By name: forms of broadcast and attributes beyond the rows' samples, and functions that samples cannot express.
 std::map<std::string, Function> Functions() {
   const Shape kMatrix = {3, 4};
   return {
@@ -204,7 +204,7 @@ std::map<std::string, Function> Functions() {
         },
         0,
         0}},
-      // As above. A lazy update jumps where the gradient is 0, so there are no differences by the gradient.
+      // As above. A lazy update jumps where the gradient is 0, so finite differences by the gradient are not defined.
       {"adam_update, lazy, where the gradient and the second moment are 0",
        {{{3}, {3}, {3}},
         [](const Xs& x) {
@@ -238,7 +238,7 @@ std::map<std::string, Function> Functions() {
        {{{2, 1, 2, 3}, {3, 4, 3}}, [](const Xs& x) { return MatMul(x[0], x[1], false, true); }}},
       {"matmul of one with many",
        {{{1, 3, 2}, {2, 3, 2}}, [](const Xs& x) { return MatMul(x[0], x[1], true); }}},
-      // Rows of two results, and what samples do not draw.
+      // Rows of two results, and attributes that samples do not have.
       {"sort", {{{3, 5}}, [](const Xs& x) { return Sort(x[0], 1).values; }}},
       {"sort, descending", {{{5, 3}}, [](const Xs& x) { return Sort(x[0], 0, true).values; }}},
       {"top_k", {{{2, 5, 2}}, [](const Xs& x) { return TopK(x[0], 3, 1).values; }}},
@@ -261,7 +261,7 @@ std::map<std::string, Function> Functions() {
           const Complex y = Fft(x[0], x[1]);
           return y.re * 2.0 + y.im;
         }}},
-      // Their second result is a place, which has no slope.
+      // Their second result is a position, which has no slope.
       {"max_pool",
        {{{1, 5, 4, 2}},
         [](const Xs& x) {
@@ -302,8 +302,8 @@ TEST(GradientTest, AgreesWithFiniteDifferencesForEveryDifferentiableRow) {
     covered.merge(ExpectGradientIsRight(function));
   }
   for (const OpRow* row : AllOps()) {
-    // Those of manual regions run on several devices: tests/programs/manual_test.cc. What stop_gradient stops
-    // has a slope; custom_gradient_test.cc has functions whose gradient stands in the program.
+    // Manual regions need several devices: tests/programs/manual_test.cc. The operand of stop_gradient has a
+    // slope by differences; custom_gradient_test.cc has functions whose gradient is part of the program.
     if (row->grad == nullptr || row->kind == OpKind::kDevice || row->name == "stop_gradient" ||
         row->name == "custom_gradient")
       continue;
@@ -318,7 +318,7 @@ TEST(GradientTest, AgreesWithFiniteDifferencesForEveryDifferentiableRow) {
   }
 }
 
-// A row without a word on its slope would have to be refused wherever a loss goes through it.
+// A row that does not say whether it has a slope would have to be refused wherever a loss depends on it.
 TEST(GradientTest, EveryRowSaysWhetherItHasASlope) {
   for (const OpRow* row : AllOps()) {
     if (row->kind != OpKind::kCompute && row->kind != OpKind::kIdentity) continue;
@@ -333,8 +333,8 @@ TEST(GradientTest, EveryRowSaysWhetherItHasASlope) {
   }
 }
 
-// Of the rows beyond the elementwise ones (elementwise_gradient_test.cc): gradients that are ops of their own
-// have gradients, too.
+// Rows except the elementwise ones (elementwise_gradient_test.cc): gradients that are ops of their own have
+// right gradients, too.
 TEST(GradientTest, OfEveryGradientAgreesWithFiniteDifferences) {
   std::set<std::string_view> elementwise;
   for (const auto& family : {ArithmeticOps(), CompareOps(), UnaryOps(), ActivationOps()})
@@ -343,9 +343,9 @@ TEST(GradientTest, OfEveryGradientAgreesWithFiniteDifferences) {
   for (const OpRow* row : AllOps()) {
     if (!HasSlope(*row) || row->kind == OpKind::kDevice || elementwise.contains(row->name)) continue;
     if (row->name == "custom_gradient") continue;  // custom_gradient_test.cc
-    // Matrices that are drawn are no definite ones; their functions are below.
+    // Drawn matrices are not positive definite; the functions of these rows are in Functions().
     if (row->name == "cholesky" || row->name == "triangular_solve") continue;
-    // One sample does, that with the fewest elements, two with MESHWORK_LONG_TESTS=1: each is moved four times.
+    // One sample, the one with the fewest elements, or two with MESHWORK_LONG_TESTS=1: each is moved four times.
     std::vector<std::pair<int64_t, Sample>> samples;
     for (const std::string_view text : row->samples) {
       if (text.find("f64") == std::string_view::npos) continue;  // all become f64

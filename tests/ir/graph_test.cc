@@ -29,7 +29,7 @@ Variable NewVar(Graph& g, std::string_view name, const Type& type) {
 }
 std::string StatusOf(const Graph& g) { return std::string(MessageOf(g.status())); }
 
-// f(Exp(x), x.shape()) may look at the shape first.
+// f(Exp(x), x.shape()) may evaluate the shape first.
 TEST(GraphTest, WhatIsKnownOfAValueStaysWhereItIsWhileTheGraphGrows) {
   Graph g(TestMesh());
   const Value x = In(g, F32, {2, 3});
@@ -73,7 +73,7 @@ TEST(GraphTest, KeepsWhatIsDeclared) {
   EXPECT_EQ(g.value(y.id()).node, 0);
 }
 
-// ---- Where a graph is.
+// ---- The address of a graph.
 
 Graph Declared(std::vector<Value>* values) {
   Graph g(TestMesh());
@@ -87,7 +87,7 @@ TEST(GraphTest, HandlesFollowTheGraphThatIsMoved) {
   Graph returned = Declared(&values);
   std::vector<Graph> elsewhere;
   elsewhere.push_back(std::move(returned));
-  elsewhere.emplace_back(TestMesh());  // may move the first again
+  elsewhere.emplace_back(TestMesh());  // may move the first one again
   Graph assigned(TestMesh());
   const Value before = assigned.Input("y", F32, {4}, {UNSHARDED});
   assigned = std::move(elsewhere[0]);
@@ -97,7 +97,7 @@ TEST(GraphTest, HandlesFollowTheGraphThatIsMoved) {
   EXPECT_EQ(StatusOf(assigned), "");
   EXPECT_EQ(assigned.nodes().size(), 1u);
   EXPECT_EQ(assigned.variables()[0].id(), values[1].id());
-  // What is left is empty, and says so until it is assigned to.
+  // The graph that was moved from is empty, and says so until it is assigned to.
   EXPECT_EQ(StatusOf(elsewhere[0]), "Graph: it was moved to another one; go on with that.");
   EXPECT_TRUE(elsewhere[0].values().empty());
   EXPECT_EQ(elsewhere[0].mesh(), TestMesh());
@@ -142,7 +142,7 @@ TEST(GraphTest, BodiesFollowTheGraphThatIsMoved) {
   EXPECT_EQ(body.captured()[0].first, x.id());
 }
 
-// However it came to be there: declared, or added by what builds graphs otherwise.
+// Names are taken in any case: by declarations, and by code that builds graphs directly.
 TEST(GraphTest, WhatIsTakenIsTaken) {
   Graph g(TestMesh());
   const Variable v = NewVar(g, "v", {F32, {4}});
@@ -173,7 +173,7 @@ TEST(GraphTest, WhatIsTakenIsTaken) {
     expect_refused(
         g, [&](Graph& copy) { copy.Update(Variable(&copy, variable.id()), Value(&copy, variable.id())); },
         "it is already updated");
-  // What is cleared is free again.
+  // After ClearUpdates the variable can be updated again.
   g.ClearUpdates();
   g.ClearOutputs();
   g.Update(v, w);
@@ -227,7 +227,7 @@ TEST(GraphTest, ReportsAllMistakesAtOnceWithTheirLines) {
                         first, second));
 }
 
-// The graph whose value was used hears of it as well: its program lacks what was built on it.
+// The other graph gets the error as well: its program lacks the ops that would have used its value.
 TEST(GraphTest, BothGraphsHearOfAnOpOnValuesOfTwo) {
   Graph g(TestMesh()), other(TestMesh());
   EXPECT_FALSE(Add(In(g, F32, {4}), In(other, F32, {4})).valid());

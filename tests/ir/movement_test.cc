@@ -1,4 +1,4 @@
-// Movements, by what they do to tensors whose elements are all different, element by element.
+// Movements, tested on tensors whose elements are all different, element by element.
 #include "meshwork/ir/movement.h"
 
 #include <bit>
@@ -43,7 +43,7 @@ std::vector<Elements> SourcesOf(const std::vector<Type>& types) {
   return sources;
 }
 
-// As the attributes of an exchange are defined.
+// The elements of an exchange, by the definition of its attributes.
 Elements Exchanged(const Exchange& exchange, const std::vector<Elements>& operands, const Shape& shape) {
   Elements result;
   ForEachPosition(shape, [&](const std::vector<int64_t>& at) {
@@ -137,9 +137,9 @@ Type DrawType(Dice& dice) {
   return type;
 }
 
-// One op: it moves as its movement says, and ops that move alike have one key.
+// A node moves elements as its movement says, and nodes that move alike have one key.
 TEST(MovementTest, IsWhatAnExchangeDoes) {
-  std::map<std::string, std::vector<int64_t>> keys;  // by what happens to the elements
+  std::map<std::string, std::vector<int64_t>> keys;  // by the elements of the result
   int same = 0;
   for (uint64_t seed = 0; seed < 60000; ++seed) {
     Dice dice(seed);
@@ -162,7 +162,7 @@ TEST(MovementTest, IsWhatAnExchangeDoes) {
   EXPECT_GT(same, 10000);
 }
 
-// A chain moves as its steps do; what is no movement stays as it is. Equal keys mean equal elements.
+// The movement of a chain is that of its steps; nodes that do not move elements stay. Equal keys mean equal elements.
 TEST(MovementTest, OfAChainIsWhatItsStepsDo) {
   std::map<std::vector<int64_t>, Elements> by_key;
   int composed = 0, identities = 0, same = 0;
@@ -173,7 +173,7 @@ TEST(MovementTest, OfAChainIsWhatItsStepsDo) {
     const std::vector<Elements> elements = SourcesOf({x});
     const Movement inner = MovementOf(first.exchange, first.operands,
                                       std::vector<int32_t>(first.operands.size(), 0), first.result);
-    // Source 1 is the result of the first.
+    // Source 1 is the result of the first exchange.
     const Movement outer = MovementOf(second.exchange, second.operands,
                                       std::vector<int32_t>(second.operands.size(), 1), second.result);
     const Movement chain = Composed(outer, [&](int32_t source) { return source == 1 ? &inner : nullptr; });
@@ -198,7 +198,7 @@ TEST(MovementTest, OfAChainIsWhatItsStepsDo) {
   EXPECT_GT(same, 1000);
 }
 
-// Steps are found without a walk over what lies between them.
+// Steps are found without a walk over the positions between them.
 TEST(MovementTest, TakesNoTimeForLongSteps) {
   constexpr int64_t kStep = (int64_t{1} << 38) - 1;
   const Exchange pad{.dims = {{.spacing = kStep, .offsets = {-kStep + 1}}}};

@@ -1,4 +1,4 @@
-// docs/ops.md is what the rows say. UPDATE_GOLDEN=1 rewrites it; read the diff before you commit it.
+// docs/ops.md is generated from the rows. UPDATE_GOLDEN=1 rewrites it; read the diff before you commit it.
 #include "meshwork/ir/reference.h"
 
 #include <filesystem>

@@ -22,7 +22,7 @@ namespace {
 // ---- Programs as the printer writes them.
 
 constexpr std::string_view kPrograms[] = {
-    // Nothing at all.
+    // An empty program.
     R"(mesh []
 func f() {
 }
@@ -42,7 +42,7 @@ func step(%x: f32[128,784] {batch,_},
   return mean=%4, %0
 }
 )",
-    // What may be gathered, with a layout and without.
+    // Values that may be gathered, with a layout and without.
     R"(mesh [x=2]
 func gathers(%a: f32[4,6] {x,_} gather=allowed,
      %b: f32[4,6] gather=allowed,
@@ -189,7 +189,7 @@ TEST(TextTest, PrintsWhatMayBeGathered) {
   const Value x = AllowGather(g.Input("x", F32, {4}, {"x"}));
   const Variable w = g.Var("w", zeros, {"x"}, {.gather = Gathering::kOnUse});
   const Variable v = g.Var("v", zeros, {"x"}, {.gather = Gathering::kAllowed});
-  AllowGather(w);  // which it is already, in a better way
+  AllowGather(w);  // kOnUse allows it already
   g.Output("y", AllowGather(x + w + v));
   EXPECT_EQ(PrintGraph(g),
             "mesh [x=2]\nfunc step(%x: f32[4] {x} gather=allowed,\n     var %w: f32[4] {x} gather=on_use,\n"
@@ -236,7 +236,7 @@ TEST(TextTest, NumbersReadBackBitByBit) {
   }
 }
 
-// A default that is 0 must not hide a -0.
+// A default of 0 must not hide a -0.
 TEST(TextTest, NegativeZeroIsNoDefault) {
   Graph g(Mesh::Parse("").value());
   g.TryAdd(GetOp("random_uniform"), {},
@@ -254,7 +254,7 @@ std::string ErrorOf(std::string_view text) {
 
 TEST(TextTest, ErrorsQuoteOnePrintableLine) {
   using std::string_view_literals::operator""sv;
-  // A tab counts as one column, and stands as one.
+  // A tab counts as one column, and is printed as a blank.
   EXPECT_EQ(ErrorOf("mesh\t[]\t!"), "p.mw:1:9: expected \"func\", found '!'.\n  mesh [] !\n          ^");
   // Lines that end as on Windows.
   EXPECT_EQ(ErrorOf("mesh []\r\nfunk f() {\r\n}\r\n"),
@@ -302,7 +302,7 @@ TEST(TextTest, ErrorsCutLongLinesAndMessages) {
                 "\".\n  func f() { %0 = " + many.substr(0, 140) + "...\n                  ^");
 }
 
-// ---- Large texts: what takes more than linear time does not end.
+// ---- Large texts: an algorithm of more than linear time would not end.
 
 std::string Repeat(std::string_view text, int times) {
   std::string out;
@@ -378,7 +378,7 @@ TEST(TextTest, OpsTakeOrRefuseLongLists) {
   }
 }
 
-// ---- Mutations of valid programs must never crash, and what still parses must round-trip.
+// ---- Mutations of valid programs must never crash; a mutation that parses must round-trip.
 
 std::string Mutate(std::string text, std::mt19937& random) {
   static constexpr std::string_view kAlphabet = "%{}[](),:=|_./-+ \n0123456789abefimnorstuvxyz!@\"\\\t";
@@ -413,7 +413,7 @@ std::string Mutate(std::string text, std::mt19937& random) {
       case 2: text.replace(at, std::min<size_t>(length, 1), 1, kAlphabet[below(kAlphabet.size())]); break;
       case 3: text.insert(at, text.substr(at, length)); break;
       case 4: text.insert(at, fmt::format(" {} ", kTokens[below(std::size(kTokens))])); break;
-      default: {  // something from elsewhere in the program
+      default: {  // insert a piece of the program elsewhere
         const size_t from = below(text.size() + 1);
         text.insert(at, text.substr(from, 1 + below(12)));
       }

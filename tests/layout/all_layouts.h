@@ -1,4 +1,4 @@
-// Lists what the laws of layouts are looped over.
+// Lists of layouts and shapes over which tests check laws, and reference functions for the tests.
 #pragma once
 
 #include <algorithm>
@@ -35,8 +35,8 @@ inline std::vector<Layout> AllWholeLayouts(const Mesh& mesh, int rank) {
   return layouts;
 }
 
-// The layout with every choice of owed reductions, each of one of the given kinds, over the axes that it does
-// not shard by; the whole one first.
+// The layout with every choice of partial axes among those that do not shard it, with each of the given
+// reductions; the whole layout first.
 inline std::vector<Layout> WithAllPartials(const Layout& whole, const std::vector<ReduceOp>& ops) {
   std::vector<PartialSet> choices = {{}};
   for (int axis = 0; axis < whole.mesh().num_axes(); ++axis) {
@@ -56,8 +56,8 @@ inline std::vector<Layout> WithAllPartials(const Layout& whole, const std::vecto
   return layouts;
 }
 
-// Every whole layout of a tensor of this shape whose dims have up to `max_factors` factors, of one element
-// also; the plain ones among them.
+// Every whole layout of a tensor of this shape whose dims have up to `max_factors` factors (a factor may be 1);
+// plain layouts are among them.
 inline std::vector<Layout> AllStridedLayouts(const Mesh& mesh, const Shape& shape, size_t max_factors) {
   std::vector<std::vector<std::vector<int64_t>>> factorings = {{}};  // per choice, per dim
   for (int64_t size : shape) {
@@ -125,8 +125,8 @@ void ForEachIndex(const Block& block, F&& f) {
   }
 }
 
-// The devices that hold, between them, each element of a tensor once, and differ from `device` on no axis
-// that does not cut it.
+// The devices that together hold each element of a tensor once. On axes that do not shard the tensor, they have
+// the coordinates of `device`.
 inline std::vector<int64_t> HoldersFor(int64_t device, const Layout& layout) {
   const Mesh& mesh = layout.mesh();
   std::vector<int64_t> holders;
@@ -150,8 +150,8 @@ inline int64_t CommonElements(const Block& a, const Block& b) {
   return common;
 }
 
-// The most elements that one device sends, and receives, if each takes what it lacks of its block by `to`
-// from its holders by `from`.
+// The most elements that one device sends, and receives, if each device gets the missing elements of its block by
+// `to` from the holders by `from`.
 inline Traffic ExchangedTraffic(const Layout& from, const Layout& to, const Shape& shape) {
   const int64_t devices = from.mesh().num_devices();
   std::vector<int64_t> sent(devices), received(devices);
@@ -170,8 +170,8 @@ inline int64_t Exchanged(const Layout& from, const Layout& to, const Shape& shap
   return ExchangedTraffic(from, to, shape).busiest();
 }
 
-// What no way to move a whole tensor can do with less, be it in any steps: what some device lacks, and what
-// the devices that hold a block have to send of it, however they share that.
+// A lower bound of the elements that a device moves, for any sequence of steps on a whole tensor: the elements that
+// a device lacks, and the share that a holder of a block sends if all its holders share the work evenly.
 inline int64_t LeastMoved(const Layout& from, const Layout& to, const Shape& shape) {
   const int64_t devices = from.mesh().num_devices();
   struct Held {

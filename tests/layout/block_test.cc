@@ -64,7 +64,7 @@ TEST(BlockTest, IsCutToFit) {
   }
 }
 
-// In the order of the device's buffer, and each element that the device holds.
+// In the order of the device's buffer, and exactly the elements that the device holds.
 TEST(PlainPartsTest, HaveTheElementsOfTheBlock) {
   for (const std::string mesh_text : {"x=2", "x=3,y=2"}) {
     const Mesh mesh = Mesh::Parse(mesh_text).value();

@@ -1,5 +1,5 @@
-// The laws of layouts, over every layout of every mesh of up to 12 devices, however its axes are cut. Of the
-// strided ones every so many-th is taken; with MESHWORK_LONG_TESTS=1, every one.
+// The laws of layouts, over every layout of every mesh of up to 12 devices, with its axes cut in every way. Of
+// strided layouts every nth is taken; with MESHWORK_LONG_TESTS=1, every one.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -52,7 +52,7 @@ std::string Name(const Layout& layout, const Shape& shape) {
   return fmt::format("{} {} on {}", ShapeToString(shape), layout.ToString(), layout.mesh().ToString());
 }
 
-// ---- What the definition says, by cutting lists.
+// ---- The definition of layouts, computed by cutting lists.
 
 // The buffer of a device along a dim of `size` elements, kPadding past the end of a short block.
 std::vector<int64_t> Slots(const Mesh& mesh, const AxisList& axes, int64_t size, int64_t device) {
@@ -71,7 +71,7 @@ std::vector<int64_t> Slots(const Mesh& mesh, const AxisList& axes, int64_t size,
   return slots;
 }
 
-// Every pair of one slot of each, the second one running fastest.
+// Every pair of a slot of `major` and a slot of `minor`; the second varies fastest.
 std::vector<int64_t> Product(const std::vector<int64_t>& major, const std::vector<int64_t>& minor,
                              int64_t minor_size) {
   std::vector<int64_t> slots;
@@ -185,7 +185,7 @@ TEST(LayoutLaws, ADeviceHoldsABoxOfFactors) {
 
 TEST(LayoutLaws, TextAndJsonAndSpecsReadBack) {
   ForEachLayout([previous = std::string()](const Layout& whole, const Shape& shape) mutable {
-    if (previous == Name(whole, {})) return;  // of another shape
+    if (previous == Name(whole, {})) return;  // the same layout as before, of another shape
     previous = Name(whole, {});
     const Mesh& mesh = whole.mesh();
     ASSERT_EQ(Layout::Create(mesh, SpecOf(whole)).value(), whole) << Name(whole, shape);
@@ -263,7 +263,7 @@ std::vector<int64_t> Held(const Mesh& mesh, const AxisList& axes, int64_t size, 
   return held;
 }
 
-// Whether gathering the axes from position `count` on gives the blocks of those before, on every device.
+// True if, on every device, gathering over the axes from position `count` on gives the block by the axes before.
 bool GathersTo(const Mesh& mesh, const AxisList& axes, size_t count, int64_t size) {
   const auto middle = axes.begin() + static_cast<std::ptrdiff_t>(count);
   const AxisGroup minor(mesh, AxisList(middle, axes.end()));

@@ -1,5 +1,5 @@
 // Every plan ends at its target and moves the right elements: plans are executed and compared element by
-// element. MESHWORK_LONG_TESTS=1 takes every pair of layouts; without it, every so many-th.
+// element. MESHWORK_LONG_TESTS=1 takes every pair of layouts; without it, every nth.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -14,8 +14,8 @@
 namespace meshwork::relayout_laws_test {
 namespace {
 
-// What one place of a device's buffer holds: padding, or an element with the set of devices whose
-// terms of the owed reduction are in it, as positions along the axes the source is partial on.
+// One place of a device's buffer: padding, or an element with the set of devices whose terms of the pending
+// reduction are in it. Devices are positions along the axes on which the source is partial.
 struct Cell {
   static constexpr int64_t kPadding = -1;
   int64_t element = kPadding;  // in row-major order, which a reshape does not change
@@ -24,7 +24,7 @@ struct Cell {
 };
 using Buffer = std::vector<Cell>;  // of block shape
 
-// Where the elements of a tensor of a shape lie, in the space of factors.
+// The positions of a tensor's elements on the devices, in the space of factors.
 struct Placement {
   Placement(const Layout& layout, const Shape& global)
       : shape(layout.FactorShape(global)), local(layout.Flat().LocalShape(shape)) {
@@ -66,8 +66,8 @@ class Machine {
     at_layout_ = step.result;
   }
 
-  // What `device` has to hold at the end: terms of its own coordinate on the axes still owed, of
-  // every coordinate on the others.
+  // At the end `device` holds, on the axes that are still partial, only the term of its own coordinate; on the
+  // other axes, the terms of every coordinate.
   void ExpectHolds(const Layout& to, const Shape& shape) const {
     const Placement wanted(to, shape);
     const AxisGroup reduced(mesh_, owed_axes_.Minus(to.PartialAxes()).ToList());
@@ -153,7 +153,7 @@ class Machine {
     return sum;
   }
 
-  // One device that holds the whole block, and of what is still owed the same terms.
+  // A device that holds the whole block, with the same terms on the axes that stay partial.
   int64_t SenderOf(const RelayoutStep& step, const Placement& result, int64_t device) const {
     EXPECT_EQ(result.local, at_.local);
     const AxisGroup owed(mesh_, step.result.PartialAxes().ToList());
@@ -182,7 +182,7 @@ int64_t WireOf(RelayoutKind kind, int64_t n, int64_t before, int64_t after) {
   return kTimes.at(kind) * (n - 1) * (kind == RelayoutKind::kAllGather ? after : before) / n;
 }
 
-// What a device sends to reduce what the target does not owe, gather everything, and cut anew.
+// The elements that a device sends to reduce the axes that the target does not owe, gather all dims, and shard anew.
 int64_t WireOfGathering(const Layout& from, const Layout& to, const Shape& shape) {
   const Shape factors = from.FactorShape(shape);
   Layout at = from.Flat();
@@ -198,7 +198,7 @@ int64_t WireOfGathering(const Layout& from, const Layout& to, const Shape& shape
   return wire;
 }
 
-// Whether dims are cut by the axes they are cut by already, and more, and every device has what it needs.
+// True if `to` shards each dim by the same axes and more, and every device already has the elements of its block.
 bool Refines(const Layout& from, const Layout& to, const Shape& shape) {
   if (from.is_strided() || to.is_strided() || from.partials() != to.partials()) return false;
   for (int d = 0; d < from.rank(); ++d) {
@@ -253,7 +253,7 @@ void ExpectPlanIsRight(const Layout& from, const Layout& to, const Shape& shape)
   machine.ExpectHolds(to, shape);
 }
 
-// Every `stride`-th pair of a source, partial or not, and a target that owes at most as much.
+// Every `stride`-th pair of a source, partial or not, and a target whose partial axes are among the source's.
 void ExpectPlansAreRight(const std::vector<Layout>& wholes, const std::vector<Shape>& shapes, int64_t stride,
                          ReduceOp op = ReduceOp::kSum) {
   stride = EverySo(stride);

@@ -1,8 +1,8 @@
-// Where the greedy order takes several steps, plans send as little as any sequence of steps, and with a
-// topology none takes less time: held against shortest paths over all layouts of a mesh, found without bounds
-// from a table of what leads to what, with an exchange as the last step or without. And whole tensors whose
-// dims are cut evenly move as little as any way of moving them: held against what devices lack and what
-// replicas have to send. MESHWORK_LONG_TESTS=1 takes every pair; without it, every so many-th of the first.
+// Where the greedy order takes several steps, plans send as little as any sequence of steps, and with a topology
+// no sequence takes less time. The reference is the shortest path over all layouts of a mesh, without bounds, in
+// a table of all single steps, with or without an exchange as the last step. And whole tensors whose dims are
+// evenly sharded move no more than the lower bound of what devices lack and replicas have to send.
+// MESHWORK_LONG_TESTS=1 takes every pair; without it, every nth of the first test.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -27,7 +27,7 @@ struct Way {
   int64_t messages = 0;
 };
 
-// What to make little of.
+// The cost to minimize.
 using Weight = std::function<double(const Way&)>;
 
 int64_t Log2Up(int64_t n) {
@@ -36,7 +36,7 @@ int64_t Log2Up(int64_t n) {
   return depth;
 }
 
-// a, then more.
+// True if `longer` begins with `shorter` and has more axes.
 bool IsLonger(const AxisList& longer, const AxisList& shorter) {
   return longer.size() > shorter.size() && std::equal(shorter.begin(), shorter.end(), longer.begin());
 }
@@ -49,8 +49,8 @@ AxisList Moved(const Layout& s, const Layout& t) {
   return moved.ToList();
 }
 
-// What is weighed least of the ways to come from s to t in one step, by the definitions in
-// ops/collectives.cc; kNoWay if there is none.
+// The least weight of a single step from s to t, by the definitions in ops/collectives.cc; kNoWay if no step leads
+// there.
 class OneStep {
  public:
   OneStep(const Layout& s, const Layout& t, const Shape& shape, const Weight& weight)
@@ -85,7 +85,7 @@ class OneStep {
   }
 
  private:
-  // t cuts what s holds of dim d further.
+  // t shards dim d as s does, and further.
   bool Cuts(const Layout& s, const Layout& t, int d) const {
     return IsLonger(t.dim(d), s.dim(d)) && Nests(s.mesh(), t.dim(d), s.dim(d).size(), shape_[d]);
   }
@@ -121,11 +121,11 @@ class OneStep {
   const Layout& t_;
   const Shape& shape_;
   const Weight& weight_;
-  std::vector<int> dims_;  // that lie otherwise
+  std::vector<int> dims_;  // the dims that differ
   double least_ = kNoWay;
 };
 
-// The least that it takes from layout `source` to each.
+// The least weight of a path from layout `source` to each layout.
 std::vector<double> Distances(const std::vector<std::vector<double>>& steps, size_t source) {
   std::vector<double> distance(steps.size(), kNoWay);
   using Entry = std::pair<double, size_t>;
@@ -154,8 +154,8 @@ int64_t NumCollectives(const RelayoutPlan& plan) {
                        [](const RelayoutStep& step) { return step.kind != RelayoutKind::kShardSlice; });
 }
 
-// A collective alone sends what it has to, and one with slices around it if that is no more than a device
-// lacks.
+// A plan of a single collective sends the least; with slices around the collective, only if it sends no more than
+// a device lacks.
 bool MayBeBeaten(const Layout& from, const Layout& to, const Shape& shape, const RelayoutPlan& greedy) {
   if (NumCollectives(greedy) != 1) return NumCollectives(greedy) > 1;
   if (from.partials() != to.partials()) return greedy.steps.back().kind == RelayoutKind::kShardSlice;
@@ -166,7 +166,7 @@ struct Counts {
   int64_t pairs = 0, better = 0, direct = 0;
 };
 
-// Bytes where the topology is assumed, else time.
+// Compares bytes if the topology is assumed, else time.
 void ExpectLeast(const Mesh& mesh, const Shape& shape, const Topology& topology, int64_t stride,
                  Counts& counts) {
   constexpr int64_t kElementBytes = 2;
@@ -190,7 +190,7 @@ void ExpectLeast(const Mesh& mesh, const Shape& shape, const Topology& topology,
   for (size_t s = 0; s < layouts.size(); ++s)
     for (size_t t = 0; t < layouts.size(); ++t)
       steps[s].push_back(s == t ? kNoWay : OneStep(layouts[s], layouts[t], shape, weight).Least());
-  // By all_to_all_v alone; found when asked for.
+  // By all_to_all_v alone; computed on demand (-1: not yet).
   std::vector<std::vector<double>> exchanges(layouts.size(), std::vector<double>(layouts.size(), -1));
   const auto exchange = [&](size_t s, size_t t) {
     const Layout &from = layouts[s], &to = layouts[t];
@@ -219,7 +219,7 @@ void ExpectLeast(const Mesh& mesh, const Shape& shape, const Topology& topology,
       };
       counts.better += least < cost(greedy) * (1 - 1e-9);
       counts.direct += plan.steps.back().kind == RelayoutKind::kAllToAllV;
-      // Several collectives do not take the place of one where they save an element, as they do by rounding.
+      // Several collectives do not replace a single one to save one element, which rounding may do.
       const double slack = !by_time && NumCollectives(greedy) == 1 && NumCollectives(plan) == 1 ? 1 : 0;
       ASSERT_NEAR(cost(plan), least, least * 1e-9 + slack)
           << layouts[s].ToString() << " -> " << layouts[t].ToString() << " of " << ShapeToString(shape)
@@ -252,7 +252,7 @@ TEST(RelayoutSearchTest, NoSequenceOfStepsSendsLess) {
   EXPECT_GT(counts.direct, 10) << "the exchange is never best";
 }
 
-// The first axis slow, the others fast; messages take as long as some hundred bytes.
+// The first axis is slow, the others are fast; a message's latency is worth some bytes.
 TEST(RelayoutSearchTest, NoSequenceOfStepsTakesLessTime) {
   Counts counts;
   ExpectLeastOnAllMeshes(
@@ -268,7 +268,7 @@ TEST(RelayoutSearchTest, NoSequenceOfStepsTakesLessTime) {
   EXPECT_GT(counts.direct, 10) << "the exchange is never best";
 }
 
-// Every pair of layouts on every mesh of up to 8 devices. Where dims are cut evenly, all are at the least.
+// Every pair of layouts on every mesh of up to 8 devices. Pairs that shard evenly all reach the lower bound.
 TEST(RelayoutSearchTest, WholeTensorsMoveNoMoreThanTheyHaveTo) {
   int64_t pairs = 0;
   for (int64_t n = 2; n <= 8; ++n) {
@@ -293,7 +293,7 @@ TEST(RelayoutSearchTest, WholeTensorsMoveNoMoreThanTheyHaveTo) {
   EXPECT_GT(pairs, 5000);
 }
 
-// Groups of more devices than are counted one by one: what is found of some is what all would give.
+// For groups of more devices than are counted one by one, the traffic of some devices is that of all.
 TEST(RelayoutSearchTest, ExchangesOfLargeGroupsAreCountedAlike) {
   int64_t pairs = 0;
   for (const char* text : {"x=16,y=8", "x=9,y=8", "x=5,y=4,z=4"}) {
@@ -329,7 +329,7 @@ TEST(RelayoutSearchTest, SlicesCutAwayNothingThatWasSent) {
     EXPECT_EQ(PlanRelayout(from, to, {1024, 1024}).value().wire_elements, c.wire) << c.from << " -> " << c.to;
     EXPECT_EQ(LeastMoved(from, to, {1024, 1024}), c.wire) << c.from << " -> " << c.to;
   }
-  // Nor on meshes of more devices than are looked at.
+  // The same on meshes of more devices than the planner looks at.
   const Mesh large = Mesh::Parse("x=16,y=8").value(), huge = Mesh::Parse("x=1048576,y=1048576").value();
   const auto wire = [](const Mesh& mesh, const char* from, const char* to, const Shape& shape) {
     return PlanRelayout(Layout::Parse(mesh, from).value(), Layout::Parse(mesh, to).value(), shape)
@@ -339,7 +339,7 @@ TEST(RelayoutSearchTest, SlicesCutAwayNothingThatWasSent) {
   EXPECT_EQ(wire(large, "{_,x}", "{(x,y),_}", {1024, 1024}), 8 * 1024 * 15 / 16);
   EXPECT_EQ(wire(large, "{y,_}", "{(x,y),_}", {1024, 1024}), 8 * 1024);
   EXPECT_EQ(wire(huge, "{_,x}", "{(x,y),_}", {int64_t{1} << 40, 1 << 20}), (1 << 20) - 1);
-  // A sum is not added up where it is cut away.
+  // Parts of a sum that the target cuts away are not added up.
   const Mesh mesh = Mesh::Parse("x=3,y=3").value();
   EXPECT_EQ(
       PlanRelayout(Layout::Parse(mesh, "{_ | sum:x}").value(), Layout::Parse(mesh, "{(x,y)}").value(), {81})
@@ -361,13 +361,13 @@ TEST(RelayoutSearchTest, ReducesWithinTheHostsFirst) {
   EXPECT_EQ(plan.steps[1].axes, AxisList{0});
   EXPECT_EQ(plan.steps[2].kind, RelayoutKind::kAllGather);
   EXPECT_EQ(plan.steps[2].axes, AxisList{1});
-  // Of 4 MiB, 7/8 each way within a host, and 2·3/4 of an eighth across.
+  // Of 4 MiB, 7/8 in each direction within a host, and 2·3/4 of an eighth across hosts.
   const double bytes = 1024 * 1024 * 4;
   EXPECT_NEAR(plan.seconds, 2 * (3e-6 + bytes * 7 / 8 / 1e11) + 4e-5 + bytes / 8 * 1.5 / 1e9, 1e-12);
   EXPECT_EQ(plan.seconds, plan.seconds_lower_bound);
 }
 
-// Blocks of [2,4] of 8 by 8 become blocks of [4,2]: half of the devices have an element of what they need.
+// Blocks of [2,4] of 8 by 8 become blocks of [4,2]: half of the devices already have one element of their block.
 TEST(RelayoutSearchTest, GoesStraightWhereStepsSendMore) {
   const Mesh mesh = Mesh::Parse("x=4,y=2").value();
   const RelayoutPlan plan =
@@ -378,7 +378,7 @@ TEST(RelayoutSearchTest, GoesStraightWhereStepsSendMore) {
   EXPECT_EQ(plan.wire_elements, 8);
   EXPECT_EQ(plan.lower_bound, 8);
   EXPECT_EQ(plan.peak_elements, 16);
-  // On meshes of more devices some are looked at, and the plan is the same.
+  // On meshes of more devices the planner looks at some, and the plan is the same.
   const Mesh large = Mesh::Parse("x=4096,y=2048").value();
   const RelayoutPlan other =
       PlanRelayout(Layout::Parse(large, "{x,y}").value(), Layout::Parse(large, "{y,x}").value(), {8192, 8192})
@@ -399,7 +399,7 @@ TEST(RelayoutSearchTest, StaysWithinTheMemoryWhereAPlanDoes) {
     peak = plan.peak_elements;
   }
   EXPECT_LE(peak, 2 * 512);
-  // Nothing fits: the greedy order, and it says what it needs.
+  // No plan fits: the greedy order is returned, with the memory that it needs.
   const RelayoutPlan large = PlanRelayout(from, to, shape, {.peak_elements = 1}).value();
   EXPECT_GT(large.peak_elements, 1);
   EXPECT_EQ(large.steps.back().result, to);

@@ -11,7 +11,7 @@
 namespace meshwork::relayout_test {
 namespace {
 
-// "all_to_all (x) 0->1 {_,x}: 448": what a step does, what it gives, and what a device sends.
+// "all_to_all (x) 0->1 {_,x}: 448": a step, its result, and the elements that a device sends.
 std::string Describe(const RelayoutStep& step) {
   std::string out(RelayoutKindName(step.kind));
   if (!step.axes.empty()) out += " " + step.result.mesh().AxesToString(step.axes);
@@ -55,7 +55,7 @@ TEST(PlanRelayoutTest, PlansTheNamedCases) {
       {"x=8", {64, 64}, "{x,_}", "{_,x}", "all_to_all (x) 0->1 {_,x}: 448", 448},
       {"x=8", {127, 9}, "{x,_}", "{_,x}", "all_to_all (x) 0->1 {_,x}: 126", 126},  // a block is [16,9]
       {"x=4,y=2", {64, 64}, "{(x,y),_}", "{x,y}", "all_to_all (y) 0->1 {x,y}: 256", 256},
-      // Sums: scattered where the target is sharded by the axis, else reduced whole.
+      // Sums: scattered if the axis shards the target, else reduced whole.
       {"x=8", {16, 16}, "{_,_ | sum:x}", "{x,_}", "reduce_scatter (x) 0 sum {x,_}: 224", 224},
       {"x=8", {16, 16}, "{_,_ | sum:x}", "{_,x}", "reduce_scatter (x) 1 sum {_,x}: 224", 224},
       {"x=8", {16, 16}, "{_,_ | sum:x}", "{_,_}", "all_reduce (x) sum {_,_}: 448", 448},
@@ -77,14 +77,14 @@ TEST(PlanRelayoutTest, PlansTheNamedCases) {
        "shard_slice (x) 0 {x | sum:y}: 0; reduce_scatter (y) 0 sum {(x,y)}: 2",
        2},
       {"x=2", {}, "{| sum:x}", "{}", "all_reduce (x) sum {}: 1", 1},
-      // Blocks that keep their bounds change places whole; others go straight, or are gathered.
+      // Blocks with the same bounds are permuted whole; others are exchanged directly, or gathered.
       {"x=4,y=2", {16, 4}, "{(x,y),_}", "{(y,x),_}", "collective_permute {(y,x),_}: 8", 8},
       {"x=4,y=2", {10, 4}, "{(x,y),_}", "{(y,x),_}", "all_to_all_v {(y,x),_}: 8", 8},
       {"x=2,y=2", {8, 8}, "{x,y}", "{y,x}", "collective_permute {y,x}: 16", 16},
       {"x=2,y=2", {8}, "{x}", "{y}", "collective_permute {y}: 4", 4},
       {"x=2,y=2", {7}, "{x}", "{y}", "all_gather (x) 0 {_}: 3; shard_slice (y) 0 {y}: 0", 3},
       {"x=2,y=2,z=2", {8}, "{x | sum:z}", "{y | sum:z}", "collective_permute {y | sum:z}: 4", 4},
-      // Several in turn.
+      // Several steps in turn.
       {"x=4,y=2", {8, 8}, "{x,y}", "{y,x}", "all_to_all_v {y,x}: 8", 8},
       {"x=4,y=2",
        {16},
@@ -92,7 +92,7 @@ TEST(PlanRelayoutTest, PlansTheNamedCases) {
        "{(y,x)}",
        "reduce_scatter (y) 0 sum {(x,y)}: 2; collective_permute {(y,x)}: 2",
        4},
-      // Parts of one axis come and go alone where it divides the dim.
+      // Parts of an axis are gathered or sharded alone if the axis divides the dim.
       {"x=2*4", {16}, "{x}", "{x:(1)2}", "all_gather (x:(2)4) 0 {x:(1)2}: 6", 6},
       {"x=2*4", {16}, "{x:(1)2}", "{x}", "shard_slice (x:(2)4) 0 {x}: 0", 0},
       {"x=2*4", {17}, "{x}", "{x:(1)2}", "all_to_all_v {x:(1)2}: 12", 12},  // blocks of 3, blocks of 9
@@ -104,7 +104,7 @@ TEST(PlanRelayoutTest, PlansTheNamedCases) {
        "{x}",
        "reduce_scatter (x:(2)2) 0 sum {x:(2)2}: 2; all_to_all_v {x}: 1",
        3},
-      // Nothing is sent or added up that is then cut away.
+      // Elements that the target cuts away are neither sent nor added up.
       {"x=2,y=4", {16, 16}, "{_,x}", "{(x,y),_}", "all_to_all_v {(x,y),_}: 16", 16},
       {"x=2,y=4",
        {16, 16},
@@ -118,7 +118,7 @@ TEST(PlanRelayoutTest, PlansTheNamedCases) {
        "{(x,y)}",
        "shard_slice (y) 0 {y | sum:x}: 0; reduce_scatter (x) 0 sum {(y,x)}: 3; collective_permute {(x,y)}: 1",
        4},
-      // Strided dims, by way of their factors.
+      // Strided dims, in the space of their factors.
       {"x=4", {12}, "{4@x*3}", "{x}", "reshape {x}: 0", 0},
       {"x=4",
        {32},

@@ -106,9 +106,9 @@ TEST(ReshapeTest, GroupsHoldTheSameElements) {
   EXPECT_EQ(text({}, {1}), "");
 }
 
-// Every layout of a shape, read as every other shape of as many elements: no element moves; and where some
-// layout without padding would do, one is found. MESHWORK_LONG_TESTS=1 takes every pair of shapes; without
-// it, every so many-th.
+// Every layout of a shape, read as every other shape of as many elements: no element moves. If some layout
+// without padding is possible, one is found. MESHWORK_LONG_TESTS=1 takes every pair of shapes; without it,
+// every nth.
 TEST(ReshapeTest, MovesNothingAndMissesNothing) {
   int64_t pairs = 0, found = 0, none = 0;
   for (const char* name : {"x=2", "x=3", "x=4", "x=2*2", "x=2,y=2", "x=2,y=3"}) {

@@ -1,4 +1,4 @@
-// What goes where between two placements, beside what each device holds, element by element.
+// The sends between two placements are checked against the elements that each device holds.
 #include "meshwork/layout/send.h"
 
 #include <map>
@@ -35,7 +35,7 @@ std::set<int64_t> HeldBy(const Layout& layout, const Shape& shape, int64_t devic
   return held;
 }
 
-// Per process, what the devices of its domains hold.
+// The elements that the devices of each process hold.
 std::map<int64_t, std::set<int64_t>> HeldByProcess(const SendSide& side, const Shape& shape) {
   std::map<int64_t, std::set<int64_t>> held;
   for (int64_t device = 0; device < side.layout.mesh().num_devices(); ++device)
@@ -97,7 +97,7 @@ int64_t ExpectLaws(const Shape& shape, const SendSide& from, const SendSide& to)
           1);
     }
   }
-  int64_t least = 0;  // what no way to send can do without
+  int64_t least = 0;  // the lower bound of the elements that cross
   for (int64_t domain = 0; domain < to.placement.num_domains(); ++domain) {
     std::set<int64_t> needed;
     for (int64_t d = 0; d < to.placement.devices_per_domain(); ++d)
@@ -128,7 +128,7 @@ std::vector<SendSide> AllSides(const std::vector<std::string>& meshes, const Sha
   return sides;
 }
 
-// Every so-many-th pair; ten times as many in long tests.
+// Every nth pair; ten times as many in long tests.
 void ExpectLawsForAll(const std::vector<SendSide>& from, const std::vector<SendSide>& to, const Shape& shape,
                       size_t every) {
   if (LongTests()) every = (every + 9) / 10;
@@ -161,7 +161,7 @@ TEST(PlanSendTest, KnowsStridedLayouts) {
   ExpectLawsForAll(of_matrix, of_matrix, matrix, 499);
 }
 
-// Processes that are lost, come later, hold two domains, or change their numbers.
+// Processes that are lost, join later, hold two domains, or get other numbers.
 TEST(PlanSendTest, TakesWhatProcessesAreLeft) {
   const std::string layouts[] = {"{a,_}", "{b,_}", "{_,_}", "{_,(a,b)}", "{b,a}"};
   const std::vector<std::vector<int64_t>> left = {{0, 1, 2},
@@ -192,7 +192,7 @@ TEST(PlanSendTest, SaysWhatNobodyHas) {
   const std::vector<int64_t> one_lost = {0, SendSide::kLost};
   EXPECT_THAT(PlanSend({8}, 4, Side("a=4", 2, "{a}", one_lost), to).lost,
               ElementsAre(Block{{4, 2}}, Block{{6, 2}}));
-  // Strided, one device's block is two parts.
+  // In the strided layout, one device's block has two parts.
   EXPECT_THAT(PlanSend({8}, 4, Side("a=2", 2, "{2*4@a}", one_lost), to).lost,
               ElementsAre(Block{{2, 2}}, Block{{6, 2}}));
   EXPECT_THAT(PlanSend({8}, 4, Side("a=4", 2, "{_}", one_lost), to).lost, IsEmpty());
@@ -205,20 +205,20 @@ TEST(PlanSendTest, TheHeaderTellsTheTruth) {
   EXPECT_THAT(plan.pieces[4], (SentPiece{4, 2, {{4, 1}}}));
 }
 
-// From 8 to 4×2 to 6 devices, replicated and cut: bytes per process, by hand.
+// From 8 to 4×2 to 6 devices, replicated and sharded: bytes per process, computed by hand.
 TEST(PlanSendTest, SendsAreSharedByThoseThatHoldThePiece) {
   SentBytes sent;
-  // Two processes have all, two come: 1 MB each, of which either sends half.
+  // Two processes hold everything, two join and need 1 MB each: each holder sends half of each.
   const int64_t rows = 1 << 18;
   const SendSide from = Side("a=4", 2, "{_}"), to = Side("a=8", 4, "{_}");
   SendPlan plan = PlanSend({rows}, 4, from, to, &sent);
   EXPECT_EQ(plan.pieces.size(), 6u);
   EXPECT_THAT(sent, ElementsAre(std::pair(0, 4 * rows), std::pair(1, 4 * rows)));
-  // Small ones go by turns.
+  // Small pieces are sent by each process in turn.
   for (int i = 0; i < 4; ++i) plan = PlanSend({10}, 4, from, to, &sent);
   EXPECT_EQ(plan.pieces.size(), 4u);
   EXPECT_THAT(sent, ElementsAre(std::pair(0, 4 * rows + 160), std::pair(1, 4 * rows + 160)));
-  // What a process has need not be sent.
+  // Elements that a process already has are not sent.
   sent.clear();
   PlanSend({rows}, 4, Side("a=8", 2, "{a}"), Side("a=4,b=2", 2, "{a}"), &sent);
   EXPECT_THAT(sent, IsEmpty());

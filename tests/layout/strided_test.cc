@@ -33,7 +33,7 @@ TEST(StridedLayoutTest, ReadsItsTextInEverySpelling) {
       {" { 8 @ x * 4@( y , z ) * 2 , _ } ", "{8@x*4@(y,z)*2,_}"},
       {"{8*4@x | sum:y}", "{8*4@x | sum:y}"},
       {"{8@(x)*2@z}", "{8@x*2@z}"},
-      // What says nothing goes.
+      // Factors without effect are dropped.
       {"{2*4*8@x}", "{8*8@x}"},
       {"{8@x*2*2}", "{8@x*4}"},
       {"{8@x*1*4@y*1}", "{8@x*4@y}"},
@@ -70,7 +70,7 @@ TEST(StridedLayoutTest, CutsEachFactorForItself) {
   EXPECT_TRUE(layout.IsPadded({12}, 0));
   EXPECT_EQ(layout.FactorShape({12}), (Shape{4, 3}));
   EXPECT_THAT(layout.BlockOf({12}, 3), ElementsAre(Extent{2, 2}, Extent{2, 1}));
-  // Device 1 has 2 5 in places 0 and 2 of its buffer.
+  // Device 1 has elements 2 and 5 in places 0 and 2 of its buffer.
   EXPECT_TRUE(layout.IsHeld({12}, 1, {0}));
   EXPECT_FALSE(layout.IsHeld({12}, 1, {1}));
   EXPECT_EQ(layout.GlobalIndex({12}, 1, {2}), (Shape{5}));

@@ -1,4 +1,4 @@
-// Lists what the laws of meshes are looped over.
+// Lists of meshes over which tests check laws.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace meshwork {
 
-// Every list of numbers of at least `least`, at most `max_count` of them, whose product is n.
+// Every list of at most `max_count` numbers, each at least `least`, whose product is n.
 inline std::vector<std::vector<int64_t>> AllFactorings(int64_t n, int64_t least, size_t max_count) {
   std::vector<std::vector<int64_t>> all;
   if (n >= least && max_count >= 1) all.push_back({n});
@@ -33,7 +33,7 @@ inline std::vector<Mesh> AllCuts(int64_t n) {
   return meshes;
 }
 
-// Every mesh of n devices without axes of size 1, however cut.
+// Every mesh of n devices without axes of size 1, with its axes cut in every way.
 inline std::vector<Mesh> AllMeshes(int64_t n) {
   if (n == 1) return {Mesh()};
   std::vector<Mesh> meshes;

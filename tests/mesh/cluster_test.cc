@@ -50,7 +50,7 @@ TEST(ClusterTest, ThoseThatAreLeftAreNumberedAnew) {
   EXPECT_TRUE(last.Among({3}).is_alone());
 }
 
-// Every process of clusters of all roles: what they say of each other agrees.
+// For clusters of all roles, every process describes the cluster and the others alike.
 TEST(ClusterTest, ProcessesAgreeOnWhoHoldsDevices) {
   for (int chiefs : {0, 1}) {
     for (int workers : {0, 1, 3}) {
@@ -137,9 +137,9 @@ TEST(ClusterTest, LaunchersSayWhichProcessThisIs) {
       {on("rack[1-4]-a,b"), Source::kSlurm, 2, 4, "rack1-a:24567"},
       {on("node["), Source::kSlurm, 2, 4, ""},
       {on("r[1-2]n[3-4]"), Source::kSlurm, 2, 4, ""},
-      // A batch script is no step.
+      // A batch script is not a step of Slurm.
       {{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}, Source::kAlone, 0, 1, ""},
-      // A launcher of one process says nothing of others.
+      // The launcher of a single process tells nothing about others.
       {{{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}, Source::kAlone, 0, 1, ""},
       {{{"OMPI_COMM_WORLD_RANK", "0"},
         {"OMPI_COMM_WORLD_SIZE", "1"},

@@ -10,7 +10,7 @@
 namespace meshwork::placement_test {
 namespace {
 
-// Whether devices [first, first + count) are all that have the coordinates of `first` on some axes.
+// True if devices [first, first + count) are exactly those that share the coordinates of `first` on some axes.
 bool IsBox(const Mesh& mesh, int64_t first, int64_t count) {
   int64_t box = 1;
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {
@@ -33,8 +33,8 @@ TEST(PlacementTest, OneDomainHoldsAll) {
   }
 }
 
-// On every mesh of up to 24 devices, for every number of domains that divides them: there is a placement, and
-// its laws hold, if and only if a cut of the mesh makes every domain a box.
+// On every mesh of up to 24 devices, for every number of domains that divides them: a placement exists, and its
+// laws hold, if and only if some cut of the mesh makes every domain a box.
 TEST(PlacementTest, LawsHoldOnAllMeshes) {
   int made = 0, refused = 0;
   for (int64_t devices : {2, 4, 6, 8, 12, 24}) {
@@ -46,7 +46,7 @@ TEST(PlacementTest, LawsHoldOnAllMeshes) {
         const absl::StatusOr<Placement> placement = Placement::Create(mesh, domains);
         if (!placement.ok()) {
           ++refused;
-          // No part of an axis is missing at which the mesh could have been cut.
+          // No further part of an axis exists at which the mesh could have been cut.
           for (int axis = 0; axis < mesh.num_axes(); ++axis) {
             for (int64_t major = 2; major < mesh.axis(axis).size; ++major) {
               if (mesh.axis(axis).size % major != 0) continue;
@@ -87,7 +87,7 @@ TEST(PlacementTest, CutsTheAxisInsideWhichDomainsEnd) {
   EXPECT_EQ(text("batch=4,model=2", 8), "8 domains of 1 device on [batch=4, model=2]");
   EXPECT_EQ(text("batch=2*6,model=2", 6), "6 domains of 4 devices on [batch=2*3*2, model=2]");
   EXPECT_EQ(text("one=1,x=6", 3), "3 domains of 2 devices on [one=1, x=3*2]");
-  // On 2^40 devices as on 8.
+  // On 2^40 devices the result is the same as on 8.
   EXPECT_EQ(text("x=1048576,y=1048576", 2048),
             "2048 domains of 536870912 devices on [x=2048*512, y=1048576]");
 }

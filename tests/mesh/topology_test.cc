@@ -51,7 +51,7 @@ TEST(TopologyTest, KnowsThePartsOfAnAxis) {
   EXPECT_THAT(topology.LinksOf(Read("x=2*12")), ElementsAre(kSlow, kFast));
   EXPECT_THAT(topology.LinksOf(Read("x=2*3*4")), ElementsAre(kSlow, kFast, kFast));
   EXPECT_THAT(topology.LinksOf(Read("x=4*6")), ElementsAre(kSlow, kFast));
-  // A part that lies across the hosts, in a way that their parts have no common cut with.
+  // A part that crosses hosts, and has no common cut with the parts of the hosts.
   EXPECT_THAT(topology.LinksOf(Read("x=3*8")), ElementsAre(kSlow, kSlow));
 }
 

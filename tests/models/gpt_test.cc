@@ -32,7 +32,7 @@ absl::StatusOr<Session> MakeSession(const GptModel& model, const std::string& me
   return Session::Create(graph);
 }
 
-// Of so many steps from the same weights on the same data.
+// The losses of `steps` steps from the same weights on the same data.
 absl::StatusOr<std::vector<double>> Losses(const GptModel& model, const std::string& mesh, int64_t steps) {
   MESHWORK_ASSIGN_OR_RETURN(Session session, MakeSession(model, mesh));
   std::vector<double> losses;
@@ -84,7 +84,7 @@ TEST(GptTest, TrainsInBf16AsInF32) {
   GptModel mixed = model;
   mixed.compute = BF16;
   constexpr int64_t kSteps = 24;
-  // Of the last steps, in which every batch comes twice.
+  // The mean loss of the last six steps, in which every batch comes twice.
   const auto end_of = [](const std::vector<double>& losses) {
     return std::accumulate(losses.end() - 6, losses.end(), 0.0) / 6;
   };
@@ -122,7 +122,7 @@ TEST(GptTest, LearnsWhatItSees) {
   EXPECT_LT(losses->back(), 0.75 * losses->front());
 }
 
-// The largest block of a value that has the vocabulary as its last dim and a row per token is its device's.
+// Values with a row per token and the vocabulary as last dim never have larger blocks than their device's share.
 TEST(GptTest, NeverGathersLogits) {
   const absl::StatusOr<Session> session = MakeSession(kSmall, "batch=2,model=4");
   ASSERT_TRUE(session.ok()) << session.status();

@@ -41,7 +41,7 @@ void AddIfItFits(const MutantWriter& writer, std::string_view kind, const Node& 
 void OtherAttributes(const MutantWriter& writer, const Node& node) {
   if (node.row->kind != OpKind::kCompute && !IsControl(node)) return;
   for (const auto& [name, value] : node.attrs.entries()) {
-    // That a body is computed again says nothing of what it computes.
+    // Computing a body again changes nothing in its results.
     if (name == "recompute") continue;
     std::optional<AttrValue> other;
     if (const auto* flag = std::get_if<bool>(&value)) other = !*flag;

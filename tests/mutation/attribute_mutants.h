@@ -8,14 +8,14 @@ namespace meshwork {
 
 // Mutants of `node`, at which `writer` stands.
 
-// A flag, a number or a list is another one.
+// Changes a flag, a number or a list.
 void OtherAttributes(const MutantWriter& writer, const Node& node);
 
-// Elements from beside the right ones: an amount of a move more or less, or of two lists, so that the
-// result keeps its size. REQUIRES: `node` moves elements.
+// Moves elements from beside the right ones: changes an amount of the move by one, or amounts of two lists,
+// so that the result keeps its size. REQUIRES: `node` moves elements.
 void OtherMoves(const MutantWriter& writer, const Node& node);
 
-// Other values where a move fills in, and wherever else a real is an attribute of what is computed.
+// Other fills of moves, and other reals among the attributes of ops that compute.
 void OtherFills(const MutantWriter& writer, const Node& node);
 
 }  // namespace meshwork

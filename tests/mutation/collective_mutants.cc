@@ -19,7 +19,7 @@ int CutDim(const Node& node) {
   return static_cast<int>(node.attrs.Get<int64_t>(node.row->name == "all_to_all" ? "to" : "dim"));
 }
 
-// A dim is cut by the axes in another order, as its layout says.
+// A dim is cut by its axes in another order, also in its layout.
 void OtherOrder(const MutantWriter& writer, const Node& node, const AxisList& axes) {
   const int d = CutDim(node);
   if (d < 0) return;
@@ -33,7 +33,7 @@ void OtherOrder(const MutantWriter& writer, const Node& node, const AxisList& ax
   writer.AddChanged("order", node, attrs, [&](size_t, ValueInfo& info) { info.layout = lie; });
 }
 
-// Another block than the one that is meant: the axis is replaced in the result's layout, too.
+// Another block than the right one: the axis is replaced in the result's layout, too.
 void OtherBlock(const MutantWriter& writer, const Node& node, const AxisList& axes, int other) {
   const Graph& local = writer.local();
   const int d = CutDim(node);

@@ -7,7 +7,7 @@ namespace meshwork {
 std::vector<Layout> Lies(const Layout& layout, const Shape& global) {
   std::vector<Layout> lies;
   if (layout.is_strided()) {
-    // Those of the tensor of the factors' shape.
+    // The lies of the flat layout, of a tensor with the factors' shape.
     for (const Layout& flat : Lies(layout.Flat(), layout.FactorShape(global))) {
       std::vector<FactorList> dims;
       int f = 0;

@@ -1,4 +1,4 @@
-// Layouts that a value could be said to have, and has not.
+// Wrong layouts that a value could be claimed to have.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace meshwork {
 
-// Those that cut blocks of the same shape, and are others: axes in another order, on another dim, another
-// axis, a reduction owed that is not or not owed that is. `global` is the shape of the whole.
+// Other layouts with blocks of the same shape: axes in another order, on another dim, another axis, a pending
+// reduction that is added or removed. `global` is the shape of the whole.
 std::vector<Layout> Lies(const Layout& layout, const Shape& global);
 
 }  // namespace meshwork

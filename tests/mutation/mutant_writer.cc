@@ -28,7 +28,7 @@ bool SlicesAreWithin(const Graph& graph) {
 }  // namespace
 
 void MutantWriter::Emit(std::string kind, std::string what, Graph graph) const {
-  // The kernel of a slice would read beside its operand.
+  // Otherwise the kernel of a slice would read outside its operand.
   if (SlicesAreWithin(graph)) use_({std::move(kind), std::move(what), std::move(graph)});
 }
 

@@ -58,7 +58,7 @@ class MutantMaker {
     OtherResults(writer_);
   }
 
-  // The arguments of a body are said to lie otherwise than what they are given.
+  // The arguments of a body claim other layouts than the values given to them.
   void RelabelArguments() && {
     for (const Argument& argument : local_.arguments()) {
       const ValueInfo& info = local_.value(argument.value);
@@ -95,9 +95,9 @@ class MutantMaker {
     }
   }
 
-  // ---- Nodes left out, or there twice.
+  // ---- Nodes left out or repeated.
 
-  // Where a sum is missing that an update needs, a gradient is wrong.
+  // If a sum is missing that an update needs, a gradient is wrong.
   std::string KindOfSkip(const Node& node) const {
     const bool is_sum =
         node.row->name == "add" || (IsReduction(node) && node.row->kind == OpKind::kCollective);
@@ -105,12 +105,12 @@ class MutantMaker {
     return node.row->kind == OpKind::kCompute ? "skip" : "drop";
   }
 
-  // Readers of a result read an operand of the same block in its place; then it is said to lie as the result
-  // does, too.
+  // Readers of a result read an operand of the same block in its place; a second mutant claims that the
+  // operand has the result's layout.
   void Skip(const Node& node) {
     for (size_t r = 0; r < node.results.size(); ++r) {
       for (size_t o = 0; o < node.operands.size(); ++o) {
-        if (node.row->num_results < 0 && o != r) continue;  // of a bucket
+        if (node.row->num_results < 0 && o != r) continue;  // of a bucket, the same position
         const ValueInfo& operand = local_.value(node.operands[o]);
         const ValueInfo& result = local_.value(node.results[r]);
         if (operand.type != result.type) continue;
@@ -127,7 +127,7 @@ class MutantMaker {
     }
   }
 
-  // A device takes its own block for the sum.
+  // A device takes its own block instead of the sum.
   void SliceInstead(const Node& node) {
     writer_.Add(KindOfSkip(node), [&](Rewriter& rewriter) {
       Node slice = node;
@@ -176,7 +176,7 @@ class MutantMaker {
            *local_.value(a).layout == *local_.value(b).layout;
   }
 
-  // The result of a sum with a term added to it once more.
+  // A term is added once more to the result of a sum.
   void AddAgain(std::string kind, const Node& node, ValueId term) {
     writer_.Add(std::move(kind), [&](Rewriter& rewriter) {
       const int sum = rewriter.Copy(node);
@@ -207,7 +207,7 @@ class MutantMaker {
     });
   }
 
-  // ---- Layouts that are not so.
+  // ---- Wrong layouts.
 
   void Relabel(const Node& node) {
     for (size_t r = 0; r < node.results.size(); ++r) {
@@ -220,7 +220,7 @@ class MutantMaker {
     }
   }
 
-  // ---- Values in the place of others.
+  // ---- Other values in the place of the right ones.
 
   void OtherOperands(const Node& node) {
     for (size_t o = 0; o < node.operands.size(); ++o) {
@@ -244,7 +244,7 @@ class MutantMaker {
     }
   }
 
-  // Values of the same block that are there before `before`: the first and the last ones.
+  // Values of the same block that exist before node `before`: the first and the last ones.
   std::vector<ValueId> Alike(ValueId value, ValueId before) const {
     std::vector<ValueId> alike;
     for (ValueId id = 0; id < static_cast<ValueId>(local_.values().size()); ++id)

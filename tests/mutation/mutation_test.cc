@@ -1,9 +1,9 @@
 // Verify rejects every mistake that changes a number.
 //
 // Right programs are those of the golden files and random ones, with gradients and updates or of all rows,
-// some with loops and branches. Of each mutant of each (mutants.h) that Verify accepts the numbers must be
-// those of the original. Of those that it rejects some are run, too, to count how many compute something
-// else; MESHWORK_LONG_TESTS=1 runs more of them, of many more programs.
+// some with loops and branches. Each of their mutants (mutants.h) that Verify accepts must give the numbers
+// of the original. Some of the rejected mutants are run, too, to count those with other numbers;
+// MESHWORK_LONG_TESTS=1 runs more of them, of many more programs.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<double>> RunStep(const Program& program, const Tensor
   return numbers;
 }
 
-// What rounding may do where terms are added in another order.
+// The tolerance for terms that are added in another order.
 double ToleranceOf(const Graph& graph) {
   double tolerance = 1e-9;
   for (const ValueInfo& info : graph.values())
@@ -158,7 +158,7 @@ std::vector<Case> RandomCases() {
     cases.push_back(CaseOf(fmt::format("random training {}", seed), DrawTraining(seed)));
   for (uint64_t seed = 0; seed < (LongTests() ? 500 : 30); ++seed)
     cases.push_back(CaseOf(fmt::format("random loops {}", seed), programs.DrawLoops(seed)));
-  // Bodies that are cleaned up, and stand for others.
+  // Bodies that are cleaned up, and bodies of folded loops.
   for (uint64_t seed = 0; seed < (LongTests() ? 200 : 12); ++seed)
     cases.push_back(CaseOf(fmt::format("random twins {}", seed), programs.DrawTwins(seed)));
   for (uint64_t seed = 0; seed < (LongTests() ? 200 : 2); ++seed)
@@ -187,11 +187,11 @@ std::vector<Case> SplitCases() {
 
 struct Tally {
   int64_t mutants = 0, run = 0, refused = 0, different = 0, accepted = 0, missed = 0;
-  // Rejected mutants are run until some differ, then every so many-th.
+  // Rejected mutants are run until some differ, then every nth.
   bool IsToRun() const { return different < 50 || mutants % (LongTests() ? 4 : 48) == 0; }
 };
 
-// A program may be one that does not end, and a mutant of one that does may be, too: both are tried so far.
+// A program may not end, nor may a mutant of one that does: loops are ended after this many iterations.
 constexpr int64_t kMostIterations = 8;
 
 void Try(const Case& c, CpuBackend& backend, std::map<std::string, Tally>& tallies, Tally& in_bodies) {
@@ -211,7 +211,7 @@ void Try(const Case& c, CpuBackend& backend, std::map<std::string, Tally>& talli
     in_bodies.run += mutant.in_body;
     const Program program{.body = WithLimits(mutant.graph, kMostIterations)};
     const absl::StatusOr<std::vector<double>> numbers = RunStep(program, c.arguments, backend);
-    // What the executor does not begin, or finds to differ between replicas, gives no wrong number.
+    // If the executor refuses the mutant, or finds that replicas differ, no wrong number comes out.
     tally.refused += !numbers.ok();
     const bool different = numbers.ok() && !Agree(*numbers, *right, ToleranceOf(c.global));
     tally.different += different;

@@ -23,7 +23,7 @@ void AddWith(const MutantWriter& writer, std::string kind, std::string what,
   writer.Emit(std::move(kind), std::move(what), std::move(graph));
 }
 
-// A value of the same block that lies alike.
+// Values with the same block and layout.
 std::vector<ValueId> Substitutes(const Graph& local, ValueId value) {
   std::vector<ValueId> found;
   for (ValueId id = static_cast<ValueId>(local.values().size()); id-- > 0 && found.size() < 2;)
@@ -34,7 +34,7 @@ std::vector<ValueId> Substitutes(const Graph& local, ValueId value) {
   return found;
 }
 
-// Per node: whether it is this one or needs its results.
+// By node: whether it is this node or depends on its results.
 std::vector<bool> FollowsFrom(const Graph& local, int node) {
   std::vector<bool> follows(local.nodes().size(), false);
   follows[node] = true;
@@ -44,7 +44,7 @@ std::vector<bool> FollowsFrom(const Graph& local, int node) {
   return follows;
 }
 
-// Reads of the old value, moved behind the update: nodes, each with all that follow from it, and outputs.
+// Reads of the old value are moved behind the update: nodes, each with all nodes that depend on it, and outputs.
 void ReadNew(const MutantWriter& writer, const VariableUpdate& update, const std::string& what) {
   const Graph& local = writer.local();
   const ValueId old = local.arguments()[update.argument].value;
@@ -73,7 +73,7 @@ void ReadNew(const MutantWriter& writer, const VariableUpdate& update, const std
   }
 }
 
-// What is to read the new value reads the old one: nodes, outputs, the update itself.
+// Readers of the new value read the old one: nodes, outputs, the update itself.
 void ReadOld(MutantWriter& writer, int u, const std::string& what) {
   const Graph& local = writer.local();
   const VariableUpdate& update = local.updates()[u];

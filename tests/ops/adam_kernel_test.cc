@@ -18,7 +18,7 @@ TEST(AdamKernelTest, FollowsTheFormula) {
   std::mt19937 random(11);
   for (DType dtype : {F32, F64, BF16}) {
     struct Case {
-      double step, decay, factor;  // of the rate; 1: without the operand
+      double step, decay, factor;  // factor of the rate; 1: no such operand
     };
     for (auto [step, decay, factor] : {Case{1, 0, 1}, {2, 0.25, 1}, {100, 0, 1}, {3, 0.25, 0.5}}) {
       const Attrs attrs = {

@@ -41,7 +41,7 @@ inline int64_t Position(const Shape& shape, const Shape& index) {
   for (size_t d = 0; d < shape.size(); ++d) linear = linear * shape[d] + index[d];
   return linear;
 }
-// Random points to cut the work at.
+// Random places at which the work is cut into pieces.
 inline std::vector<int64_t> DrawCuts(std::mt19937& random, int64_t elements) {
   std::vector<int64_t> cuts;
   for (int i = 0; i < 3; ++i)

@@ -1,5 +1,5 @@
-// Softmax, losses and norms: mistakes, and what the fixtures cannot show. Their values and gradients are
-// compared with JAX's in tests/fixtures.
+// Softmax, losses and norms: mistakes, and cases that the fixtures do not cover. Their values and gradients
+// are compared with JAX's in tests/fixtures.
 #include <cmath>
 #include <functional>
 #include <map>
@@ -64,7 +64,7 @@ TEST(LossesTest, DenseLabelsLeaveMaskedClassesOut) {
   }
 }
 
-// sigmoid(0) - y, though both branches of the formula have a corner there.
+// The gradient is sigmoid(0) - y, though both branches of the formula have a corner there.
 TEST(LossesTest, BinaryCrossEntropyHasItsGradientAtZero) {
   Graph g{Mesh()};
   const Value z = In(g, "z", {F64, {2}});
@@ -73,7 +73,7 @@ TEST(LossesTest, BinaryCrossEntropyHasItsGradientAtZero) {
               ElementsAre(-0.25, 0.125));
 }
 
-// log(1 + exp(-30)) would keep three digits of exp(-30), and nothing of exp(-40).
+// log(1 + exp(-30)), computed as written, keeps three digits of exp(-30), and none of exp(-40).
 TEST(LossesTest, BinaryCrossEntropyKeepsItsDigitsWhereItIsSmall) {
   for (const double z : {30.0, 40.0}) {
     Graph g{Mesh()};
@@ -82,7 +82,7 @@ TEST(LossesTest, BinaryCrossEntropyKeepsItsDigitsWhereItIsSmall) {
   }
 }
 
-// A label that is no class is no number, so that it is seen; of the gradient its row has no part.
+// A row whose label is no class gets a loss of NaN, so that the mistake is seen; its gradient is 0.
 TEST(LossesTest, RowsWithoutALabelHaveNoLossAndNoGradient) {
   Graph g{Mesh()};
   const Value z = In(g, "z", {F64, {3, 2}});
@@ -94,8 +94,8 @@ TEST(LossesTest, RowsWithoutALabelHaveNoLossAndNoGradient) {
               ElementsAre(0, 0, DoubleNear(-1.0 / 6, 1e-15), DoubleNear(1.0 / 6, 1e-15), 0, 0));
 }
 
-// A second gradient sees that the mean moves with x: of sum(standardize(x)³) by finite differences of the
-// first gradient.
+// The second gradient accounts for the mean's dependence on x: for sum(standardize(x)³), against finite
+// differences of the first gradient.
 TEST(NormsTest, StandardizeHasASecondGradient) {
   Graph g{Mesh()};
   const Value x = In(g, "x", {F64, {4}});

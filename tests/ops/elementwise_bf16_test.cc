@@ -1,4 +1,4 @@
-// Elementwise rows on all bf16 numbers: each gives the f32 result rounded once, and casts round once.
+// Elementwise rows on all bf16 numbers: each result is the f32 result rounded once, and casts round once.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -103,7 +103,7 @@ TEST(ElementwiseTest, CastsToBFloat16RoundOnce) {
 
   std::vector<int64_t> whole = {
       0, 1, -1, 257, 258, 259, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
-  for (int i = 0; i < 2000; ++i) {  // middles, give or take one
+  for (int i = 0; i < 2000; ++i) {  // middles of two, give or take one
     const int shift = static_cast<int>(random() % 55);
     const auto middle = static_cast<int64_t>((257 + 2 * (random() % 128))) << shift;
     whole.insert(whole.end(), {middle, middle + 1, middle - 1, -middle, -middle - 1, -middle + 1});

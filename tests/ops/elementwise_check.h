@@ -1,5 +1,5 @@
-// For tests that compare elementwise rows with references in other arithmetic: a row on elements of C++
-// types, and reals that are hard: ±0, ±∞, NaN, the least and the largest, halves.
+// For tests that compare elementwise rows with references in other arithmetic: applies a row to elements of
+// C++ types, and lists difficult reals: ±0, ±∞, NaN, the least and the largest, halves.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace meshwork {
 
 using Real = long double;
 
-// The row of one result of the operands' elements, as a dtype's C++ type.
+// The result of a row with one result, with elements of a dtype's C++ type.
 template <typename To, typename From>
 std::vector<To> ResultOf(std::string_view op, const std::vector<std::vector<From>>& operands,
                          const Attrs& attrs = {}) {

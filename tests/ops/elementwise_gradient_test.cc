@@ -1,5 +1,5 @@
-// Gradients of the elementwise families where finite differences of samples do not look: second gradients,
-// ties and corners, and where the function has flattened.
+// Gradients of the elementwise families that finite differences of samples do not cover: second gradients,
+// ties and corners, and points where the function is flat.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -69,7 +69,7 @@ TEST(ElementwiseGradientTest, OfRoundingAndSignIsZero) {
   }
 }
 
-// d a^b / da and d a^b / db where one of the factors of the formula is 0 · ∞ or log(0).
+// d a^b / da and d a^b / db where a factor of the formula is 0 · ∞ or log(0).
 TEST(ElementwiseGradientTest, OfPowIsDefinedWhereTheFormulaIsNot) {
   Graph g{Mesh()};
   const Value a = In(g, "a", {6}), b = In(g, "b", {6});

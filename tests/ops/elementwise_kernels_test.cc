@@ -23,7 +23,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Where an operand of `shape`, broadcast right-aligned, has the element of a result index.
+// The position of the element of an operand, broadcast right-aligned, that a result index reads.
 int64_t BroadcastPosition(const Shape& shape, const Shape& index) {
   Shape own(index.end() - static_cast<std::ptrdiff_t>(shape.size()), index.end());
   for (size_t d = 0; d < shape.size(); ++d)

@@ -1,4 +1,4 @@
-// Elementwise functions of reals against references in long double, over reals that are hard.
+// Elementwise functions of reals against references in long double, on difficult reals.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -39,7 +39,7 @@ bool IsRight(const std::function<Real(Real)>& f, T x, T got) {
     for (const Real moved : {Real(x) + kRoundings * Spacing(x), Real(x) - kRoundings * Spacing(x)})
       if (std::isfinite(f(moved))) slack = std::max(slack, std::fabs(f(moved) - exact));
   }
-  // A factor of x may have lost its last bits to underflow.
+  // Underflow may have cost a factor of x its last bits.
   if (std::fabs(exact) < std::numeric_limits<T>::min())
     slack += std::fabs(Real(x)) * std::numeric_limits<T>::denorm_min();
   if (std::isinf(nearest) || std::isinf(got)) {  // on the edge of overflow
@@ -68,7 +68,7 @@ struct RealCase {
   Attrs attrs = {};
 };
 
-// By row; a suffix after a blank tells attributes apart.
+// By row; a suffix after a blank names other attributes.
 std::map<std::string, RealCase> RealCases() {
   const Real kAlpha = 1.6732632423543772848L, kScale = 1.0507009873554804934L, kPi = std::numbers::pi_v<Real>;
   return {
@@ -182,7 +182,7 @@ void ExpectPairsAreRight() {
     const std::vector<T> got = ResultOf<T, T>(op, {a, b});
     for (size_t i = 0; i < a.size(); ++i) {
       const auto of_a = [&, y = b[i], &g = f](Real x) { return g(x, y); };
-      // Rounding may move pow's base, but no operand of what is discontinuous.
+      // Rounding may have moved pow's base, but not an operand of a discontinuous function.
       const T nearest = static_cast<T>(f(a[i], b[i]));
       const bool right =
           op == "pow" ? IsRight<T>(of_a, a[i], got[i])

@@ -156,7 +156,7 @@ TEST(ElementwiseTest, WholeNumbersAreThoseOfWideArithmeticWrapped) {
   ExpectWholesAreRight<int64_t>();
 }
 
-// 3^b for a b that only squaring reaches: 3^(2^30) = 1 modulo 2^32, for the order of 3 divides 2^30.
+// 3^b for an exponent that takes squaring: 3^(2^30) = 1 modulo 2^32, since the order of 3 divides 2^30.
 TEST(ElementwiseTest, WholePowersOfLargeExponentsTakeFewSteps) {
   EXPECT_THAT((ResultOf<int32_t, int32_t>(
                   "pow", {{3, 3, 7}, {1 << 30, (1 << 30) + 1, std::numeric_limits<int32_t>::max()}})),
@@ -178,7 +178,7 @@ TEST(ElementwiseTest, BoolsFollowTheirTables) {
             (std::vector<bool>{true, true, false, true}));
 }
 
-// Padding is read as bools, whatever byte it holds.
+// Padding is read as bools, and may hold any byte.
 TEST(ElementwiseTest, AnyByteButZeroIsTrue) {
   HostTensor x({BOOL, {3}});
   x.data<uint8_t>()[0] = 0, x.data<uint8_t>()[1] = 2, x.data<uint8_t>()[2] = 255;

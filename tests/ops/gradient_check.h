@@ -31,7 +31,7 @@ inline Value In(Graph& g, const std::string& name, const Type& type) {
   return In(g, name, type.shape, type.dtype);
 }
 
-// The value, in a graph that ends with it.
+// The numbers of y, in a graph whose only output is y.
 inline Numbers ValueOf(const Value& y, const FedNumbers& feeds) {
   y.graph()->Output("y", y);
   return Interpret(*y.graph(), feeds).outputs.at("y").Numbers();
@@ -48,7 +48,7 @@ inline absl::StatusOr<RunOnce> OnInterpreter(const Graph& graph) {
   });
 }
 
-// See TryGradient. Returns the names of the ops the function itself consists of.
+// Runs TryGradient. Returns the names of the ops of the function itself.
 inline std::set<std::string> ExpectGradientIsRight(const Function& function) {
   Graph g{Mesh()};
   std::vector<Value> inputs;
@@ -64,14 +64,14 @@ inline std::set<std::string> ExpectGradientIsRight(const Function& function) {
   return ops;
 }
 
-// The row as a function, where its gradient is seen by differences of samples.
+// The row as a function, if finite differences of its samples show its gradient.
 inline std::optional<Function> FunctionOfSample(const OpRow& row, std::string_view text) {
-  // Matrices that are drawn element by element are seldom positive definite.
+  // Matrices with independently drawn elements are seldom positive definite.
   if (row.num_results != 1 || row.name == "cholesky") return std::nullopt;
   return FunctionOfSample(ParseSample(row, text).value());
 }
 
-// As `first`, of which it is the gradient's weighted sum: for gradients of gradients.
+// The weighted sum of the gradient of `first`, as a function: for gradients of gradients.
 inline Function GradientOf(Function first) {
   first.build = [build = first.build](const Xs& x) {
     const std::vector<Value> grads = Gradients(WeightedSum(build(x)), x);

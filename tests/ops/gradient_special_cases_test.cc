@@ -1,5 +1,5 @@
-// Gradients that finite differences cannot check: at ties, corners and zeros, through casts, of values that
-// the loss does not depend on; and which layouts and source lines the nodes of a gradient get.
+// Gradients that finite differences cannot check: at ties, corners and zeros, through casts, of values on
+// which the loss does not depend; and the layouts and source lines that the nodes of a gradient get.
 #include <map>
 #include <set>
 #include <string>

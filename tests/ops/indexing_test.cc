@@ -1,5 +1,5 @@
-// slice, pad, concat, reverse, gather and scatter_add against loops that go index by index, and what their
-// builder functions make and refuse.
+// slice, pad, concat, reverse, gather and scatter_add against loops that go index by index; the results and
+// errors of their builder functions.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -47,7 +47,7 @@ HostTensor DrawTensor(std::mt19937& random, const Type& type) {
 
 DType DrawDType(std::mt19937& random) { return kComputeDTypes[Below(random, std::size(kComputeDTypes))]; }
 
-// What the row infers, computes, and computes again cut into pieces, is this.
+// Expects the row to infer this type and compute this result, also when its work is cut into pieces.
 void ExpectResult(std::string_view op, const std::vector<HostTensor>& operands, const Attrs& attrs,
                   const HostTensor& expected, std::mt19937& random) {
   std::vector<Type> types;
@@ -188,20 +188,20 @@ TEST(ReverseTest, GoesBackwardsAlongTheDims) {
 
 // ---- gather, scatter_add.
 
-// x: some tensor, indices for it along dim, of which some are out of range.
+// x: a tensor, and indices along dim, some of them out of range.
 struct Lookup {
   Type x;
   HostTensor indices;
   int64_t dim;
 
-  // The shape of what the lookup gives.
+  // The type of the lookup's result.
   Type gathered() const {
     Type type{x.dtype, Shape(x.shape.begin(), x.shape.begin() + dim)};
     type.shape.insert(type.shape.end(), indices.type().shape.begin(), indices.type().shape.end());
     type.shape.insert(type.shape.end(), x.shape.begin() + dim + 1, x.shape.end());
     return type;
   }
-  // For element i of what the lookup gives, which element of x it is.
+  // The element of x that element i of the lookup's result is.
   int64_t Source(int64_t i) const {
     const Shape index = IndexAt(gathered().shape, i);
     const auto rank = static_cast<int64_t>(indices.type().rank());
@@ -281,7 +281,7 @@ TEST(ScatterAddTest, AddsTheUpdatesWhereGatherTakesThem) {
 }
 
 TEST(ScatterAddTest, AddsInTheOrderOfTheIndices) {
-  // 1e8 swallows 1, so that every other order gives another sum.
+  // 1e8 absorbs a 1, so every other order gives another sum.
   const HostTensor updates({F32, {4}}, {1e8, 1, -1e8, 1}), indices({I32, {4}}, {1, 1, 1, 1});
   const Attrs attrs = {{"shape", Ints{3}}, {"dim", int64_t{0}}};
   EXPECT_THAT(Apply("scatter_add", {updates, indices}, attrs, {F32, {3}}).Numbers(), ElementsAre(0, 1, 0));
@@ -290,14 +290,14 @@ TEST(ScatterAddTest, AddsInTheOrderOfTheIndices) {
 }
 
 TEST(ScatterAddTest, Bfloat16IsRoundedOnce) {
-  // Rounded at every step the sum would stay at 256.
+  // If every step were rounded, the sum would stay at 256.
   const HostTensor ones({BF16, {300}}, Numbers(300, 1)), indices({I32, {300}}, Numbers(300, 0));
   EXPECT_THAT(
       Apply("scatter_add", {ones, indices}, {{"shape", Ints{2}}, {"dim", int64_t{0}}}, {BF16, {2}}).Numbers(),
       ElementsAre(300, 0));
 }
 
-// More than is summed beside the result at a time, in rows and in columns.
+// The result is larger than the part that is summed at a time, in rows and in columns.
 TEST(ScatterAddTest, LargeBfloat16ResultsAreSummedPieceByPiece) {
   std::mt19937 random(8);
   for (const Shape& shape : {Shape{3, 20000}, Shape{5000, 5}, Shape{20000}}) {
@@ -338,7 +338,7 @@ TEST(ScatterAddTest, IsTheTransposeOfGather) {
 
 // ---- Builder functions.
 
-// What a function makes of the input x.
+// The result of a function of the input x.
 HostTensor Make(const HostTensor& x, const std::function<Value(const Value&)>& build) {
   Graph g{Mesh()};
   const Value input =

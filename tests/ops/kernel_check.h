@@ -21,7 +21,7 @@ inline auto SameNumbers(const Numbers& expected) {
   return ::testing::ElementsAreArray(each);
 }
 
-// `numbers` as elements of the dtype are: f32 rounds.
+// `numbers` converted to elements of the dtype: f32 rounds.
 inline Numbers Rounded(DType dtype, Numbers numbers) {
   return HostTensor({dtype, {static_cast<int64_t>(numbers.size())}}, numbers).Numbers();
 }

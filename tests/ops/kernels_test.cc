@@ -1,4 +1,4 @@
-// The kernel of every row gives the same in any pieces.
+// The kernel of every row gives the same result, whatever pieces its work is cut into.
 #include <random>
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
-// Sums of millions of f32 terms keep the digits that adding in pairs keeps, in every op that sums: products, reductions,
-// gradients by filters and by weights. Programs and sizes are drawn, and compared with the same program in f64. All terms
-// are positive, and half of the programs have terms that are alike, of which all roundings go one way.
+// Sums of millions of f32 terms keep the digits that pairwise summation keeps, in every op that sums: products,
+// reductions, gradients by filters and by weights. Programs and sizes are drawn, and compared with the same program
+// in f64. All terms are positive, and half of the programs have equal terms, whose rounding errors all have one sign.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -43,7 +43,7 @@ class LongSums : public testing::Test {
     return feeds;
   }
 
-  // `terms`: of each sum. In texts, REAL stands for the dtype.
+  // `terms`: the number of terms of each sum. In texts, REAL stands for the dtype.
   void ExpectAsInDouble(const std::function<Graph(DType)>& program, int64_t terms,
                         std::initializer_list<DType> dtypes = {F32, BF16}) {
     const Graph wide = program(F64);
@@ -75,7 +75,7 @@ class LongSums : public testing::Test {
         terms);
   }
 
-  // From one to some millions, of every size; few enough for `others` numbers each.
+  // From one to 6 million terms, of every magnitude; with `others` numbers per term, accordingly fewer.
   int64_t DrawTerms(int64_t others) {
     const int64_t most = int64_t{6'000'000} / others;
     const double share = static_cast<double>(Below(1001)) / 1000;
@@ -99,7 +99,7 @@ TEST_F(LongSums, OfProducts) {
   }
 }
 
-// In tiles, of which each has a sum.
+// Products are computed in tiles, each of which has a sum.
 TEST_F(LongSums, OfLargeProducts) {
   ExpectAsInDouble(
       "mesh [] func f(%a: REAL[270,17000], %b: REAL[17000,530]) { %c = matmul %a, %b return c=%c }", 17000);
@@ -152,7 +152,7 @@ TEST_F(LongSums, OfGradientsByFilters) {
     for (int64_t d = 0; d < rank; ++d) {
       filter.push_back(1 + Below(3));
       strides.push_back(1 + Below(2));
-      // Many small images, or few large ones.
+      // Either many small images or few large ones.
       const int64_t size =
           d + 1 == rank && Below(2) == 0 ? images : 1 + Below(std::min<int64_t>(images, 1500));
       sizes.push_back(size);

@@ -1,4 +1,4 @@
-// What losses do with weights, masks and labels that do not count; tests/fixtures compares values and gradients with
+// Weights, masks and ignored labels of losses; tests/fixtures compares values and gradients with
 // PyTorch's.
 #include "meshwork/ops/losses.h"
 
@@ -46,7 +46,7 @@ TEST(LossesTest, AMaskSaysWhichRowsCount) {
     Graph g{Mesh()};
     const Value value = MeanAbsoluteError(In(g, "p", {2, 3}), In(g, "t", {2, 3}),
                                           {.reduction = reduction, .weights = In(g, "m", shape, BOOL)});
-    // What does not count may be NaN.
+    // Masked elements may be NaN.
     return ValueOf(value, {{"p", {1, 2, 3, 4, 5, kNan}}, {"t", Numbers(6, 0)}, {"m", mask}});
   };
   EXPECT_THAT(loss({2, 3}, {1, 0, 1, 1, 0, 0}, Reduction::kNone), ElementsAre(1, 0, 3, 4, 0, 0));
@@ -59,7 +59,7 @@ TEST(LossesTest, AMaskSaysWhichRowsCount) {
   EXPECT_THAT(loss({}, {0}, Reduction::kSum), ElementsAre(0));
 }
 
-// A step of padding alone changes nothing.
+// A step that consists of padding changes nothing.
 TEST(LossesTest, IfNoRowCountsTheLossAndItsGradientAreZero) {
   for (const Reduction reduction : {Reduction::kMean, Reduction::kWeightedMean}) {
     Graph g{Mesh()};
@@ -196,7 +196,7 @@ TEST(LossesTest, CountsLabelsThatAreNoClass) {
   }
 }
 
-// In bf16 and f32 a sum of ones stops growing; the number of rows does not.
+// A sum of ones in bf16 or f32 stops growing; the number of rows must not.
 TEST(LossesTest, RowsThatCountAreCountedInWholeNumbers) {
   Graph g{Mesh()};
   const Value rows = In(g, "x", {300, 3}, BF16), counts = In(g, "m", {300, 1}, BOOL);

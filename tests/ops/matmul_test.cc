@@ -129,7 +129,7 @@ TEST(MatmulTest, ProductsOfBf16AreTiledInEveryDirection) {
             exact += term;
             scale += std::abs(term);
           }
-          // Half a step of the rounding at the end, and what float sums lose.
+          // Half a step for the rounding at the end, plus the rounding errors of float sums.
           const double tolerance = std::abs(exact) * 0x1p-8 + scale * 1e-5;
           ASSERT_NEAR(static_cast<double>(c.data<BFloat16>()[i * n + j]), exact, tolerance) << i << "," << j;
         }
@@ -139,7 +139,7 @@ TEST(MatmulTest, ProductsOfBf16AreTiledInEveryDirection) {
 }
 
 TEST(MatmulTest, ProductsOfBf16RoundOnceAtTheEnd) {
-  // 1 + 2000 · 2^-9 in float; rounded term by term it stays 1.
+  // The sum in float is 1 + 2000 · 2^-9; if each term were rounded to bf16, it would stay 1.
   Numbers ones(2001, 1), small(2001, 0x1p-9);
   small[0] = 1;
   const HostTensor a({BF16, {1, 2001}}, ones), b({BF16, {2001, 1}}, small);

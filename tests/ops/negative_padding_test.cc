@@ -1,4 +1,4 @@
-// Negative padding crops: windows and their gradients are those of an image without the elements at its ends.
+// Negative padding crops: windows and their gradients are those of an image without the cropped ends.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,11 +16,11 @@ namespace {
 
 constexpr int64_t kHeight = 8, kWidth = 9;
 
-// What the ends of an image of [kHeight,kWidth] are padded by.
+// The padding at the ends of an image of [kHeight,kWidth].
 struct Padding {
   std::vector<int64_t> low, high;
 };
-// The part of the padding that crops, as a slice, and the part that pads.
+// The image cropped by the negative part of the padding.
 Value Cropped(const Value& x, const Padding& by) {
   const auto crop = [](int64_t padding) { return padding < 0 ? -padding : 0; };
   return Slice(x, {0, crop(by.low[0]), crop(by.low[1]), 0},
@@ -34,7 +34,7 @@ WindowPadding WithoutCrop(Padding by) {
 
 using Make = Value (*)(const Value& x, const Value& w, const WindowPadding& padding);
 
-// The results, a loss of them and its gradients, of numbers that say where they stand.
+// The results, a loss of them and its gradients, on numbers that differ by position.
 std::map<std::string, std::vector<double>> Results(Make make, const Padding& padding, bool by_slice) {
   Graph graph{Mesh()};
   const Value x = graph.Input("x", F64, {2, kHeight, kWidth, 3}, LayoutSpec(4, UNSHARDED));

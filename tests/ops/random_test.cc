@@ -1,5 +1,5 @@
 // The random rows against a scalar reimplementation: Philox as in the paper, distributions by the standard
-// library; and the laws of layouts and steps.
+// library. Also laws about layouts and steps.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -77,7 +77,7 @@ const std::vector<Drawn>& AllDrawn() {
   return *all;
 }
 
-// The whole tensor; `step` are the steps, in each other.
+// Draws the whole tensor. `step`: the step operands, from the outermost to the innermost loop.
 HostTensor DrawBy(const Drawn& drawn, const Type& type, const Numbers& step = {}, const Ints& cuts = {}) {
   Attrs attrs = drawn.attrs;
   attrs.Set("dtype", type.dtype);
@@ -112,7 +112,7 @@ TEST(RandomRowTest, TruncatedNormalsHaveTheProbabilityTheyAreDrawnFor) {
   const uint64_t seed = PlainSeed(kSeed, {3});
   const Numbers got = DrawBy(AllDrawn()[2], {F64, {20'000}}, {3}).Numbers();
   for (size_t i = 0; i < got.size(); ++i) {
-    const double z = (got[i] - 1) / 0.5;  // exact: 1 + z / 2 has lost at most one bit
+    const double z = (got[i] - 1) / 0.5;  // exact, since 1 + z / 2 has lost at most one bit
     ASSERT_LE(std::abs(z), 2);
     const long double u = (static_cast<long double>(PlainBits(seed, kStream, i) >> 11) + 0.5L) * 0x1p-53L;
     const long double want = Phi(-2) + u * (Phi(2) - Phi(-2));
@@ -138,13 +138,13 @@ TEST(RandomRowTest, ValuesOfBf16AreThoseOfF32Rounded) {
     const Type real{F32, {3, 700}}, rounded{BF16, {3, 700}};
     Numbers want = HostTensor(rounded, DrawBy(drawn, real, {5}).Numbers()).Numbers();
     for (double& x : want)
-      if (drawn.op == "random_uniform" && x == 3) x = 3 - 0x1p-6;  // high itself is no value
+      if (drawn.op == "random_uniform" && x == 3) x = 3 - 0x1p-6;  // high itself is excluded
     EXPECT_EQ(DrawBy(drawn, rounded, {5}, {1, 2}).Numbers(), want) << drawn.op;
   }
 }
 
 TEST(RandomRowTest, UniformInBf16StaysBelowHigh) {
-  // Of [1, 1 + 2^-6) there are two numbers in bf16; the upper quarter would be rounded to the end.
+  // [1, 1 + 2^-6) has two numbers in bf16; draws from the upper quarter would round to the excluded end.
   struct Range {
     double low, high;
     Numbers values;
@@ -184,14 +184,14 @@ TEST(PortableMathTest, NormalQuantileInvertsTheDistributionFunction) {
   for (int64_t i = 1; i < 100'000; ++i) {
     const double q = static_cast<double>(i) * 0.4999e-5;
     const double z = PortableNormalQuantile(q);
-    // An error of 1e-15 of z moves the probability by that much times the density.
+    // An error of 1e-15 in z changes the probability by 1e-15 times the density.
     const double density = std::exp(-z * z / 2) / std::sqrt(2 * M_PI);
     ASSERT_NEAR(static_cast<double>(Phi(z) - 0.5L - q), 0, density * std::max(z, 0.1) * 2e-15 + 1e-17) << q;
     ASSERT_EQ(PortableNormalQuantile(-q), -z);
   }
 }
 
-// The share of the bits, in the next wider arithmetic.
+// The product of the bits and the range, in the next wider arithmetic.
 TEST(RandomRowTest, WholeNumbersAreSharesOfTheirRange) {
   for (const Numbers& step : {Numbers{}, Numbers{3}}) {
     const Numbers got = DrawBy(AllDrawn()[4], {I64, {1000}}, step).Numbers();
@@ -271,7 +271,7 @@ TEST(RandomRowTest, EveryLayoutDrawsTheSameBits) {
   }
 }
 
-// Block `block` of parts `part`, of so many: the rows of the whole tensor that RandomPlace (ir/graph.h) says.
+// Block `block` of blocks of `part` rows has the rows of the whole tensor that RandomPlace (ir/graph.h) gives.
 TEST(RandomRowTest, PartsOfATensorHaveItsNumbers) {
   struct Place {
     int64_t block, part, parts;

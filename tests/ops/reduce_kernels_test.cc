@@ -96,7 +96,7 @@ TEST(ReduceKernelTest, ANaNAnywhereIsTheMaximum) {
         EXPECT_TRUE(std::isnan(
             Apply("reduce_max", {HostTensor({F64, shape}, x)}, {{"dims", dims}}, {F64, {}}).Number()));
       }
-      // Along the major dim, where the fold runs element by element.
+      // Reductions along the major dim, where the fold runs element by element.
       Numbers columns;
       for (double v : x) columns.insert(columns.end(), {v, 1});
       EXPECT_THAT(Apply("reduce_max", {HostTensor({F64, {n, 2}}, columns)}, {{"dims", Ints{0}}}, {F64, {2}})

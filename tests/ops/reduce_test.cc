@@ -36,7 +36,7 @@ struct Folded {
   Numbers values;
 };
 
-// Per result, the elements it is made of, folded in order in extended precision.
+// By result: the elements that it combines, folded in order in extended precision.
 Folded PlainFold(const HostTensor& x, const Ints& dims, double start,
                  const std::function<long double(long double, long double)>& f) {
   const Shape& from = x.type().shape;
@@ -168,7 +168,7 @@ TEST(ReduceTest, ResultsDoNotDependOnTheCutWhereSumsRound) {
 double HalfStep(double x) { return std::ldexp(1, std::ilogb(x) - 8); }
 
 TEST(ReduceTest, SumsOfBf16RoundOnceAtTheEnd) {
-  // Rounded after every step, a sum of ones stays at 256.
+  // If each step were rounded, a sum of ones would stay at 256.
   for (const Shape& shape : {Shape{1000}, Shape{1000, 1}, Shape{1, 1000}}) {
     const HostTensor x({BF16, shape}, Numbers(1000, 1));
     EXPECT_EQ(

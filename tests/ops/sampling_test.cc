@@ -1,4 +1,4 @@
-// Draws of classes beside their probabilities, and the classes that are kept beside plain loops in double precision.
+// Draws of classes against their probabilities, and the kept classes against plain loops in double precision.
 #include "meshwork/ops/sampling.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // Runs single steps of the MNIST example's network in f32, each from a state that mlp_oracle.py wrote with
-// --save-each, and compares what comes out with the oracle's next state: |a - b| / |b|, per tensor.
+// --save-each, and compares the results with the oracle's next state: |a - b| / |b|, per tensor.
 //
 //   mlp_single_steps --states DIR --losses FILE --data-dir MNIST --mesh batch=8 --batch-size 128 --steps 20
 //
-// Prints the worst tensor. Exit codes: 0; 1 where one is above --tolerance; 2 where an input is wrong.
+// Prints the worst tensor. Exit codes: 0; 1 if a tensor is above --tolerance; 2 if an input is wrong.
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -25,7 +25,7 @@ struct Options {
 
 using State = std::map<std::string, std::vector<double>>;  // by the session's names
 
-// "adam_m/dense1/bias" of the oracle is "adam/m/dense1/bias" here.
+// The oracle's "adam_m/dense1/bias" is "adam/m/dense1/bias" here.
 std::string OurName(const std::string& name) {
   return name.starts_with("adam_") ? "adam/" + name.substr(5) : name;
 }
@@ -54,7 +54,7 @@ absl::StatusOr<std::vector<double>> ReadLosses(const std::string& path, int64_t 
   return json.get<std::vector<double>>();
 }
 
-// A state has a tensor for every variable of the session, no more and no less.
+// A state has exactly one tensor for every variable of the session.
 absl::Status SetState(Session& session, const State& state) {
   const std::vector<std::string> names = session.variable_names();
   if (names.size() != state.size())

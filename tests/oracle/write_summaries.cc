@@ -1,10 +1,10 @@
-// Writes runs of TensorBoard's event files whose contents tests/oracle/tensorboard_oracle.py knows.
+// Writes TensorBoard event files whose contents tests/oracle/tensorboard_oracle.py knows.
 //
 //   write_summaries DIR
 //
-// DIR/global: every kind of summary, and the program of a small network as the user wrote it. DIR/local: its scalars
-// come from four threads, and its graph is what each device of a mesh of eight runs. DIR/resumed: steps 1 to 7, and then again
-// from 5 to 6.
+// DIR/global: every kind of summary, and the program of a small network as the user wrote it. DIR/local: scalars from
+// four threads, and, as the graph, the program of each device of a mesh of eight. DIR/resumed: steps 1 to 7, then 5 and
+// 6 again.
 #include <cmath>
 #include <limits>
 #include <optional>

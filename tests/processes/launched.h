@@ -64,7 +64,7 @@ class LaunchedTest : public TempDirTest, public testing::WithParamInterface<Laun
   Finished Launch(int processes, const std::string& program, const std::vector<std::string>& args) const {
     return LaunchBy(GetParam().command(processes), program, args);
   }
-  // By this launcher with its flags.
+  // Runs it by the given launcher command and its flags.
   Finished LaunchBy(std::vector<std::string> command, const std::string& program,
                     const std::vector<std::string>& args) const {
     command.push_back(program);

@@ -1,4 +1,4 @@
-// Processes that do not meet over Gloo: what they say, and that all of them end.
+// Processes that fail to meet over Gloo: their messages, and that all of them end.
 #ifdef LAUNCH
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -19,7 +19,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Someone else's port.
+// A port that somebody else listens on.
 class Listener {
  public:
   Listener() : port_(FreePort()), fd_(socket(AF_INET, SOCK_STREAM, 0)) {

@@ -4,7 +4,7 @@
 //   mishaps fork           each process forks after step 2; the child tries what it may not, and leaves; the parent goes on
 //   mishaps orphan         worker 1 forks after step 2, and is killed while its child lives on
 //
-// What the processes share is told by flags, as in the examples. A further argument is not read.
+// Flags tell what the processes share, as in the examples. A further argument is ignored.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,7 +43,7 @@ Feeds Examples(int64_t step) {
   return {{"x", x}, {"y", y}};
 }
 
-// In a child: everything that needs the others. Returns how many calls did not say so.
+// In a child: makes all calls that need the others. Returns how many of them were not refused.
 int TryAll(const Processes& processes, Session& session) {
   const absl::Status tried[] = {session.Run(Examples(0)).status(),
                                 session.Evaluate(Examples(0)).status(),
@@ -58,13 +58,13 @@ int TryAll(const Processes& processes, Session& session) {
   return others;
 }
 
-// Error: a child hung, or said something else.
+// Returns an error if the child hung, or if a call was not refused.
 absl::Status ForkAndWait(const Processes& processes, Session& session) {
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);
     const int others = TryAll(processes, session);
-    if (others == 0) std::exit(0);  // with all that runs at exit
+    if (others == 0) std::exit(0);  // runs everything that runs at exit
     _exit(others);
   }
   int status = -1;

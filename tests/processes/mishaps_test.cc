@@ -15,7 +15,7 @@ using ::testing::Not;
 
 using MishapsTest = LaunchedTest;
 
-// Each process finds it, or hears of it by another that has found it.
+// Each process finds the flipped bit, or hears of it from another that has.
 TEST_P(MishapsTest, AFlippedBitEndsAllAndIsNamed) {
   const Finished finished = Launch(2, MISHAPS, {"flip", "1", dir()});
   EXPECT_NE(finished.code, 0);
@@ -49,7 +49,7 @@ TEST_P(MishapsTest, AForkedProcessDisturbsNobody) {
   }
 }
 
-// A child that lives on does not hide that its parent has died. The launcher leaves the others three seconds.
+// A child that outlives its parent does not hide the parent's death. The launcher leaves the others three seconds.
 TEST_P(MishapsTest, AnOrphanHidesNobody) {
   if (GetParam().name != "TfConfig") GTEST_SKIP() << "mpirun ends the job";
   const Finished finished = Launch(2, MISHAPS, {"orphan", dir()});

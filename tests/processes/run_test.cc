@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 
 using RunTest = LaunchedTest;
 
-// An output in blocks is gathered; a variable in blocks, too.
+// Outputs and variables in blocks are gathered.
 TEST_P(RunTest, WritesWhatOneProcessWrites) {
   File("program.mw",
        "mesh [batch=4]\n"

@@ -1,5 +1,5 @@
-// Examples/strategies in several processes, beside one process with one device. MESHWORK_LONG_TESTS=1 tries every
-// program, strategy and launcher; without it, each program and strategy is tried by one of two launchers.
+// Examples/strategies in several processes, compared with one process on one device. MESHWORK_LONG_TESTS=1 tries every
+// program, strategy and launcher; without it, one of the two launchers tries each program and strategy.
 #include <cmath>
 #include <string>
 #include <utility>

@@ -18,7 +18,7 @@ using ::testing::Not;
 
 class TrainAndEvaluateProcessesTest : public LaunchedTest {
  protected:
-  // On a mesh of two devices, however many processes share them.
+  // On a mesh of two devices, whatever the number of processes.
   std::vector<std::string> Args(const std::string& name, int processes, int steps) const {
     return {"--mesh",
             "batch=2",
@@ -40,7 +40,7 @@ class TrainAndEvaluateProcessesTest : public LaunchedTest {
             "10",
             "--deterministic"};
   }
-  // What is said of each step, and how often.
+  // The result lines of each step, without duplicates.
   static std::map<int64_t, std::set<std::string>> Results(const std::string& folder) {
     std::map<int64_t, std::set<std::string>> results;
     std::istringstream lines(Contents(folder + "/eval/results.jsonl"));
@@ -56,7 +56,7 @@ class TrainAndEvaluateProcessesTest : public LaunchedTest {
 TEST_P(TrainAndEvaluateProcessesTest, TwoProcessesTrainAndEvaluateAsOne) {
   const Finished alone = Alone(TRAIN_AND_EVALUATE, Args("alone", 1, 25));
   ASSERT_EQ(alone.code, 0) << alone.err;
-  for (int steps : {14, 25}) {  // stopped in between
+  for (int steps : {14, 25}) {  // the first run is stopped
     const Finished two = Launch(2, TRAIN_AND_EVALUATE, Args("two", 2, steps));
     ASSERT_EQ(two.code, 0) << two.err;
     if (steps == 25) {
@@ -64,7 +64,7 @@ TEST_P(TrainAndEvaluateProcessesTest, TwoProcessesTrainAndEvaluateAsOne) {
     }
   }
   auto results = Results(Path("two"));
-  EXPECT_EQ(results.erase(14), 1u);  // where it was stopped
+  EXPECT_EQ(results.erase(14), 1u);  // the step at which it was stopped
   EXPECT_EQ(results, Results(Path("alone")));
   EXPECT_EQ(results.size(), 3u);  // 10, 20 and 25
 }
@@ -76,8 +76,8 @@ INSTANTIATE_TEST_SUITE_P(Launchers, TrainAndEvaluateProcessesTest, testing::Valu
 #ifdef LAUNCH
 using EvaluatorProcessTest = TrainAndEvaluateProcessesTest;
 
-// A chief, a worker and an evaluator. It says of each checkpoint that it has seen, the last one always, what those that
-// train would have said.
+// A chief, a worker and an evaluator. For each checkpoint that the evaluator has seen (the last one always), it writes
+// the results that the training would have written.
 TEST_P(EvaluatorProcessTest, AnEvaluatorSaysWhatTheTrainingWouldSay) {
   const Finished alone = Alone(TRAIN_AND_EVALUATE, Args("alone", 1, 40));
   ASSERT_EQ(alone.code, 0) << alone.err;
@@ -93,7 +93,7 @@ TEST_P(EvaluatorProcessTest, AnEvaluatorSaysWhatTheTrainingWouldSay) {
   EXPECT_THAT(LeftBehind(), IsEmpty());
 }
 
-// Others refuse to be started as one.
+// Other programs refuse to be started as an evaluator.
 TEST_P(EvaluatorProcessTest, OtherProgramsHaveNothingForAnEvaluator) {
   const Finished finished = LaunchBy({LAUNCH, "--evaluator", "1"}, MLP_MNIST,
                                      {"--data-dir", "synthetic", "--train-examples", "10", "--test-examples",

@@ -99,7 +99,7 @@ TEST_P(TrainingTest, ATransformerIsTrained) {
     EXPECT_EQ(finished.code, 0) << finished.err;
     const std::string json = Contents(Path("json"));
     std::filesystem::remove(Path("json"));
-    return json.substr(json.find("\"step_losses\""));  // and the sample
+    return json.substr(json.find("\"step_losses\""));  // the losses and the sample
   };
   const std::string expected = losses(Alone(GPT, args));
   for (int processes : {2, 4}) EXPECT_EQ(losses(Launch(processes, GPT, args)), expected);
@@ -120,7 +120,7 @@ TEST_P(TrainingTest, TheChiefReportsAndTheOthersWriteLogs) {
   EXPECT_FALSE(Contents(Path("json")).empty());
 }
 
-// All processes show, each with its devices, at the times of one clock.
+// All processes appear, each with its devices, on one time axis.
 TEST_P(TrainingTest, ATraceShowsAllProcesses) {
   std::vector<std::string> args = Digits("batch=2,model=4", "f32");
   args.insert(args.end(), {"--workers", "2", "--log-dir", Path("logs"), "--profile", Path("trace.json")});
@@ -152,9 +152,9 @@ TEST_P(TrainingTest, ATraceShowsAllProcesses) {
   EXPECT_THAT(tracks[2], ElementsAre("steps", "device 4 (batch=1, model=0)", "device 5 (batch=1, model=1)",
                                      "device 6 (batch=1, model=2)", "device 7 (batch=1, model=3)",
                                      "worker 0 (devices 4-5)", "worker 1 (devices 6-7)", "between domains"));
-  // The sums of the gradients cross in each step, and which part of that is hidden is said.
+  // The sums of the gradients cross in each step, and the trace says how much of that is hidden.
   for (int pid : {1, 2}) EXPECT_GE(crossings[pid], 10) << pid;
-  // The last ten of both are the same steps, which a sum in each holds together.
+  // Both show the same last ten steps: each step has a sum, which keeps the two processes together.
   ASSERT_EQ(steps[1].size(), 10u);
   ASSERT_EQ(steps[2].size(), 10u);
   EXPECT_LT(steps[1].front().first, steps[2].back().second);
@@ -190,7 +190,7 @@ TEST_P(TrainingTest, ATrainingGoesOnInAnotherNumberOfProcesses) {
   EXPECT_TRUE(Weights(Launch(2, MLP_MNIST, args)) == expected);
 }
 
-// One process is told to stop, and all do, after the same step.
+// One process gets the signal, and all stop after the same step.
 TEST_P(TrainingTest, ASignalToOneProcessStopsAllWell) {
   const std::string script = fmt::format(
       "{0} --data-dir synthetic --train-examples 300 --test-examples 20 --epochs 1000000 --checkpoint-dir {1} "
@@ -240,7 +240,7 @@ TEST_P(TrainingTest, WhoDoesNotComeIsWaitedForUntilTheDeadline) {
       {"-c",
        fmt::format("test {0} = 1 && exec sleep 300; exec {1} --data-dir synthetic --deadline 2 --log-dir {2}",
                    GetParam().rank, MLP_MNIST, Path("logs"))});
-  EXPECT_EQ(finished.code, 1);  // what fails with 2 is not started again
+  EXPECT_EQ(finished.code, 1);  // meshwork supervise does not restart a program that ends with 2
   EXPECT_THAT(finished.err, HasSubstr("within 2000 ms"));
   EXPECT_THAT(LeftBehind(), IsEmpty());
 }

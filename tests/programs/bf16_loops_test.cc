@@ -1,6 +1,6 @@
-// Sums of bf16 over the iterations of loops and over the devices of manual regions: made in f32 and rounded once, on every
-// mesh, beside the same programs in double, where each value is rounded to bf16, and no sum before its end. Programs are drawn;
-// their terms are numbers of bf16 and their sums numbers of f32, so every bit counts. MESHWORK_LONG_TESTS=1 tries 5,000.
+// Sums of bf16 over iterations of loops and devices of manual regions are made in f32 and rounded once, on
+// every mesh. The reference is in double: values are rounded to bf16, sums only at their end. Programs are
+// drawn; bf16 holds their terms and f32 their sums, so every bit counts. MESHWORK_LONG_TESTS=1 tries 5,000.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -105,7 +105,7 @@ class ScanDrawer {
     return graph_.Input(name, dtype_, shape, DrawPins(chance_, std::ssize(shape)));
   }
 
-  // Of which bf16 holds every number. Linear in v and w.
+  // A term that bf16 holds exactly. Linear in v and w.
   Value Term(Graph& body, const Value& x, const Value& w) {
     switch (chance_.Below(7)) {
       case 0: return x;
@@ -134,7 +134,7 @@ class ScanDrawer {
   Value v_, w_;
 };
 
-// The step in double, in which each value is rounded as soon as its op is done.
+// The step in double. Each value is rounded to bf16 as soon as its op is done.
 InterpretedStep RoundedStep(uint64_t seed) {
   const RandomProgram wide = ScanDrawer(seed, F64, "x=1,y=1").Draw();
   InterpretedStep step =
@@ -167,17 +167,17 @@ TEST(Bf16LoopsTest, SumsOverIterationsAreRoundedOnceOnEveryMesh) {
       }
     }
   }
-  EXPECT_GT(beyond_bf16, 300);  // to which bf16 would have stopped to add up ones
+  EXPECT_GT(beyond_bf16, 300);  // sums of ones in bf16 would have stopped at 256
 }
 
-// Terms of devices are rounded then, those of iterations are not.
+// With narrow_sums, terms of devices are rounded, those of iterations are not.
 TEST(Bf16LoopsTest, SumsOverIterationsAreMadeInF32WhereTermsAreSentInBf16) {
   for (uint64_t seed = 0; seed < Draws(20); ++seed) {
     Expected expected{.step = RoundedStep(seed)};
     CpuBackend backend(2);
     for (std::string_view mesh : kLoopMeshes) {
       const RandomProgram random = ScanDrawer(seed, BF16, mesh).Draw();
-      // Terms may be larger than their sum, but none is larger than all numbers together.
+      // Terms may be larger than their sum, but no term is larger than all numbers together.
       expected.scale = 1;
       for (const auto& [name, output] : expected.step.outputs)
         for (double number : output.Numbers()) expected.scale = std::max(expected.scale, std::abs(number));
@@ -189,7 +189,7 @@ TEST(Bf16LoopsTest, SumsOverIterationsAreMadeInF32WhereTermsAreSentInBf16) {
 
 // ---- Manual regions.
 
-// Blocks [1,1,n] of [x,y,n] that are combined over `axes`, and scattered along the last dim, or not.
+// Blocks [1,1,n] of [x,y,n] that are combined over `axes`; the result may be scattered along the last dim.
 struct ManualSums {
   Mesh mesh;
   int64_t elements = 0;
@@ -220,7 +220,7 @@ RandomProgram ManualProgram(const ManualSums& sums, uint64_t seed) {
   Graph& graph = random.graph;
   Chance chance(seed);
   const Shape shape = {sums.mesh.axis(0).size, sums.mesh.axis(1).size, sums.elements};
-  // A large one, to which bf16 adds no small one; products by numbers that it does not hold.
+  // Sums have a large term, at which bf16 would drop the small ones; products have values that bf16 does not hold.
   for (int64_t i = 0; i < NumElements(shape); ++i)
     random.feeds["in"].push_back(sums.op == ReduceOp::kProd ? chance.Of({1.125, 0.75, 1.0, 2.0})
                                  : i < shape[2] * shape[1]  ? 256
@@ -239,7 +239,7 @@ RandomProgram ManualProgram(const ManualSums& sums, uint64_t seed) {
   return random;
 }
 
-// In double, rounded once.
+// The result in double, rounded once.
 Expected ExpectedManual(const ManualSums& sums, const RandomProgram& random) {
   const int64_t x = sums.mesh.axis(0).size, y = sums.mesh.axis(1).size, n = sums.elements;
   const int64_t rows = sums.Combines("x") ? 1 : x, columns = sums.Combines("y") ? 1 : y;

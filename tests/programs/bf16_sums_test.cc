@@ -27,10 +27,10 @@ namespace {
 struct SummingProgram {
   std::string_view name;
   std::string_view text;
-  bool rounds_between = false;  // one device rounds what devices do not: the parts of a sum that is owed
+  bool rounds_between = false;  // one device rounds the parts of a pending sum; devices do not
 };
 
-// Of bf16; every one owes a sum.
+// Programs in bf16; each has a pending sum.
 constexpr SummingProgram kPrograms[] = {
     {"reduce_sum",
      R"(func f(%a: bf16[64,4] {(x,y),_}) { %s = reduce_sum %a dims=[0] : bf16[4] {_} return s=%s })"},
@@ -128,7 +128,7 @@ std::vector<double> InDouble(std::string text) {
   return Interpret(graph, FeedsOf(graph)).outputs.begin()->second.Numbers();
 }
 
-// Half of what lies between two neighbours of bf16, of 8 bits, at x; of f32, of 24.
+// Half of the distance between neighbours at x: of bf16, with 8 bits, or of f32, with 24.
 double HalfUlp(double x, DType dtype) {
   int exponent = 0;
   std::frexp(x, &exponent);
@@ -144,7 +144,7 @@ void ForEachNode(const Graph& graph, const F& f) {
   }
 }
 
-// The types that are reduced over devices, but for what is picked.
+// The bytes per dtype that all_reduce and reduce_scatter nodes reduce over devices.
 std::map<DType, int64_t> ReducedBytes(const Graph& local) {
   std::map<DType, int64_t> bytes;
   ForEachNode(local, [&](const Graph& graph, const Node& node) {
@@ -182,7 +182,7 @@ TEST(Bf16SumsTest, AreRoundedOnceOnEveryMesh) {
   }
 }
 
-// Half of the bytes are sent on request, and what then comes is no further off than a rounding for each
+// On request half of the bytes are sent, and the result is off by no more than one rounding per
 // device.
 TEST(Bf16SumsTest, AreSentInBf16OnRequest) {
   for (const SummingProgram& summing : kPrograms) {
@@ -191,7 +191,7 @@ TEST(Bf16SumsTest, AreSentInBf16OnRequest) {
     const Program wide = Compile(graph).value();
     const absl::StatusOr<Program> narrow = Compile(graph, {.narrow_sums = true});
     ASSERT_TRUE(narrow.ok()) << narrow.status();
-    // To round terms is another program.
+    // A program that rounds terms is another program.
     EXPECT_FALSE(Verify(graph, narrow->body).ok()) << PrintGraph(narrow->body);
     const absl::StatusOr<Proof> proof = Verify(graph, narrow->body, {.narrow_sums = true});
     ASSERT_TRUE(proof.ok()) << proof.status();
@@ -209,7 +209,7 @@ TEST(Bf16SumsTest, AreSentInBf16OnRequest) {
   }
 }
 
-// A lookup in a sharded table is one device's number: nothing is added, and bf16 is sent.
+// A lookup in a sharded table gives a number of one device: nothing is added, and bf16 is sent.
 TEST(Bf16SumsTest, WhatIsPickedIsSentAsItIs) {
   const Graph graph = Parse("[x=4, y=2]", R"(func f(%t: bf16[64,4] {x,_}, %i: i32[6] {_}) {
     %g = gather %t, %i dim=0 %r = reshape %g shape=[3,8] : bf16[3,8] {_,_} return r=%r })");

@@ -1,6 +1,6 @@
-// The golden cases of spmd/cases, run: what the compiler and the executor make of them, beside the same
-// programs on one device; padding is full of NaN. And random numbers, which are the same bit by bit in every
-// layout on every mesh.
+// Compiles and runs the golden cases of spmd/cases, and compares them with the same programs on one
+// device; padding is full of NaN. Also random numbers, which are the same bit by bit in every layout on
+// every mesh.
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -21,8 +21,8 @@ struct Windows {
   int64_t count() const { return (size + low + high - filter) / stride + 1; }
 };
 
-// A pooling and a convolution, and their gradients, along a dim that is cut. Of the results' blocks some are
-// their own windows.
+// A pooling and a convolution, and their gradients, along a sharded dim. Some blocks of the results read only
+// their own block of the image.
 std::string ProgramOf(const Windows& w, std::string_view mesh) {
   const std::string x = fmt::format("f64[2,{},2]", w.size), y = fmt::format("f64[2,{},2]", w.count());
   const std::string slide = fmt::format("strides=[{}] low=[{}] high=[{}]", w.stride, w.low, w.high);
@@ -72,7 +72,7 @@ TEST(CroppedWindowsTest, AreThoseOfOneDevice) {
   EXPECT_GT(own, 5);
 }
 
-// The transpose of a convolution that crops has more results than one that does not: nothing reaches some.
+// The transpose of a cropping convolution has more results than that of one without cropping: nothing reaches some.
 TEST(CroppedWindowsTest, TransposedOnes) {
   CpuBackend backend(2);
   for (std::string_view mesh : {"x=2", "x=4"}) {

@@ -1,5 +1,5 @@
-// Weights that are kept in blocks and gathered for each use: the numbers of one device, in f64, on meshes and
-// layouts of every kind; padding is full of NaN.
+// Weights that are kept in blocks and gathered for each use give the numbers of one device, in f64, on meshes
+// and layouts of every kind; padding is full of NaN.
 #include <cmath>
 #include <map>
 #include <string>
@@ -26,7 +26,7 @@ struct Variation {
   std::string x, w1, w2;  // layouts of the batch and of the weights
   std::string b = "{_}";  // of the bias
   int64_t batch = 24;
-  std::string moments = "";  // of the optimizer; "": the weight's
+  std::string moments = "";  // of the optimizer; "": as the weight
 };
 
 // Two layers with a bias, a penalty of the first weight, forward, backward and Adam.

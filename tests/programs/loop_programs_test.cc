@@ -46,7 +46,7 @@ func f(%a: f64[5,3] {x,_}, %xs: f64[0,5,3]) {
 })");
 }
 
-// Kept in blocks, gathered inside the loop or before it.
+// Weights that are kept in blocks, and gathered inside the loop or before it.
 TEST(LoopProgramTest, CapturedWeightsMayBeGatheredOnUse) {
   const std::string text = R"(mesh [x=3]
 func f(%a: f64[6,7] {x,_}, var %w: f64[7,7] {x,_} gather=on_use) {
@@ -77,7 +77,7 @@ func f(%a: f64[6,7] {x,_}, var %w: f64[7,7] {x,_} gather=on_use) {
   ExpectClose("w", NumbersOf(Unpack(state.at("w"), true).value()), expected.variables.at("w").Numbers());
 }
 
-// A carry is such a variable before the first iteration, and no longer: it may lie otherwise.
+// A carry is such a variable only before the first iteration; in the loop it may have another layout.
 TEST(LoopProgramTest, CarriesMayBeginAsWeightsThatAreGatheredOnUse) {
   for (const std::string_view loop : {"scan %w, %a length=3", "scan %w, %a length=0"})
     ExpectRunsAsWritten(fmt::format(R"(mesh [x=2, y=2]
@@ -113,7 +113,7 @@ func f(%a: f64[6,4] {x,_}, %p: bool[]) {
 })");
 }
 
-// A plan for a budget that nothing fits still computes the same, and what is refused says so.
+// With a budget of its peak the program computes the same; a budget that no plan meets is refused.
 TEST(LoopProgramTest, AMemoryBudgetIsKept) {
   const std::string text = R"(mesh [x=2]
 func f(%a: f64[64,8] {x,_}, %w: f64[8,8]) {

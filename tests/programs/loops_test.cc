@@ -1,5 +1,5 @@
-// Loops and branches as the compiler lays them out and the runtime runs them: on meshes and layouts of every
-// kind they give what the same program, written out iteration by iteration, gives on one device in f64.
+// Loops and branches as the compiler lays them out and the runtime runs them. On meshes and layouts of every
+// kind they give the results of the same program written out iteration by iteration, on one device in f64.
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -82,7 +82,7 @@ void BuildRecurrent(Graph& graph, const std::vector<Value>& in, bool unrolled, b
   graph.Output("sum", sum);
 }
 
-// Gradient accumulation by hand: a carry that is only added to.
+// Gradient accumulation by hand: its carry only gets terms added.
 void BuildAccumulation(Graph& graph, const std::vector<Value>& in, bool unrolled) {
   const Value &xs = in[0], &ys = in[1], &w = in[2];
   const auto gradient = [](const Value& x, const Value& y, const Value& weight) {
@@ -147,8 +147,8 @@ Value Total(const Value& x) {
   return dims.empty() ? x : ReduceSum(x, dims);
 }
 
-// The gradients of what `build` outputs, by all inputs, beside it; twice: also those of the sum of the
-// squares of the gradients.
+// The gradients of the outputs of `build` by all inputs, as further outputs; twice: also those of the sum of
+// the squares of the gradients.
 template <typename Build>
 auto WithGradients(Build build, bool twice = false) {
   return [build, twice](Graph& graph, const std::vector<Value>& in, bool unrolled) {
@@ -169,7 +169,7 @@ auto WithGradients(Build build, bool twice = false) {
   };
 }
 
-// Branches by what is in the data, that read different values; one within a loop, chosen anew each time.
+// Branches that depend on data and read different values; one branch in a loop, chosen anew in each iteration.
 void BuildBranches(Graph& graph, const std::vector<Value>& in, bool unrolled) {
   const Value &a = in[0], &b = in[1], &w = in[2];
   const Value is_large = Greater(Total(a), 0.0);

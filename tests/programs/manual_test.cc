@@ -1,6 +1,6 @@
-// Manual regions on meshes of several shapes give what a global program gives that is written without them,
-// on one device, in f64; and so do their gradients. Padding and what devices should have in common are
-// checked as they run.
+// Manual regions on meshes of several shapes, and their gradients, give the results of a global program
+// without them, on one device, in f64. Padding, and the values that devices must have in common, are checked
+// as they run.
 #include "meshwork/ops/control/manual.h"
 
 #include <functional>
@@ -41,7 +41,7 @@ struct RegionCase {
   bool has_gradients = true;
 };
 
-// The outputs, and the gradients of a sum in which each element of the outputs has a weight of its own.
+// The outputs, and the gradients of their weighted sum, in which each element has a weight of its own.
 Graph GraphOf(const RegionCase& c, const Mesh& mesh, bool is_manual) {
   Graph graph(is_manual ? mesh : Mesh());
   Values inputs;
@@ -230,7 +230,7 @@ TEST(Manual, Rings) {
   }
 }
 
-// Round both axes goes what differs on one of them.
+// A ring over both axes, of a value that varies along one of them.
 TEST(Manual, ARingOverMoreAxesThanItsBlocksVaryOn) {
   ExpectAgree({.name = "what comes from the neighbour, added up",
                .inputs = {kSquare},

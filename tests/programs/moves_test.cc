@@ -87,7 +87,7 @@ constexpr Twins kTwins[] = {
      "%y = sum_pool %i window=[3] strides=[3] low=[1] high=[1]"},
 };
 
-// Two programs on one mesh that do not mean the same, alike as they look.
+// Pairs of programs on one mesh that look alike and mean different moves.
 constexpr Twins kOthers[] = {
     {"zero", "%y = pad %x low=[1,0] high=[1,0]", "%y = pad %x low=[1,0] high=[1,0] value=-0"},
     {"nan", "%y = pad %x low=[1,0] high=[1,0] value=nan", "%y = pad %x low=[1,0] high=[1,0] value=0"},
@@ -135,7 +135,7 @@ Graph ProgramOf(const Place& place, const std::string& nodes) {
   return *std::move(graph);
 }
 
-// Numbers that are all different, and some that are none.
+// Feeds of numbers that are all different, with some infinities and NaN.
 RandomProgram Fed(Graph graph) {
   RandomProgram random{std::move(graph), {}};
   double next = 1;
@@ -173,8 +173,8 @@ TEST(TwinMovesTest, AreAcceptedAndRight) {
   EXPECT_GE(std::size(kTwins), 26u);
 }
 
-// What is compiled of the one is a right local program of the other, where they move elements between
-// devices.
+// Where twins move elements between devices, the local program compiled from one of them is a right local
+// program of the other.
 TEST(TwinMovesTest, AreEachOthersLocalPrograms) {
   int verified = 0;
   for (const Place& place : kPlaces)

@@ -1,6 +1,6 @@
-// Carries of a scan that are linear in themselves and in sums that are owed: they stay owed through the loop,
-// which then sends nothing, and are reduced once after it. Numbers as on one device, and what claims to be
-// such a loop and is not one is rejected.
+// Carries of a scan that are linear in themselves and in pending sums: they stay pending through the loop,
+// which then sends nothing, and are reduced once after it. They give the numbers of one device, and a program
+// that only claims to have such a loop is rejected.
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -21,8 +21,8 @@ namespace {
 
 struct CarryCase {
   std::string name;
-  std::string_view step;      // what %next is, of %acc, %g and %c
-  bool waits = true;          // until the loop is over
+  std::string_view step;      // computes %next from %acc, %g and %c
+  bool waits = true;          // the sum is reduced after the loop
   std::string_view pin = "";  // of the carry in the body
   std::string_view start = "%m";
   int length = 4;
@@ -46,7 +46,7 @@ const CarryCase kCases[] = {
     {"Product", "  %t = matmul %acc, %v\n  %next = add %t, %g\n"},
     {"BeginningWithAConstant", "  %next = add %acc, %g\n", true, "", "%one"},
     {"PinnedWhole", "  %next = add %acc, %g\n", true, " {_,_}"},
-    // What needs the whole in an iteration gets it there, and so does a loop that adds up nothing.
+    // A carry that must be whole in an iteration is reduced there; so is that of a loop which adds up nothing.
     {"NoIteration", "  %next = add %acc, %g\n", false, "", "%m", 0},
     {"OneIteration", "  %next = add %acc, %g\n", false, "", "%m", 1},
     {"Bent", "  %t = tanh %acc\n  %next = add %t, %g\n", false},
@@ -146,7 +146,7 @@ func f(%xs: f64[3,4,4] of f64[3,8,4] {_,x,_}, %m: f64[4,4] {_,_}) {
   return r=%1
 })";
 
-// Of `local`, read and verified; what is wrong in the text itself counts.
+// Reads and verifies `local`. Errors in the text itself count, too.
 absl::Status Proven(std::string_view local) {
   absl::StatusOr<Graph> read = ParseGraph(local);
   if (!read.ok()) return read.status();
@@ -157,7 +157,7 @@ TEST(OwedCarriesProofTest, AcceptsTheRightProgram) { EXPECT_TRUE(Proven(kLocal).
 
 TEST(OwedCarriesProofTest, RejectsWhatCountsOtherwise) {
   const std::vector<std::pair<std::string_view, std::string_view>> edits = {
-      // The start counts on every device, or is owed over another axis.
+      // The start is added on every device, or is pending over another axis.
       {"scan %0,", "scan %m,"},
       {"keep_first %m axes=(x) : f64[4,4] {_,_ | sum:x}", "keep_first %m axes=(y) : f64[4,4] {_,_ | sum:y}"},
       {"keep_first %m axes=(x) : f64[4,4] {_,_ | sum:x}",
@@ -165,12 +165,12 @@ TEST(OwedCarriesProofTest, RejectsWhatCountsOtherwise) {
       {"keep_first %m axes=(x) :", "keep_first %m axes=(y) :"},
       {"keep_first %m axes=(x) :", "keep_first %m axes=(x,x) :"},
       {"keep_first %m axes=(x) : f64[4,4] {_,_ | sum:x}", "keep_first %m axes=(x) : f64[4,4] {_,_ | max:x}"},
-      // A step that owes something else than it began with.
+      // The step's pending sum is not that of the start.
       {"mul %acc, %c :", "mul %acc, %acc :"},
       {"%next = add %k, %g", "%next = add %k, %k"},
       {"update %acc = %next", "update %acc = %g"},
       {"mul %acc, %c :", "tanh %acc :"},
-      // The end of the loop owes it still.
+      // The loop's result is still pending where it is used.
       {"return r=%1", "return r=%r"},
       {"all_reduce %r axes=(x) op=sum", "all_reduce %r axes=(x) op=max"},
       {"all_reduce %r axes=(x) op=sum", "all_reduce %r axes=(y) op=sum"},
@@ -185,7 +185,7 @@ TEST(OwedCarriesProofTest, RejectsWhatCountsOtherwise) {
   }
 }
 
-// By induction over iterations nothing is known of when a while ends: its carries are whole.
+// Induction over iterations proves nothing about when a while ends: its carries must be whole.
 TEST(OwedCarriesProofTest, RejectsWhatAWhileCarries) {
   const Graph global = ParseGraph(R"(mesh [x=2]
 func f(%a: f64[4] {_}) {

@@ -1,5 +1,5 @@
-// What the compiler and the executor make of random programs, beside the same programs on one device, node by
-// node; padding is full of NaN. Every program reads back from its text, before and after each pass
+// Compiles and runs random programs, and compares them with the same programs on one device, node by node;
+// padding is full of NaN. Every program reads back from its text, before and after each pass
 // (support/read_back_compile.cc). MESHWORK_LONG_TESTS=1 tries many more.
 #include "support/random_program.h"
 
@@ -126,7 +126,7 @@ TEST(RandomProgramTest, GivesTheOneDeviceResultOfEmptyTensors) {
   EXPECT_LT(wild, NumEmptyPrograms() / 4) << "too many programs are left out for numbers that are none";
 }
 
-// Moves whose results have no elements: whatever op made a tensor, a checker must take it for any other of its type.
+// Moves with empty results: a checker must accept an empty tensor for any other of its type, whatever op made it.
 TEST(RandomProgramTest, EmptyTensorsOfSeveralOpsAreOneTensor) {
   constexpr std::string_view kPrograms[] = {
       R"(mesh [x=1, y=2, z=2]
@@ -164,7 +164,7 @@ func f(%a: f64[1,6]) {
   }
 }
 
-// The smallest memory budget that a program is found for; 0 if it is what the program needs without one.
+// The smallest memory budget for which a program is found; 0 if no budget below the usual peak can be met.
 int64_t LeastBudget(const Graph& graph) {
   const auto peak = [](const Program& program) { return LogicalPeakBytes(program.body); };
   int64_t least = 0;
@@ -200,7 +200,7 @@ TEST(RandomProgramTest, GivesTheOneDeviceResultInAsLittleMemoryAsItCan) {
   RecordProperty("lowered", lowered);
 }
 
-// Where nothing may be gathered unasked, programs are refused for that, or compiled right.
+// If no value may be gathered without permission, a program is either refused for that reason, or right.
 TEST(RandomProgramTest, IsRefusedOrRightWithoutReplication) {
   const RandomPrograms programs;
   CpuBackend backend(2);
@@ -357,7 +357,7 @@ class DataParallelDrawer {
   Graph graph_;
 };
 
-// What a device sends, but for scalars: the norm that gradients are clipped to may be summed of blocks.
+// The bytes that a device sends, except for scalars: the norm for clipping may be a sum over blocks.
 int64_t WireOfTensors(const Graph& local) {
   int64_t bytes = 0;
   for (const Node& node : local.nodes()) {
@@ -380,7 +380,7 @@ TEST(ShardedUpdateTest, GivesTheOneDeviceResultAndSendsNoMore) {
   Tally tally;
   for (uint64_t seed = 0; seed < NumShardedPrograms() && !tally.IsEnough(); ++seed) {
     const RandomProgram random = DataParallelDrawer(seed).Draw();
-    // Where messages take no time, no weight is too small to be cut by parts of axes.
+    // If messages have no latency, no weight is too small to be sharded along parts of axes.
     const Mesh& mesh = random.graph.mesh();
     std::vector<Topology::AxisLink> links;
     for (const Axis& axis : mesh.axes()) links.push_back({axis.name, {.bandwidth = 1e10, .latency = 0}});
@@ -393,7 +393,7 @@ TEST(ShardedUpdateTest, GivesTheOneDeviceResultAndSendsNoMore) {
     if (!plain.ok() || !program.ok()) continue;
     sharded += !program->sharded_state.empty();
     in_parts += program->body.mesh() != mesh;
-    // Sharding is decided before layouts are chosen. Bytes of a collective are whole ones.
+    // Updates are sharded before layouts are chosen. A collective's bytes are rounded up.
     const PassControl before{.left_out = {"choose_layouts"}};
     const Graph sent = CompileWith(random.graph, options, before)->body;
     options.shard_weight_update = false;
@@ -429,8 +429,8 @@ TEST(RandomLoopTrainingTest, GivesTheOneDeviceLossGradientsAndUpdates) {
   tally.Print();
 }
 
-// The slope of output "loss" where every element of an argument moves by its part of `direction`, by central
-// differences on one device; `error` is what they may be off.
+// The slope of output "loss" if the elements of an argument move along `direction`, by central differences on
+// one device; `error` gets its tolerance.
 double SlopeOf(const RandomProgram& random, const std::string& argument, const std::vector<double>& direction,
                double& error) {
   auto loss_at = [&](double distance) {
@@ -445,8 +445,8 @@ double SlopeOf(const RandomProgram& random, const std::string& argument, const s
   return slope;
 }
 
-// How many of its gradients are the slopes of the loss, and are to be. Left out are programs with a constant
-// to gradients: what lies within a softmax is read by others, too.
+// Expects gradients to be slopes of the loss, and returns their number. Programs with stop_gradient are left
+// out: values inside a softmax may have other readers.
 int CheckSlopes(const RandomProgram& random, uint64_t seed) {
   constexpr std::string_view kGradient = "gradient/";
   bool has_constant = false;
@@ -457,7 +457,7 @@ int CheckSlopes(const RandomProgram& random, uint64_t seed) {
   for (const auto& [name, gradient] : Interpret(random.graph, random.feeds).outputs) {
     if (name.rfind(kGradient, 0) != 0) continue;
     const std::string argument = name.substr(kGradient.size());
-    if (random.feeds.count(argument) == 0) continue;  // by another value
+    if (random.feeds.count(argument) == 0) continue;  // by a value that is no argument
     std::vector<double> direction;
     double slope = 0, error = 0;
     for (double x : gradient.Numbers()) {
@@ -472,7 +472,7 @@ int CheckSlopes(const RandomProgram& random, uint64_t seed) {
   return slopes;
 }
 
-// What the reference is worth.
+// Tests the reference itself.
 TEST(RandomTrainingTest, GradientsAreSlopes) {
   int slopes = 0;
   for (uint64_t seed = 0; seed < NumTrainingPrograms(); ++seed)
@@ -487,8 +487,8 @@ TEST(RandomLoopTrainingTest, GradientsAreSlopes) {
   EXPECT_GE(slopes, static_cast<int>(NumLoopTrainingPrograms() / 10));
 }
 
-// Carries, slices, captured values, stacks and sums; loops in loops; gradients, which make scans the other
-// way.
+// The programs have carries, slices, captured values, stacks and sums; loops in loops; gradients, which
+// reverse scans.
 TEST(RandomLoopTrainingTest, DrawsWhatCompilersMeet) {
   std::map<std::string, uint64_t> seen;
   for (uint64_t seed = 0; seed < NumLoopTrainingPrograms(); ++seed) {
@@ -549,7 +549,7 @@ TEST(RandomTrainingTest, DrawsWhatCompilersMeet) {
   std::vector<std::string_view> missing;
   for (const OpRow* row : DrawnRows())
     if (ops.count(std::string(row->name)) == 0) missing.push_back(row->name);
-  // Of bits, of numbers that are none, of numbers that are given, and of gradients of gradients.
+  // Ops on bits, tests for infinities and NaN, given elements, and gradients of gradients.
   const std::set<std::string_view> others = {"elements", "popcount", "count_leading_zeros", "bitcast",
                                              "max_pool_at"};
   for (const std::string_view op : missing)

@@ -34,7 +34,7 @@ class ReshapeDrawer {
     const Shape shape = DrawShape();
     Value x = graph_.Input("x", F64, shape, SpecOf(DrawLayout(shape)));
     for (uint64_t step = 2 + Below(4); step > 0; --step) x = Draw(x);
-    // What is fed lies along every axis, what comes out sometimes does.
+    // Fed values are sharded along every axis, results sometimes are.
     if (Below(2) == 0) graph_.Pin(x, SpecOf(DrawLayout(x.type().shape)));
     graph_.Output("y", x);
   }
@@ -120,7 +120,7 @@ TEST(RandomReshapesTest, GiveTheOneDeviceResultAndACutSendsLess) {
     if (program->body.mesh() == graph.mesh()) {
       EXPECT_EQ(PrintGraph(program->body), PrintGraph(without.body));
     } else {
-      // Less before layouts are chosen, which may find as good ones on the mesh as it is.
+      // Fewer bytes before layouts are chosen: choose_layouts may find equally good ones on the uncut mesh.
       EXPECT_LE(Wire(program->body), Wire(without.body));
       ++cut;
     }

@@ -1,4 +1,4 @@
-// What RegroupSums makes of the programs of its golden files computes what they do.
+// RegroupSums does not change the results of the programs of its golden files.
 #include "meshwork/spmd/regroup_sums.h"
 
 #include <algorithm>
@@ -48,8 +48,8 @@ TEST(RegroupSumsTest, ComputesTheSame) {
   }
 }
 
-// Sums of products that owe over either axis or both, of whole and cut values and of vectors; some of their
-// parts are pinned, or read by others, or there twice.
+// Sums of products that are pending over either axis or both, of whole and sharded values and of vectors.
+// Some of their parts are pinned, or have other readers, or occur twice.
 Graph DrawSums(uint64_t seed) {
   std::mt19937_64 engine(seed);
   auto draw = [&](size_t n) { return static_cast<size_t>(engine() % n); };

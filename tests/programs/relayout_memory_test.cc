@@ -1,6 +1,6 @@
-// What the steps of a relayout hold when they run is what its plan says: from every layout of a tensor, what
-// it owes included, to every whole one, each with the plan that sends least and with those that hold less.
-// MESHWORK_LONG_TESTS=1 takes every pair; without it, every so many-th.
+// The memory in use during the steps of a relayout is the memory that its plan states: from every layout of a
+// tensor, pending sums included, to every whole one, with the plan that sends least and with those that hold
+// less. MESHWORK_LONG_TESTS=1 takes every pair; without it, every nth.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -23,7 +23,7 @@
 namespace meshwork::relayout_memory_test {
 namespace {
 
-// Ones, made of the one that is fed and laid out as `from`, that are taken to `to`, before Localize.
+// Ones, computed from a fed 1 and laid out as `from`, then relaid to `to`; before Localize.
 Graph PlacedProgram(const Layout& from, const Layout& to, const Shape& shape, DType dtype = F32) {
   Graph graph(from.mesh());
   const Type type{dtype, shape};
@@ -44,8 +44,8 @@ Graph PlacedProgram(const Layout& from, const Layout& to, const Shape& shape, DT
   return graph;
 }
 
-// The bytes of the storages that are in use at one instruction, the most over the step, on a single worker,
-// of one device: sharing and coalescing are off.
+// The bytes of one device's storages in use at an instruction, maximized over the step, on a single worker:
+// sharing and coalescing are off.
 int64_t MeasuredPeak(const Schedule& schedule) {
   std::vector<BufferRequest> lives(schedule.storages.size(), {0, -1, -1});
   for (size_t i = 0; i < schedule.instructions.size(); ++i) {
@@ -60,8 +60,8 @@ int64_t MeasuredPeak(const Schedule& schedule) {
   return MaxLiveBytes(lives);
 }
 
-// Whether every buffer is used as long as the value is: no device has an empty block, whose buffer nobody
-// touches, and nothing leaves out the blocks of some devices, for others hold the same.
+// Whether every buffer is in use as long as its value: no device has an empty block, whose buffer is never
+// touched, and no op leaves out the blocks of some devices because others hold the same.
 bool EveryBufferCounts(const Graph& local) {
   for (const ValueInfo& info : local.values())
     for (int64_t device = 0; device < local.mesh().num_devices(); ++device)
@@ -72,8 +72,8 @@ bool EveryBufferCounts(const Graph& local) {
 }
 
 struct Tally {
-  int64_t smaller = 0;  // pairs with plans that hold less than the one that sends least
-  int64_t exact = 0;    // programs whose buffers hold no less than what is said
+  int64_t smaller = 0;  // pairs with plans that hold less than the plan that sends least
+  int64_t exact = 0;    // programs whose buffers hold all the bytes stated
 };
 
 class Trial {
@@ -99,7 +99,7 @@ class Trial {
  private:
   void RunWithin(int64_t limit, int64_t peak) {
     const Program program{.body = Localize(placed_, {.relayout_bytes = limit})};
-    // The ones are made of one that is there as well.
+    // Before the relayout, the ones and the value that they are made of are held together.
     const int64_t made = size_ + NumElements(from_.LocalShape(shape_)) * size_;
     EXPECT_EQ(LogicalPeakBytes(program.body), std::max(peak, made));
     std::map<std::string, DTensor> state;
@@ -170,7 +170,7 @@ TEST(RelayoutMemoryTest, StridedDimsAndWideTensors) {
   ExpectPeaks(AllWholeLayouts(Mesh::Parse("x=4,y=2").value(), 2), {256, 256}, EverySo(7), tally);
 }
 
-// What is sent in bf16 – here each device has ones of its own, which are not widened – is limited in bf16.
+// A relayout in bf16 has its limit in bf16: here each device has ones of its own, which are not widened.
 TEST(RelayoutMemoryTest, LimitsAreOfWhatIsSent) {
   int64_t smaller = 0;
   const Mesh mesh = Mesh::Parse("a=2,b=2").value();

@@ -1,7 +1,7 @@
 // Relayouts as the compiler plans them and the runtime runs them: from every layout of a tensor to every
-// other, on padding full of NaN; the source also as a sum owed over an axis it leaves free. Once for the
-// fewest bytes, once for the least time with a slow first axis. MESHWORK_LONG_TESTS=1 takes every pair;
-// without it, every so many-th.
+// other, on padding full of NaN; the source also as a pending sum over an axis that it leaves free. Each is
+// planned for the fewest bytes, and for the least time with a slow first axis. MESHWORK_LONG_TESTS=1 takes
+// every pair; without it, every nth.
 #include <map>
 #include <string>
 #include <vector>
@@ -28,7 +28,7 @@ Tensor Ramp(const Shape& shape) {
   return tensor;
 }
 
-// n tensors whose sum is the ramp, exactly: it plus k, and -k in the last but for the sum of the others.
+// n tensors whose sum is exactly the ramp: small integers, and in the last one the ramp minus these.
 Tensor Terms(const Shape& shape, int64_t n) {
   const int64_t size = NumElements(shape);
   Shape stacked = shape;
@@ -46,7 +46,7 @@ Tensor Terms(const Shape& shape, int64_t n) {
 
 class Runner {
  public:
-  // What a program x -> y makes of x, or an error.
+  // The result of a program x -> y for x, or an error.
   absl::StatusOr<std::vector<float>> Run(const Graph& graph, const Topology& topology, const Tensor& x) {
     absl::StatusOr<Program> program = Compile(graph, {.topology = topology});
     if (!program.ok()) return program.status();
@@ -64,7 +64,7 @@ class Runner {
   CpuBackend backend_{1};
 };
 
-// x, laid out as `from`, taken to `to`. With an `owed` axis x has its terms along a first dim on that axis.
+// x, laid out as `from`, relaid to `to`. With an `owed` axis, x has its terms along a first dim that the axis shards.
 Graph RelayoutProgram(const Layout& from, const Layout& to, const Shape& shape, int owed) {
   Graph graph(from.mesh());
   LayoutSpec spec = SpecOf(from);

@@ -1,6 +1,6 @@
 // Attention whose blocks of keys and values go round, or stay while results are merged, on meshes of several
-// shapes, beside attention on one device: results and gradients, what is sent, what is held, what is infinite
-// and not seen, and that a program with a step missing is refused.
+// shapes, is compared with attention on one device: results and gradients, bytes sent, memory, infinities in
+// hidden places. A program that lacks a step is refused.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -44,7 +44,7 @@ struct RingCase {
   bool cuts_queries = true;  // as the keys are
 };
 
-// q, k and v by the axes "batch", "seq" and "model", where the mesh has them.
+// q, k and v are sharded along the axes "batch", "seq" and "model" that the mesh has.
 Graph GraphOf(const Mesh& mesh, const RingCase& z, bool ring) {
   Graph graph(mesh);
   auto by = [&](const char* axis) { return mesh.FindAxes(axis).ok() ? DimSpec(axis) : DimSpec(UNSHARDED); };
@@ -63,7 +63,7 @@ Graph GraphOf(const Mesh& mesh, const RingCase& z, bool ring) {
   const Value y = Attention(q, k, v, {.causal = z.causal, .seen = seen, .ring = ring});
   graph.Output("y", y);
   if (!z.gradients) return graph;
-  // Each element has a weight of its own.
+  // Each element of the result has a weight of its own.
   const Value flat = Reshape(y, {y.type().num_elements()});
   const Value weights = Cast(Sin(Iota(graph, {F32, flat.shape()}, 0) + 1.0), z.dtype);
   const Value loss = ReduceSum(Square(y) + y * Reshape(weights, y.shape()), {0, 1, 2, 3});
@@ -134,7 +134,7 @@ Graph Compiled(std::string_view mesh, const RingCase& z, bool ring) {
   return Compile(GraphOf(Mesh::Parse(mesh).value(), z, ring)).value().body;
 }
 
-// `local` with the operand for the result of node `n`.
+// `local` with an operand in the place of the result of node `n`.
 Graph Without(const Graph& local, int n) {
   Rewriter rewriter(local);
   for (int i = 0; i < static_cast<int>(local.nodes().size()); ++i) {
@@ -163,15 +163,15 @@ TEST(RingAttentionTest, OfOtherDtypes) {
 TEST(RingAttentionTest, NothingIsGathered) {
   for (bool causal : {false, true}) {
     const Graph local = Compiled("batch=2,seq=4,model=2", {.causal = causal}, true);
-    // k and v; again for the gradient of q; q, the result's gradient, log-sums and shifts for those of k and
-    // v.
+    // k and v go round; k and v again for q's gradient; q, the result's gradient, log-sums and shifts for the
+    // gradients of k and v.
     EXPECT_EQ(Count(local, "exchange"), 3 * (2 + 2 + 4));
     for (const Node& node : local.nodes())
       EXPECT_TRUE(node.row->kind != OpKind::kCollective || node.row->name == "exchange") << node.row->name;
   }
 }
 
-// Short blocks, empty ones, blocks of the keys whose ends are not those of the queries', and none seen.
+// Short and empty blocks, blocks of keys with other ends than those of queries, and queries that see no keys.
 TEST(RingAttentionTest, BlocksThatAreNotEqualGoRoundToo) {
   for (const auto& [mesh, s, t] :
        std::vector<std::tuple<const char*, int64_t, int64_t>>{{"seq=4", 10, 10},
@@ -217,11 +217,11 @@ TEST(MergedAttentionTest, GivesTheOneDeviceResult) {
                 .s = s, .t = t, .causal = causal, .gradients = t == 47, .seen = seen, .cuts_queries = false};
             if (!z.gradients) {
               const Graph local = Compiled(mesh, z, false);
-              // A maximum, two sums together; or what sends less.
+              // A maximum, and two sums together; or collectives that send less.
               EXPECT_LE(Count(local, "all_reduce") + Count(local, "all_gather") + Count(local, "all_to_all") +
                             Count(local, "reduce_scatter"),
                         2);
-              // What fills up a short block comes from nobody.
+              // The padding of a short block is sent by nobody.
               for (const CollectiveSummary& summary : SummarizeCollectives(local)) {
                 if (summary.type == "exchange") {
                   EXPECT_EQ(summary.bytes, 0);
@@ -247,7 +247,7 @@ TEST(MergedAttentionTest, OfOtherDtypesAndEmptyBlocks) {
   }
 }
 
-// The size of the results: a maximum and a sum of [b,s,h], a sum of [b,s,h,e], reduced over 8 devices.
+// The bytes of the results: a maximum and a sum of [b,s,h], and a sum of [b,s,h,e], reduced over 8 devices.
 TEST(MergedAttentionTest, SendsAMaximumAndTwoSums) {
   const RingCase z = {.dtype = F32,
                       .b = 8,
@@ -261,7 +261,7 @@ TEST(MergedAttentionTest, SendsAMaximumAndTwoSums) {
   EXPECT_EQ(Wire(Compiled("seq=8", z, false)), 2 * 7 * (8 * 8 * 64 + 2 * 8 * 8) * 4 / 8);
 }
 
-// As many queries as keys: to bring them together sends less than to add up results for all of them.
+// With as many queries as keys, gathering the keys sends less than adding up the results of all queries.
 TEST(MergedAttentionTest, IsLeftWhereGatheringSendsLess) {
   const RingCase z = {.s = 48, .t = 48, .gradients = false};
   EXPECT_EQ(Count(Compiled("seq=4", z, false), "all_reduce"), 0);
@@ -277,7 +277,7 @@ TEST(MergedAttentionTest, AMergeThatIsWrongIsRefused) {
   int tried = 0;
   for (int n = 0; n < static_cast<int>(local.nodes().size()); ++n) {
     const Node& node = local.nodes()[n];
-    // What gives back an operand's type may be left out.
+    // A node whose result has its operand's type may have no effect.
     if (node.operands.empty() || node.results.size() != 1 ||
         local.value(node.operands[0]).type != local.value(node.results[0]).type ||
         local.value(node.operands[0]).layout != local.value(node.results[0]).layout)
@@ -293,7 +293,7 @@ TEST(MergedAttentionTest, AMergeThatIsWrongIsRefused) {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// Of one example and one head, by definition: only what is seen is read.
+// Attention of one example and one head, by definition: it reads only keys that are seen.
 struct Plain {
   int64_t s, t, d, e;
   std::vector<double> q, k, v;
@@ -331,8 +331,8 @@ void ExpectAlike(const std::vector<double>& have, const std::vector<double>& wan
   }
 }
 
-// An infinity or NaN in each place of q, k or v in turn, on one device and on meshes, in tiles of one and of
-// several: a key that is not seen adds nothing, whatever it is; what is seen gives what the definition gives.
+// An infinity or NaN in each place of q, k or v in turn, on one device and on meshes, in one tile and in several:
+// a hidden key adds nothing, whatever its value; the keys that are seen give the numbers of the definition.
 TEST(HiddenKeysTest, AddNothingWhateverTheyAre) {
   for (const int64_t t : {6, 150}) {
     for (const char* mesh : {"model=1", "seq=2", "seq=4"}) {
@@ -374,7 +374,7 @@ TEST(HiddenKeysTest, AddNothingWhateverTheyAre) {
   }
 }
 
-// Of gradients: an infinite key that no query sees changes no gradient but its own, which is 0.
+// In gradients, an infinite key that no query sees changes only its own gradient, which is 0.
 TEST(HiddenKeysTest, AddNothingToGradients) {
   for (const char* mesh : {"model=1", "seq=2", "seq=4"}) {
     for (const bool ring : {false, true}) {
@@ -383,7 +383,7 @@ TEST(HiddenKeysTest, AddNothingToGradients) {
       std::vector<Value> in;
       for (const char* name : {"q", "k", "v"})
         in.push_back(graph.Input(name, F64, {1, 8, 1, 2}, {UNSHARDED, cut, UNSHARDED, UNSHARDED}));
-      // Queries see up to five keys, the last none.
+      // Queries see up to five keys; the last query sees none.
       const Value i = Iota(graph, {I32, {1, 8}}, 1);
       const Value seen = Select(Less(i, 7.0), Remainder(i, 6), 0.0);
       const Value y = Attention(in[0], in[1], in[2], {.seen = seen, .ring = ring});
@@ -404,7 +404,7 @@ TEST(HiddenKeysTest, AddNothingToGradients) {
   }
 }
 
-// Scores so far apart that what a causal mask hides is infinitely larger than what it shows.
+// Scores so far apart that hidden keys have infinitely larger weights than the keys that are seen.
 TEST(RingAttentionTest, WhatIsHiddenDoesNotShow) {
   const RingCase z = {.b = 1, .s = 4, .t = 4, .h = 1, .d = 1, .e = 1, .causal = true};
   const Graph graph = GraphOf(Mesh::Parse("seq=4").value(), z, true);
@@ -431,7 +431,7 @@ TEST(RingAttentionTest, HoldsLessThanWhatIsGathered) {
     EXPECT_GE(gathered, 2 * 8 * kBlock);
     EXPECT_LT(ring, gathered) << PrintMemoryReport(Compiled("seq=8", z, true),
                                                    ReportMemory(Compiled("seq=8", z, true), 40));
-    // Of a ring twice as long a device holds no more blocks.
+    // In a ring twice as long, a device holds no more blocks.
     RingCase longer = z;
     longer.s = longer.t = 128;
     EXPECT_LT(LogicalPeakBytes(Compiled("seq=16", longer, true)), ring + kBlock);

@@ -1,6 +1,6 @@
-// Programs of one op or two, on infinities, NaN, zeros of both signs and denormals: where one device has a
-// NaN, an infinity or a zero of a sign, so has every mesh. With the largest numbers, too, but for what adds
-// up. What is not promised is named with the reason, as docs/limitations.md says it; padding is full of NaN.
+// Programs of one op or two, on infinities, NaN, zeros of both signs and denormals: where one device has a NaN,
+// an infinity or a zero of a sign, every mesh has it, too. Also with the largest numbers, but not for ops that
+// add up. The exceptions are listed with their reasons, as in docs/limitations.md; padding is full of NaN.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -36,7 +36,7 @@ class SpecialsDrawer : RowsDrawer {
   SpecialsDrawer(const std::vector<Sample>& pool, uint64_t seed, bool with_largest)
       : RowsDrawer(pool, seed), with_largest_(with_largest) {}
 
-  // Of the op and, sometimes, one that reads it.
+  // A program of the op and, sometimes, of one that reads its result.
   RandomProgram Draw(const Sample& sample) && {
     std::vector<ValueId> operands;
     for (const Type& type : sample.operands) operands.push_back(AddArgument(type, *sample.row));
@@ -84,7 +84,7 @@ class SpecialsDrawer : RowsDrawer {
   const bool with_largest_;
 };
 
-// What an op may have otherwise on another mesh: kinds of Differences.
+// The ways in which an op's result may differ on another mesh: kinds of Differences.
 struct MayDiffer {
   std::string_view row;
   std::set<std::string> kinds;
@@ -92,16 +92,16 @@ struct MayDiffer {
 };
 const std::set<std::string> kAll = {"nan", "inf", "zero"};
 const MayDiffer kMayDiffer[] = {
-    // Zeros that a device is sent from beyond the ends of a dim meet an infinite filter; kernels skip them.
+    // Devices are sent zeros from beyond the ends of a dim, and multiply them by an infinite filter; kernels skip them.
     {"conv", {"nan"}},
     {"conv_filter_grad", {"nan"}},
     {"conv_input_grad", {"nan"}},
-    // A part that vanishes is 0 or -0.
+    // A partial sum that is zero is 0 or -0.
     {"matmul", {"zero"}},
     {"conv", {"zero"}},
     {"conv_filter_grad", {"zero"}},
     {"conv_input_grad", {"zero"}},
-    // What a causal mask hides is skipped in blocks.
+    // Places that a causal mask hides are skipped in blocks.
     {"attention", kAll},
     {"attention_grad_q", kAll},
     {"attention_grad_kv", kAll},
@@ -118,7 +118,7 @@ const MayDiffer kMayDiffer[] = {
     {"scatter_add_along_dim", kAll, true},
 };
 
-// Where what is owed passes arithmetic: the sign of a zero may be another, and where it meets numbers all.
+// Ops on pending sums may change the sign of a zero; if they also read other reals, every kind may differ.
 std::set<std::string> MayDifferWhereItWaits(const Graph& local) {
   std::set<std::string> kinds;
   for (const Node& node : local.nodes()) {
@@ -133,7 +133,7 @@ std::set<std::string> MayDifferWhereItWaits(const Graph& local) {
   return kinds;
 }
 
-// "nan", "inf", "zero" for the kinds of numbers that two lists of them do not have in the same places.
+// The kinds "nan", "inf", "zero" whose places differ between two lists of numbers.
 std::set<std::string> Differences(const std::vector<double>& found, const std::vector<double>& expected) {
   std::set<std::string> kinds;
   for (size_t i = 0; i < found.size(); ++i) {
@@ -193,7 +193,7 @@ void ExpectAsOnOneDevice(bool with_largest) {
 TEST(SpecialValuesTest, AreWhereTheyAreOnOneDevice) { ExpectAsOnOneDevice(/*with_largest=*/false); }
 TEST(SpecialValuesTest, OverflowWhereTheyDoOnOneDevice) { ExpectAsOnOneDevice(/*with_largest=*/true); }
 
-// What constants tell is heeded: a sum is paid before it meets an infinity, or a divisor that may be 0.
+// The values of constants count: a pending sum is reduced before it meets an infinity, or a divisor that may be 0.
 TEST(SpecialValuesTest, ASumIsPaidBeforeAConstantThatWouldShowItsParts) {
   for (std::string_view op : {"mul %s, %inf", "mul %wide, %s", "div %s, %zero", "div %s, %iota",
                               "div %s, %tiny", "mul %s, %half"}) {
@@ -213,12 +213,12 @@ TEST(SpecialValuesTest, ASumIsPaidBeforeAConstantThatWouldShowItsParts) {
   }
 }
 
-// A lookup in a sharded table is the element, bit by bit.
+// A lookup in a sharded table gives the element bit by bit.
 TEST(SpecialValuesTest, WhatIsPickedKeepsItsBits) {
   for (std::string_view pick : {"gather %t, %i dim=0", "take_along_dim %t, %along dim=0", "gather_nd %t, %nd",
                                 "dynamic_slice %t, %at dims=[0] sizes=[4]"}) {
     SCOPED_TRACE(pick);
-    // Large enough that gathering it would send more than adding up what is picked.
+    // The table is so large that gathering it would send more than a reduction of the rows that are looked up.
     std::vector<double> table = {-0.0, 0, -HUGE_VAL, std::nan(""), 0, -0.0, 1, HUGE_VAL};
     table.resize(32, 1);
     RandomProgram random{ParseGraph(fmt::format("mesh [x=2, y=2]\nfunc f(%t: f32[16,2] {{(y,x),_}}) {{\n"
@@ -239,7 +239,7 @@ TEST(SpecialValuesTest, WhatIsPickedKeepsItsBits) {
   }
 }
 
-// A product of reals is that of all factors at once.
+// A product of reals is that of all factors at once: partial products of devices must not overflow by themselves.
 TEST(SpecialValuesTest, ProductsThatOverflowAreThoseOfOneDevice) {
   for (std::string_view op :
        {"reduce_prod %a dims=[0]", "cumprod %a dim=0", "cumprod %a dim=0 reverse=true"}) {

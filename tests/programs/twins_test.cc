@@ -1,6 +1,6 @@
 // Pairs of loops and branches that are equal after clean-up (support/twins.h), in random programs on meshes
-// and layouts of every kind: compiled, proven, and run beside one device. And pairs that are not equal, of
-// which the checker takes none for the other.
+// and layouts of every kind: compiled, proven, run, and compared with one device. The checker takes no loop
+// of an unequal pair for the other.
 #include "support/twins.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 
 int NumPairs() { return LongTests() ? 5000 : 500; }
 
-// Loops and branches that stand in the program itself.
+// The number of loops and branches outside of bodies.
 int64_t CountLoops(const Graph& graph) {
   return std::count_if(graph.nodes().begin(), graph.nodes().end(), IsControl);
 }
@@ -53,7 +53,7 @@ TEST(TwinsTest, AreCompiledAndGiveTheOneDeviceResult) {
   EXPECT_GE(merged, NumPairs() / 5) << "hardly any pair becomes one loop";
 }
 
-// `graph` with its last twin in the place of which something else stands, with other results.
+// `graph` with another loop or branch, which has other results, in the place of its last twin.
 Graph WithOther(const Graph& graph, std::mt19937_64& engine) {
   size_t last = 0;
   for (size_t n = 0; n < graph.nodes().size(); ++n)
@@ -75,7 +75,7 @@ TEST(TwinsTest, WhatIsNotEqualIsToldApart) {
     const Graph graph = programs.DrawTwins(seed).graph;
     const absl::StatusOr<Program> program = Compile(graph);
     ASSERT_TRUE(program.ok()) << program.status() << "\n" << PrintGraph(graph);
-    // Where loops of the program became one, one of them stood for another.
+    // If there are fewer loops than in the program, one loop stands for another.
     if (CountLoops(program->body) == CountLoops(graph) || program->body.mesh() != graph.mesh()) continue;
     const Graph other = WithOther(graph, engine);
     EXPECT_FALSE(Verify(other, program->body).ok()) << "seed " << seed << "\n"

@@ -1,5 +1,5 @@
-// Passes that make a wrong program: an optional one is left out and the program is right, with a warning; or
-// the compile is refused, as for every other pass.
+// A pass makes a wrong program. If the pass is optional, it is left out, and the program is right, with a
+// warning; otherwise the compile is refused.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -33,8 +33,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// A program to which most passes apply: two sums that are regrouped, a weight that is kept, a cumulative op
-// along a sharded dim, a reshape for which the mesh is cut, reductions that share a bucket, a loop.
+// A program that most passes change: it has two sums that are regrouped, a weight that is kept, a cumulative
+// op along a sharded dim, a reshape for which the mesh is cut, reductions that share a bucket, a loop.
 constexpr std::string_view kProgram = R"(mesh [x=4]
 func step(%a: f64[8,6] {x,_}, %b: f64[8,6] {x,_}, var %w: f64[6,6] {x,_} gather=on_use, var %m: f64[6,6] {_,_},
      %s: f64[32] {x}) {
@@ -61,7 +61,7 @@ func step(%a: f64[8,6] {x,_}, %b: f64[8,6] {x,_}, var %w: f64[6,6] {x,_} gather=
 }
 )";
 
-// One that holds less in another order.
+// A program that needs less memory in another order.
 constexpr std::string_view kLateReaders = R"(mesh [x=4]
 func step(%a: f64[512,6] {x,_}) {
   %b = tanh %a
@@ -151,7 +151,7 @@ TEST(WrongPassTest, IsRefusedWhereItIsAskedFor) {
   }
 }
 
-// What every program needs is not left out.
+// Passes that every program needs are not left out.
 TEST(WrongPassTest, IsRefusedWhereItIsNotOptional) {
   for (const char* pass : {"fold_sizes", "open_loops", "mark_uses", "propagate", "insert_relayouts",
                            "close_loops", "localize"}) {
@@ -163,7 +163,7 @@ TEST(WrongPassTest, IsRefusedWhereItIsNotOptional) {
   }
 }
 
-// The others stay.
+// Only the wrong passes are left out.
 TEST(WrongPassTest, AllThatAreWrongAreLeftOut) {
   const CompiledText compiled =
       CompileWrong(WrongIn({"regroup_sums", "bucket_reductions"}), {.wrong_pass = WrongPass::kLeaveOut});
@@ -173,7 +173,7 @@ TEST(WrongPassTest, AllThatAreWrongAreLeftOut) {
   EXPECT_EQ(compiled.warnings.size(), 1u);
 }
 
-// A program that does not fit is no way out.
+// Leaving out a pass does not help if the program then does not fit.
 TEST(WrongPassTest, WhatMakesItFitStays) {
   const auto compile = [](std::vector<std::string> left_out, int64_t budget) {
     return CompileWith(TheProgram(kLateReaders).graph, {.memory_budget = budget},
@@ -200,7 +200,7 @@ PassControl CheckFailsIn(std::string pass) {
   }};
 }
 
-// A CHECK that a program reaches is a status, and the program is saved.
+// A CHECK that a program fails becomes a status, and the program is saved.
 TEST(WrongPassTest, ACheckThatFailsIsAStatus) {
   for (const char* pass : {"fold_sizes", "propagate", "insert_relayouts", "localize", "bucket_reductions"}) {
     SCOPED_TRACE(pass);
@@ -273,7 +273,7 @@ TEST(WrongPassTest, ProgramsAreRightWithoutOptionalPasses) {
     for (const std::vector<std::string>& left_out : choices) {
       const absl::StatusOr<Program> program =
           CompileWith(*graph, {.wrong_pass = WrongPass::kRefuse}, {.left_out = left_out});
-      // It may gather more than it is allowed to.
+      // The program may gather more than it is allowed to.
       EXPECT_NE(program.status().code(), absl::StatusCode::kInternal)
           << file << " without " << left_out[0] << ": " << program.status();
     }

@@ -1,13 +1,13 @@
-// Steps of transformer layers whose arguments lie anyhow, with what JAX sends for each.
+// Steps of transformer layers with random layouts of their arguments, and the bytes that JAX sends for each.
 //
 //   for (const RandomPins& step : LoadRandomPins()) RunPasses(BuildStep(step), …)
 //
-// The steps are drawn and JAX's bytes are counted by random_pins.py beside this file, which also says what the entries
-// of random_pins.json are; its loss_of is the same step. The sizes are so small that no pin leaves a device without a
-// block, and none has short blocks.
+// random_pins.py beside this file has drawn the steps and counted JAX's bytes; it also describes the entries
+// of random_pins.json. Its loss_of builds the same step. The sizes are so chosen that no pin leaves a device
+// with an empty or a short block.
 //
-// JAX runs some products on fewer devices than they could run on, which sends less and computes more. So two programs are also
-// compared by the seconds that the assumed topology states for bytes and products; latencies do not count.
+// JAX runs some products on fewer devices than it could, which sends less and computes more. So two programs are
+// also compared by the seconds that the assumed topology gives for bytes and products; latencies do not count.
 #pragma once
 
 #include <cstdint>
@@ -124,7 +124,7 @@ class RandomPinsBuilder {
   size_t next_pin_ = 0;
 };
 
-// Of products, attention included, on one device. Causal attention computes half of the scores; JAX's, here, all.
+// Operations of products and attention on one device. Causal attention counts half of the scores; in JAX all.
 inline double ProductFlops(const Graph& local) {
   double flops = 0;
   for (const Node& node : local.nodes())

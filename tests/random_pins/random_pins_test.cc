@@ -1,4 +1,4 @@
-// Steps of transformer layers whose arguments lie anyhow send little more than JAX sends, or take less time.
+// Steps of transformer layers with random layouts send little more than JAX sends, or take less time.
 #include "random_pins/random_pins.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// One case of a class of public bug reports: a program that is drawn, with numbers for its inputs, and what it must give by
-// plain loops in double.
+// A case of a class of public bug reports: a drawn program, numbers for its inputs, and the results that
+// plain loops in double give.
 //
 //   DrawnCase c(seed, "a=3,b=4", F64);
 //   const Value x = c.Input("x", {5, 7}, c.Numbers(35));
@@ -77,7 +77,7 @@ class DrawnCase {
     random_.feeds[name] = std::move(numbers);
     return random_.graph.Input(name, I32, shape, pins);
   }
-  // `numbers`: what it must be, in double.
+  // `numbers`: the right result, in double.
   void Output(const std::string& name, const Value& value, const Shape& shape, const Numbers& numbers) {
     random_.graph.Output(name, value);
     if (value.valid()) expected_.step.outputs[name] = HostTensor({value.type().dtype, shape}, numbers);

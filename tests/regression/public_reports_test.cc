@@ -103,7 +103,7 @@ TEST(PublicReportsTest, DynamicSlicesAlongAShardedDim) {
   }
 }
 
-// A shape of as many elements, in other dims.
+// Another shape with this many elements.
 Shape OtherShape(DrawnCase& c, int64_t elements) {
   Shape shape;
   while (elements > 1 && std::ssize(shape) < 3) {

@@ -1,4 +1,4 @@
-// The other half of public_reports_test.cc: what was reported of steps and of trainings.
+// The other half of public_reports_test.cc: reports about steps and trainings.
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -128,7 +128,7 @@ std::vector<int32_t> Words(int64_t step, int64_t factor) {
   return words;
 }
 
-// Steps 2 and 5 are skipped: their gradients are no numbers.
+// Steps 2 and 5 are skipped: their gradients are infinite or NaN.
 bool Skips(int64_t step) { return step == 2 || step == 5; }
 
 // The same in double, by loops.
@@ -159,7 +159,7 @@ class ReferenceTraining {
   }
 
  private:
-  // The loss of one row; adds to the gradient of the mean.
+  // The loss of one row; also adds the row's part to the gradient of the mean.
   double Row(int64_t id, int64_t label, std::vector<double>& gradient) const {
     double h[kWidth], dh[kWidth] = {}, logits[kWords], sum = 0;
     for (int64_t d = 0; d < kWidth; ++d) h[d] = table_[id * kWidth + d] + shift_[d];
@@ -203,7 +203,7 @@ Session TiedSession(int64_t devices, Transport* transport) {
 
 class ZeroReportsTest : public TempDirTest {
  protected:
-  // Steps [begin, end), each with the loss of the reference, whose table is then the session's.
+  // Runs steps [begin, end), each with the reference's loss; the session's table is then that of the reference.
   void Train(Session& session, ReferenceTraining& reference, int64_t begin, int64_t end) const {
     for (int64_t step = begin; step < end; ++step) {
       const double factor = Skips(step) ? std::numeric_limits<double>::infinity() : 1;

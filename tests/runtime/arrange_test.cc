@@ -36,7 +36,7 @@ std::vector<std::string> ArrangedOrder(std::string_view arguments, std::string_v
 
 constexpr std::string_view kFour = "var %a: f32[128], var %b: f32[128], %i: f32[128], %j: f32[128]";
 
-// The example of the header.
+// The example in the header.
 TEST(ArrangeTest, UpdatesStandBehindTheirGradients) {
   const auto text = [](std::string_view body) {
     return fmt::format(R"(mesh [x=2]
@@ -64,7 +64,7 @@ func step(%x: f32[2,3] of f32[4,3] {{x,_}}, %d: f32[2,5] of f32[4,5] {{x,_}}, %e
                            .body));
 }
 
-// The compiler says why for each value of an all_reduce of several.
+// The compiler gives a reason for each value of an all_reduce of several values.
 TEST(ArrangeTest, EveryPartOfACollectiveHasItsOwnCause) {
   const Graph local = ParseProgram(R"(mesh [x=2]
 func step(%g: f32[3] {_ | sum:x}, %h: f32[5] {_ | sum:x}) {
@@ -106,7 +106,7 @@ TEST(ArrangeTest, EveryPieceIsThereOnceAndInTheSameOrderEachTime) {
   }
 }
 
-// Run without groups and without coalescing, which is without Arrange.
+// Run without groups and without coalescing, so that the executor does not call Arrange.
 TEST(ArrangeTest, KeepsEveryValue) {
   std::mt19937 random(6);
   for (int round = 0; round < 100; ++round) {
@@ -136,7 +136,7 @@ TEST(ArrangeTest, TwoReadersOfAValueStayWhereTheyAre) {
               ElementsAre("p", "q", "r", "s"));
 }
 
-// What the reader needs besides comes along if it is for it alone, or small.
+// The other operands of the reader move with it if only the reader uses them, or if they are small.
 TEST(ArrangeTest, OperandsOfTheReaderMoveWithIt) {
   EXPECT_THAT(ArrangedOrder(kFour,
                             "%p = neg %i : f32[128]\n %q = neg %j : f32[128]\n %k = exp %j : f32[128]\n"
@@ -168,7 +168,7 @@ TEST(ArrangeTest, ProductsStayWhereTheyAre) {
       << "nor are they moved for others";
 }
 
-// Otherwise the old value would have to be kept.
+// A new value before the readers of the old one would require a copy of the old value.
 TEST(ArrangeTest, NewValuesStayBehindTheReadersOfTheOldOne) {
   EXPECT_THAT(ArrangedOrder(kFour,
                             "%p = neg %i : f32[128]\n %q = mul %a, %j : f32[128]\n"
@@ -189,7 +189,7 @@ TEST(ArrangeTest, NewValuesStayBehindTheReadersOfTheOldOne) {
 
 // ---- Long programs.
 
-// An argument i, and room for ops on it.
+// A program with an argument i, to which tests add ops.
 class LongProgram {
  public:
   LongProgram() : graph_(Mesh()) { input_ = AddInput("i"); }
@@ -231,7 +231,7 @@ TEST(ArrangeTest, AChainMayBeLong) {
   EXPECT_EQ(OpsOf(Arrange(program.graph())), OpsOf(program.graph()));
 }
 
-// Each of many values is read with the end of a chain that is not yet computed, and too long to be moved.
+// Each of many values is read together with the end of a chain that is not yet computed and too long to move.
 TEST(ArrangeTest, AChainThatManyValuesWaitForMayBeLong) {
   LongProgram program;
   std::vector<ValueId> waiting;
@@ -239,7 +239,7 @@ TEST(ArrangeTest, AChainThatManyValuesWaitForMayBeLong) {
   ValueId last = program.input();
   for (int i = 0; i < kMany; ++i) last = program.Add("sub", {last, waiting[i]});
   program.graph().AddOutput({"y", last});
-  // The first sub can follow the first neg at once, then the second, and so on.
+  // The first sub can follow the first neg immediately, the second sub the second neg, and so on.
   std::vector<std::string_view> expected;
   for (int i = 0; i < kMany; ++i) expected.insert(expected.end(), {"neg", "sub"});
   EXPECT_EQ(OpsOf(Arrange(program.graph())), expected);
@@ -252,7 +252,7 @@ TEST(ArrangeTest, AChainThatManyValuesWaitForMayBeLong) {
   backwards.graph().AddOutput({"y", last});
   const std::vector<std::string_view> ops = OpsOf(Arrange(backwards.graph()));
   EXPECT_EQ(std::count(ops.begin(), ops.end(), "sub"), kMany);
-  // Only the last few that the first sub waits for are near enough.
+  // Only the last few of the values that the first sub waits for are near enough.
   EXPECT_EQ(ops.front(), "neg");
   EXPECT_EQ(ops[kMany / 2], "neg");
 }

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// twice = 2 a, total = sum of all a so far.
+// twice = 2 a; total = the sum of all a so far.
 constexpr std::string_view kProgram = R"(mesh [x=2]
 func step(%a: f32[2] of f32[3] {x}, var %n: f32[] {}) {
   %twice = add %a, %a : f32[2] of f32[3] {x}

@@ -54,8 +54,8 @@ TEST(BoxTest, FindsContiguousRuns) {
   EXPECT_TRUE(BoxCopy::Linear(7).contiguous());
 }
 
-// Every region of every pair of buffers around it, against element-by-element copies, in one piece
-// and cut in two at every place.
+// Every region, between every pair of buffers around it, copied in one piece and cut in two at every place,
+// against element-by-element copies.
 TEST(BoxTest, CopiesEveryRegionHoweverItIsCut) {
   const std::vector<Block> regions = {{},
                                       {{2, 3}},

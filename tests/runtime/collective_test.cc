@@ -63,7 +63,7 @@ void ExpectMovesNothingElse(const Program& program, const Shape& shape) {
   }
 }
 
-// The non-empty suffixes of a list: what may leave a dim.
+// The non-empty suffixes of a list: the axes that may be removed from a dim.
 std::vector<AxisList> Suffixes(const AxisList& axes) {
   std::vector<AxisList> suffixes;
   for (size_t n = 1; n <= axes.size(); ++n) suffixes.emplace_back(axes.end() - n, axes.end());
@@ -72,7 +72,7 @@ std::vector<AxisList> Suffixes(const AxisList& axes) {
 
 class MoveTest : public ::testing::TestWithParam<std::string> {
  protected:
-  // Calls f(shape, layout, dim, suffix) for everything that all_gather or all_to_all can take.
+  // Calls f(shape, layout, dim, suffix) for all arguments that all_gather or all_to_all accept.
   template <typename F>
   void ForEachMinorAxes(F&& f) {
     for (const Shape& shape : kShapes)
@@ -126,7 +126,7 @@ TEST_P(MoveTest, ShardSlice) {
   }
 }
 
-// Wherever every block of the result is a block of the operand.
+// From any layout to any other, if every block of the result is a block of the operand.
 TEST_P(MoveTest, CollectivePermute) {
   for (const Shape& shape : kShapes) {
     for (const Layout& from : AllLayouts(mesh_)) {
@@ -176,10 +176,10 @@ TEST_P(MoveTest, AllToAllV) {
 
 INSTANTIATE_TEST_SUITE_P(Meshes, MoveTest, ::testing::Values("x=4", "x=2,y=3", "x=1,y=2"));
 
-// ---- Reductions. Terms come from an input whose first dim is sharded by the axes to reduce, one row
+// ---- Reductions. The terms come from an input whose first dim is sharded by the axes to reduce, one row
 // per device, so that term k is the block of input row k.
 
-// What the reduction of the rows of `terms` [k,m,n] in the order of the group's ranks is.
+// The reduction of the rows of `terms` [k,m,n], in the order of the group's ranks.
 Tensor ReduceRows(const Tensor& terms, ReduceOp op) {
   const Shape& shape = terms.shape();
   Tensor result({F32, {shape[1], shape[2]}});
@@ -202,7 +202,7 @@ Tensor ReduceRows(const Tensor& terms, ReduceOp op) {
   return result;
 }
 
-// terms {group, rest} -> reduce_sum over its one local row (no change) -> `op` node -> y.
+// terms {group, rest} -> reduce_sum over the single local row (no change) -> `op` node -> y.
 Program OneReduction(const Mesh& mesh, const Shape& shape, const AxisList& group, const Layout& rest,
                      std::string_view name, Attrs attrs) {
   Program program{.body = Graph(mesh)};
@@ -227,7 +227,7 @@ Program OneReduction(const Mesh& mesh, const Shape& shape, const AxisList& group
 
 class ReduceTest : public ::testing::TestWithParam<std::string> {
  protected:
-  // Calls f(shape, group, rest) for groups of axes in every order, and layouts without them.
+  // Calls f(shape, group, rest) for groups of axes in every order, and layouts without these axes.
   template <typename F>
   void ForEachGroup(F&& f) {
     std::vector<AxisList> groups;
@@ -241,7 +241,7 @@ class ReduceTest : public ::testing::TestWithParam<std::string> {
   void Expect(const Program& program, const Shape& shape, const AxisList& group, ReduceOp op) {
     const Tensor x = Rough({F32, {mesh_.GroupSize(group), shape[0], shape[1]}});
     const Tensor expected = ReduceRows(x, op);
-    // Devices that are coalesced add up in an order of their own.
+    // Coalesced devices add up in another order.
     const Tensor near = RunProgram(program, {{"x", x}}, {}, {2, true}).outputs.at("y");
     for (int64_t i = 0; i < near.type().num_elements(); ++i)
       ASSERT_FLOAT_EQ(near.values<float>()[i], expected.values<float>()[i]) << PrintGraph(program.body);
@@ -280,7 +280,7 @@ TEST_P(ReduceTest, ReduceScatter) {
 
 INSTANTIATE_TEST_SUITE_P(Meshes, ReduceTest, ::testing::Values("x=4", "x=2,y=3"));
 
-// ---- What the loops above leave out.
+// ---- Cases that the loops above leave out.
 
 TEST(CollectiveTest, BucketsOfSeveralValuesAndDTypes) {
   const Program program = ParseProgram(R"(mesh [x=3]
@@ -298,7 +298,7 @@ func step(%a: f64[1,5] of f64[3,5] {x,_}, %b: i32[1] of i32[3] {x}) {
   }
 }
 
-// A permute between {x | sum:y} and {y | sum:x}: blocks and terms change places.
+// A permute between {x | sum:y} and {y | sum:x}: both the blocks and the terms change places.
 TEST(CollectiveTest, PermuteMovesPartialTerms) {
   const Mesh mesh = Mesh::Parse("x=2,y=2").value();
   Program program{.body = Graph(mesh)};
@@ -323,7 +323,7 @@ TEST(CollectiveTest, PermuteMovesPartialTerms) {
   }
 }
 
-// Terms stay on their devices while blocks go elsewhere: {x,_ | sum:y} -> {_,x | sum:y}, in parts.
+// Terms stay on their devices while blocks move: {x,_ | sum:y} -> {_,x | sum:y}, in parts.
 TEST(CollectiveTest, AllToAllVMovesPartialValues) {
   const Program program = ParseProgram(R"(mesh [x=2, y=2]
 func step(%a: f32[2,3,1] of f32[3,3,2] {x,_,y}) {

@@ -1,4 +1,4 @@
-// Local programs whose all_reduces a cross-device op makes, beside the same programs without.
+// Local programs whose all_reduces a cross-device op makes give the results of the same programs without it.
 #include "meshwork/runtime/cross_device.h"
 
 #include <algorithm>
@@ -98,7 +98,7 @@ TEST(CrossDeviceTest, RandomProgramsGiveTheirNumbers) {
   EXPECT_GT(calls, 60);
 }
 
-// The op's own numbers, whatever the workers: packs are cut at the same places.
+// The number of workers does not change the op's results: packs are cut at the same places.
 TEST(CrossDeviceTest, TheNumberOfWorkersChangesNoBit) {
   const Program program = ParseProgram(R"(mesh [x=3]
 func step(%a: f32[1,200001] of f32[3,200001] {x,_}) {
@@ -132,7 +132,7 @@ TEST(CrossDeviceTest, PacksAreFilledInOrder) {
   EXPECT_THAT(packs(1 << 20), ElementsAre(7, 3));  // not of two dtypes
 }
 
-// Each group by itself, with the numbers of its devices.
+// Each group is reduced by itself, and the op gets the numbers of the group's devices.
 TEST(CrossDeviceTest, GroupsAreReducedByThemselves) {
   const auto ops = std::make_shared<BackwardsOps>();
   const Program program = ParseProgram(R"(mesh [x=2, y=3]
@@ -160,7 +160,7 @@ TEST(CrossDeviceTest, ThePlanSaysWhatIsCalled) {
   EXPECT_THAT(plan, HasSubstr("\nall_reduce, 6 transfers of 21 elements: "));  // into the pack, and out of it
 }
 
-// By a backend that makes an algorithm's copies and sums itself. 70001 elements are a piece of 65536 and a short one.
+// By a backend that makes an algorithm's copies and sums itself. 70001 elements are a piece of 65536 and a short piece.
 TEST(CrossDeviceTest, AnAlgorithmIsPlannedInRounds) {
   const auto plan_of = [](int64_t elements, const CrossDeviceOps& ops) {
     const Program program = ParseProgram(fmt::format(R"(mesh [x=3]
@@ -190,7 +190,7 @@ func step(%a: f32[1,{0}] of f32[3,{0}] {{x,_}}) {{
   EXPECT_THAT(plan_of(10 * 65536, *RingAllReduce()), ElementsAre(3, 3, 3, 3));
 }
 
-// Whoever would make them: before a step runs.
+// Wrong moves are refused before a step runs, whoever would execute them.
 TEST(CrossDeviceTest, WrongMovesAreNotPlanned) {
   const Program program = ParseProgram(kCrossDevicePrograms[1]);
   using How = MistakenMoves::How;
@@ -203,7 +203,7 @@ TEST(CrossDeviceTest, WrongMovesAreNotPlanned) {
   }
 }
 
-// Of what goes on to another domain, there is the first device's result alone.
+// A sum that goes on to another domain exists only as the first device's result.
 TEST(CrossDeviceTest, OtherResultsAreNotPlanned) {
   const auto graph = std::make_shared<const Graph>(ParseGraph(R"(mesh [x=2, y=3]
 func step(%a: f32[1,4] of f32[6,4] {(x,y),_}) {
@@ -249,7 +249,7 @@ class GivenMoves : public BackwardsAlgorithm {
   const std::vector<GivenMove> moves_;
 };
 
-// Whether one writes an element that another touches.
+// True if `a` writes an element that `b` writes or reads.
 bool Collide(const GivenMove& a, const GivenMove& b) {
   const bool reads = std::find(b.from.begin(), b.from.end(), a.to) != b.from.end();
   return (a.to == b.to || reads) && std::max(a.begin, b.begin) < std::min(a.end, b.end);
@@ -281,7 +281,7 @@ TEST(CrossDeviceTest, MovesOfARoundThatCollideAreFound) {
   EXPECT_LT(wrong, 4000);
 }
 
-// A wrong op, in every way in which a step may run.
+// A wrong op is detected in every way in which a step may run.
 TEST(CrossDeviceTest, DevicesWithoutAResultAreSeen) {
   for (const std::string_view text : kCrossDevicePrograms) {
     const Program program = ParseProgram(text);
@@ -297,7 +297,7 @@ TEST(CrossDeviceTest, DevicesWithoutAResultAreSeen) {
   }
 }
 
-// Without a cross-device op, nothing varies more than before; with one, sums do, unless they go on to other domains.
+// Without a cross-device op, a sum is the same over its group; with an op it varies, unless it crosses domains.
 TEST(CrossDeviceTest, SumsVaryOverTheirGroup) {
   const Graph graph = ParseGraph(R"(mesh [x=2, y=2]
 func step(%a: f32[1,4] of f32[4,4] {(x,y),_}) {
@@ -316,7 +316,7 @@ func step(%a: f32[1,4] of f32[4,4] {(x,y),_}) {
   };
   EXPECT_THAT(varying({}), ElementsAre("(x,y)", "(x,y)", "(x)", "()", "()"));
   EXPECT_THAT(varying(AxisSet()), ElementsAre("(x,y)", "(x,y)", "(x,y)", "(x,y)", "(x,y)"));
-  // x leads to other domains.
+  // The axis x crosses domains.
   EXPECT_THAT(varying(AxisSet(AxisList{0})), ElementsAre("(x,y)", "(x,y)", "(x)", "()", "()"));
 }
 

@@ -19,7 +19,7 @@
 namespace meshwork::crossing_test {
 namespace {
 
-// What each domain plans for the last node of a local program whose other nodes move nothing.
+// The plan of each domain for the last node of a local program whose other nodes move no data.
 std::vector<Crossing> PlanAll(const Graph& local, int64_t num_domains, int64_t latency_bytes = 0) {
   const Placement placement = Placement::Create(local.mesh(), num_domains).value();
   EXPECT_EQ(placement.mesh(), local.mesh()) << "cut the mesh of the program";
@@ -42,7 +42,7 @@ std::vector<Crossing> PlanAll(const Graph& local, int64_t num_domains, int64_t l
   return crossings;
 }
 
-// "0->1 48, 1->0 48": elements.
+// "0->1 48, 1->0 48": elements that cross.
 std::string Traffic(const std::vector<Crossing>& crossings) {
   std::string text;
   for (const Crossing& crossing : crossings) {
@@ -100,7 +100,7 @@ TEST(CrossingTest, AGatherSendsEachBlockToEachDomainOnce) {
                 4),
       "0->1 12, 0->2 12, 0->3 12, 1->0 12, 1->2 12, 1->3 12, 2->0 12, 2->1 12, 2->3 12, 3->0 12, 3->1 12, "
       "3->2 12");
-  // 5 rows in blocks of 2, 2, 1 and 0: what is padding does not cross.
+  // 5 rows in blocks of 2, 2, 1 and 0: padding does not cross.
   EXPECT_EQ(TrafficOf("mesh [x=2*2]\nfunc f(%a: f32[2,6] of f32[5,6] {x,_}) {\n"
                       "  %b = all_gather %a axes=(x) dim=0 : f32[5,6] {_,_}\n}",
                       2),
@@ -119,7 +119,7 @@ TEST(CrossingTest, ASumCrossesOnce) {
             "0->1 1, 1->0 1");
 }
 
-// Of 64 elements each of four domains adds up 16.
+// Each of four domains adds up 16 of 64 elements.
 TEST(CrossingTest, ALargeSumOverManyDomainsCrossesInParts) {
   const Graph local = ParseGraph(
                           "mesh [x=4]\nfunc f(%a: f32[64,1] of f32[64,4] {_,x}) {\n"
@@ -152,8 +152,8 @@ TEST(CrossingTest, ALargeSumOverManyDomainsCrossesInParts) {
   }
 }
 
-// A scalar that is the same over y: only the last part has an element, and domains (2,1) and its like send and receive
-// nothing in the second round. They take part in it nevertheless.
+// A scalar that is the same over y: only the last part has an element. Domains such as (2,1) send and receive nothing
+// in the second round, but take part in it.
 TEST(CrossingTest, AllDomainsTakePartInBothRounds) {
   const Graph local = ParseGraph(
                           "mesh [x=3, y=2]\nfunc f(%a: f32[1] of f32[3] {x}) {\n"

@@ -20,7 +20,7 @@ dlpack::ManagedTensor* Managed(DLManagedTensor* managed) {
   return reinterpret_cast<dlpack::ManagedTensor*>(managed);
 }
 
-// An array of another library, which counts how often its deleter is called.
+// An array of another library, which counts the calls of its deleter.
 class ForeignArray {
  public:
   ForeignArray(dlpack::DataType type, std::vector<int64_t> shape, std::vector<int64_t> strides, void* data)
@@ -76,7 +76,7 @@ TEST(DlpackTest, CopiesWhatIsNotDenseAndReleasesItAtOnce) {
   EXPECT_EQ(AllEqual(backwards.Import().value(), Tensor::From<float>({3}, {3, 2, 1})), absl::OkStatus());
   ForeignArray repeated(kFloat32, {2, 2}, {0, 1}, data.data());
   EXPECT_EQ(AllEqual(repeated.Import().value(), Tensor::From<float>({2, 2}, {1, 2, 1, 2})), absl::OkStatus());
-  // The stride of a dim of one element says nothing.
+  // The stride of a dim of one element has no meaning.
   ForeignArray one(kFloat32, {1, 3}, {77, 1}, data.data());
   EXPECT_EQ(one.Import()->raw(), data.data());
 }

@@ -97,7 +97,7 @@ TEST(DTensorTest, BuffersHoldTheirBlocks) {
   EXPECT_EQ(tensor.bytes(), 32);
 }
 
-// Nothing lies between the instances, whatever their size: all of them are one array.
+// The instances are contiguous, whatever their size: together they are one array.
 TEST(DTensorTest, InstancesLieOneBehindTheOther) {
   const Mesh mesh = Mesh::Parse("x=4").value();
   for (DType dtype : kAllDTypes) {
@@ -149,7 +149,7 @@ std::vector<uint8_t> BytesAt(const DTensor& tensor, int64_t instance, int64_t i)
   return {begin, begin + size};
 }
 
-// Whether each element of each buffer is in the block or is padding, found by indices, not by runs.
+// True if each element of each buffer is in the block or is padding, computed by indices instead of runs.
 TEST(DTensorTest, PackFillsPaddingAndNothingElse) {
   const Mesh mesh = Mesh::Parse("x=2,y=3").value();
   for (const char* text : {"{x,y}", "{y,x}", "{(x,y),_}", "{_,(y,x)}", "{_,_}"}) {
@@ -176,7 +176,7 @@ TEST(DTensorTest, PackFillsPaddingAndNothingElse) {
   }
 }
 
-// Ten elements as [5,2], the five cut into 3 and 2: device 1 holds 6 … 9, and two elements of padding.
+// Ten elements as [5,2], with the five cut into 3 and 2: device 1 holds 6 … 9, and two elements of padding.
 TEST(DTensorTest, PackFillsThePaddingOfStridedDims) {
   DTensor tensor(CpuMemory(), {I32, {10}}, ParseLayout(Mesh::Parse("x=2").value(), "{5@x*2}"));
   ASSERT_TRUE(Pack(Ramp({I32, {10}}), tensor, /*poison_padding=*/true).ok());

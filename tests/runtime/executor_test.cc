@@ -1,5 +1,5 @@
-// The executor gives the numbers of one device, and the same bits however many workers run the program and
-// whatever they share, coalesce or fuse.
+// The executor gives the numbers of one device, and the same bits for any number of workers, with and without
+// sharing and fusion.
 #include "meshwork/runtime/executor.h"
 
 #include <cmath>
@@ -51,7 +51,7 @@ struct Reference {
   double loss = 0;
 };
 
-// The same training in double precision on one device; the gradient without its factor of 2.
+// The same training in double precision on one device, with the gradient without its factor of 2.
 Reference TrainInDouble(const Tensor& x, const Tensor& t, const Tensor& w0, int steps) {
   const int64_t rows = x.shape()[0], k = x.shape()[1], n = t.shape()[1];
   Reference r;
@@ -93,7 +93,7 @@ TEST(ExecutorTest, TrainingAgreesWithOneDeviceInDouble) {
   }
 }
 
-// Coalescing alone decides in which order sums are taken.
+// Only coalescing decides the order in which sums are taken.
 void ExpectBitwiseTheSameHoweverItRuns(const Program& program, const Tensors& feeds, const Tensors& initial) {
   const RunResult first[] = {RunProgram(program, feeds, initial, {1, true, false, false, false}, 3),
                              RunProgram(program, feeds, initial, {1, true, false, true, false}, 3)};
@@ -111,7 +111,7 @@ TEST(ExecutorTest, TrainingIsBitwiseTheSameHoweverItRuns) {
                                     {{"w", Rough({F32, {5, 6}})}});
 }
 
-// The same with sizes that are worth cutting between workers, on a mesh of two axes: rows over
+// The same with sizes that are large enough to be cut between workers, on a mesh of two axes: rows over
 // batch (uneven), the hidden dim over model, the second product partial over model.
 constexpr std::string_view kLarge = R"(mesh [batch=2, model=3]
 func step(%x: f32[51,40] of f32[101,40] {batch,_}, var %w: f32[40,100] of f32[40,300] {_,model},
@@ -147,7 +147,7 @@ TEST(ExecutorTest, LargeStepsAreCutWithoutChangingABit) {
   const Tensors initial = {{"w", Rough({F32, {40, 300}})}, {"u", Rough({F32, {300, 64}})}};
   const RunResult run = RunProgram(program, feeds, initial, {1, true, false, false}, 3);
   ASSERT_EQ(run.outputs.size(), 4u);
-  // Two ways to the same sums.
+  // Two ways to compute the same sums.
   EXPECT_TRUE(BitwiseEqual(run.outputs.at("y"), run.outputs.at("z")));
   EXPECT_TRUE(BitwiseEqual(run.outputs.at("y"), run.outputs.at("q")));
   ExpectBitwiseTheSameHoweverItRuns(program, feeds, initial);
@@ -179,7 +179,7 @@ TEST(ExecutorTest, SharingComputesOnceWhatIsTheSame) {
   }
 }
 
-// Random elementwise programs against a direct evaluation: what is written over what must never show.
+// Random elementwise programs against a direct evaluation: reusing memory in place must not change results.
 TEST(ExecutorTest, RandomProgramsAgreeWithDirectEvaluation) {
   std::mt19937 random(1);
   const auto pick = [&](size_t n) { return static_cast<size_t>(random() % n); };
@@ -224,7 +224,7 @@ TEST(ExecutorTest, RandomProgramsAgreeWithDirectEvaluation) {
   }
 }
 
-// Of every kind of group: rows, columns, products, sums over devices.
+// Programs with every kind of group: rows, columns, products, sums over devices.
 TEST(ExecutorTest, RandomProgramsAgreeWithDirectEvaluationHoweverTheyRun) {
   std::mt19937 random(2);
   for (int round = 0; round < (LongTests() ? 60 : 12); ++round) {
@@ -239,7 +239,7 @@ TEST(ExecutorTest, RandomProgramsAgreeWithDirectEvaluationHoweverTheyRun) {
   }
 }
 
-// Their numbers rough, so that sums show the order of their terms.
+// Rough numbers, whose sums depend on the order of the terms.
 TEST(ExecutorTest, RandomProgramsAreBitwiseTheSameOnAnyNumberOfWorkers) {
   std::mt19937 random(3);
   const auto rough = [](const Tensors& tensors) {

@@ -1,4 +1,4 @@
-// Lookups of several devices in one process are one lookup, in tables that they share or have some rows of.
+// Lookups of several devices of a process become one lookup, in tables that they share or whose rows are sharded.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,8 +10,8 @@
 namespace meshwork::lookups_test {
 namespace {
 
-// A table of 10 rows that is cut over `model`, so that the last device has one row alone, and a batch of 11 that is cut over
-// `batch`: what is looked up is added to the rows it came from.
+// A table of 10 rows is sharded over `model`, so that the last device has one row, and a batch of 11 over `batch`. Each
+// row that is looked up is added to the row that it came from.
 constexpr std::string_view kCutTable = R"(mesh [batch=2, model=4]
 func step(%i: i32[6] of i32[11] {batch}, var %t: f32[3,2] of f32[10,2] {model,_}) {
   %g = gather %t, %i dim=0 : f32[6,2] of f32[11,2] {batch,_ | sum:model}
@@ -24,7 +24,7 @@ func step(%i: i32[6] of i32[11] {batch}, var %t: f32[3,2] of f32[10,2] {model,_}
   return s=%s
 })";
 
-// The table is cut as the batch is: all indices go to all devices, and each gets the rows of its examples, and of its table.
+// `batch` shards table and batch: all devices get all indices, and each gets the rows of its examples and of its table.
 constexpr std::string_view kCutAlike = R"(mesh [batch=4]
 func step(%i: i32[2] of i32[8] {batch}, var %t: f32[3,2] of f32[12,2] {batch,_}) {
   %I = all_gather %i dim=0 axes=(batch) : i32[8] of i32[8] {_}
@@ -37,7 +37,7 @@ func step(%i: i32[2] of i32[8] {batch}, var %t: f32[3,2] of f32[12,2] {batch,_})
   return s=%s
 })";
 
-// The same where 4 devices do not divide the examples, nor the rows of the table.
+// The same, with numbers of examples and of rows that 4 devices do not divide.
 constexpr std::string_view kCutUnevenly = R"(mesh [batch=4]
 func step(%i: i32[2] of i32[5] {batch}, var %t: f32[3,2] of f32[9,2] {batch,_}) {
   %I = all_gather %i dim=0 axes=(batch) : i32[5] of i32[5] {_}

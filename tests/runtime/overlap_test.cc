@@ -23,7 +23,7 @@ AxisSet Across(const Mesh& mesh, int64_t domains = 2) {
   return Placement::Create(mesh, domains).value().across();
 }
 
-// "all_reduce a b", by the names of the results.
+// "all_reduce a b": the op and the names of its results.
 std::vector<std::string> Order(const Graph& graph) {
   std::vector<std::string> order;
   for (const Node& node : graph.nodes()) {
@@ -33,7 +33,7 @@ std::vector<std::string> Order(const Graph& graph) {
   return order;
 }
 
-// Gradients of 8, 4, 2 and 12 floats, the last one first; %l is computed before all.
+// Gradients of 8, 4, 2 and 12 floats, in reverse order; %l is computed before all of them.
 constexpr std::string_view kGradients = R"(mesh [x=2]
 func step(%a: f32[8] {_}, %b: f32[4] {_}, %c: f32[2] {_}, %d: f32[12] {_}, %e: f32[1] {_}) {
   %l = neg %e : f32[1] {_ | sum:x}
@@ -63,7 +63,7 @@ TEST(OverlapTest, GradientsCrossInTheOrderInWhichTheyAreComputed) {
               ElementsAre("all_reduce L s4", "all_reduce s3 s2 s1", "exp u1", "exp u2", "exp u3", "exp u4"));
 }
 
-// Then Arrange moves every update behind its sum.
+// Arrange then moves every update directly after its sum.
 TEST(OverlapTest, UpdatesFollowTheirSums) {
   const Graph program = ParseProgram(kGradients).body;
   const AxisSet across = Across(program.mesh());
@@ -99,7 +99,7 @@ func step(%a: f32[2] of f32[4] {x}, %b: f32[2] of f32[4] {x}) {
               ElementsAre("neg c", "all_gather A", "exp e", "neg d", "all_gather B"));
 }
 
-// The causes of a cut collective are those of its values.
+// A collective that is cut from a larger one has the causes of its values.
 TEST(OverlapTest, EachPartHasItsCauses) {
   Graph program = ParseProgram(kGradients).body;
   for (int n = 0; n < static_cast<int>(program.nodes().size()); ++n)

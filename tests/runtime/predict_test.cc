@@ -31,7 +31,7 @@ StepPrediction PredictFor(std::string_view text, const Link& link, int64_t bytes
   return Predict(plan, Topology::Create(program.mesh(), {{"x", link}}, /*flops=*/1).value());
 }
 
-// Products of 60 and 84 operations, whose sums of 60 and 84 bytes cross; updates of 15 and 21 operations.
+// Products of 60 and 84 operations, whose sums of 60 and 84 bytes cross domains; updates of 15 and 21 operations.
 constexpr std::string_view kStep = R"(mesh [x=2]
 func step(%x: f32[2,3] of f32[4,3] {x,_}, %d: f32[2,5] of f32[4,5] {x,_}, %e: f32[2,7] of f32[4,7] {x,_},
           var %w: f32[3,5] {_,_}, var %u: f32[3,7] {_,_}) {
@@ -44,8 +44,8 @@ func step(%x: f32[2,3] of f32[4,3] {x,_}, %d: f32[2,5] of f32[4,5] {x,_}, %e: f3
   update %u = %u1
 })";
 
-// 1 byte per second and 5 s of latency. At 60 s the first sum starts, and is there at 125; at 144 the second, which is
-// there at 233. In between the domain waits for nothing but, from 159 on, for the second sum.
+// 1 byte per second and 5 s of latency. The first sum starts at 60 s and arrives at 125; the second starts at 144 and
+// arrives at 233. The domain waits only for the second sum, from 159 on.
 TEST(PredictTest, DataCrossesBesideCompute) {
   EXPECT_EQ(PredictFor(kStep, {.bandwidth = 1, .latency = 5}, kMuch), (StepPrediction{.seconds = 254,
                                                                                       .compute_seconds = 180,
@@ -55,11 +55,11 @@ TEST(PredictTest, DataCrossesBesideCompute) {
                                                                                       .waited_seconds = 74}));
 }
 
-// Half as fast, the second sum waits for the first: 60 + 120 = 180, and 168 s more and 5.
+// At half the bandwidth, the second sum waits for the first one: it starts at 60 + 120 = 180 and takes 168 + 5 s.
 TEST(PredictTest, TheLinkCarriesOneAfterTheOther) {
   const StepPrediction step = PredictFor(kStep, {.bandwidth = 0.5, .latency = 5}, kMuch);
   EXPECT_EQ(step.seconds, 180 + 168 + 5 + 21);
-  // The first: from 144 to 185; the second: from 200 to 353.
+  // The domain waits for the first sum from 144 to 185, for the second from 200 to 353.
   EXPECT_EQ(step.waited_seconds, 41 + 153);
 }
 
@@ -69,7 +69,7 @@ TEST(PredictTest, WithoutOverlapTheDomainWaitsForAllThatCrosses) {
   EXPECT_EQ(step.waited_seconds, step.remote_seconds);
 }
 
-// In each of 5 turns 8 bytes cross, in 8 + 5 s; then come an exp of 4, a neg of 2 and the count of the turns.
+// In each of 5 iterations 8 bytes cross, in 8 + 5 s; then an exp takes 4, a neg 2, and the iteration count is updated.
 TEST(PredictTest, ALoopTakesAsLongAsItsTurns) {
   const StepPrediction step = PredictFor(R"(mesh [x=2]
 func step(%s: f32[2] of f32[4] {x}) {

@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Two workers, two steps of 5 ms: 20 ms to be had.
+// Two workers, two steps of 5 ms: 20 ms of worker time.
 Profile Synthetic() {
   return {.workers = 2,
           .steps = 2,
@@ -161,7 +161,7 @@ TEST(ProfileTest, WhatRunsTogetherIsCountedTogether) {
           .value();
   Tensors outputs;
   ASSERT_TRUE(executor->Run(ProgramFeeds(), &outputs).ok());
-  // The sum is made where the product is, and neg does a row when the product has.
+  // The sum is computed with the product, and neg handles each row after the product.
   EXPECT_THAT(CountsOf(executor->Profile()),
               ElementsAre(Counts{"pack input \"c\"", 1, 0, 15 * 4 * 2},
                           Counts{"matmul program:3", 1, 3 * (2 * 2 * 3 * 4), 0},

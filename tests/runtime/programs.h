@@ -1,4 +1,4 @@
-// Running local programs in tests: from text, in every way that must not change a number.
+// Runs local programs from text in tests, in every way that must not change a number.
 #pragma once
 
 #include <cstring>
@@ -23,7 +23,7 @@ inline Program ParseProgram(std::string_view text) {
   return {.body = graph.ok() ? *std::move(graph) : Graph(Mesh())};
 }
 
-// How a program is run: none of it may show in the results.
+// The way in which a program is run; it must not change the results.
 struct RunMode {
   int workers = 1;
   bool share = true;
@@ -55,7 +55,7 @@ struct RunResult {
   ExecutorMemory memory;
 };
 
-// Runs `steps` steps; `initial` fills variables by name, the others are zeros. Replicas are checked to agree.
+// Runs `steps` steps. `initial` gives variables by name; the others are zeros. Checks that replicas agree.
 inline RunResult RunProgram(const Program& program, const Tensors& feeds, const Tensors& initial,
                             const RunMode& mode, int steps = 1) {
   SCOPED_TRACE(mode.ToString());

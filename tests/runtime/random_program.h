@@ -1,4 +1,4 @@
-// Random local programs and what they compute: op by op, on the global values, with whole numbers that are
+// Random local programs and their results, computed op by op on global values, with whole numbers that are
 // exact in any order of the sums.
 #pragma once
 
@@ -18,16 +18,16 @@ struct DrawnProgram {
   Tensors outputs, variables;  // after a step
 };
 
-// Numbers that are equal are equal here, zeros of either sign: which of two zeros is the maximum is left
-// open.
+// Compares numbers by value, so that 0 equals -0: which of two zeros is the maximum is not
+// specified.
 inline void ExpectEqualValues(const Tensors& a, const Tensors& b) {
   ASSERT_EQ(a.size(), b.size());
   for (const auto& [name, value] : a)
     EXPECT_THAT(value.values<float>(), testing::ElementsAreArray(b.at(name).values<float>())) << name;
 }
 
-// Draws ops on f32[4,6] whose rows lie over x, on their columns f32[4,1], and on rows f32[1,6] that all
-// devices hold: elementwise, with broadcasts; products; reductions along dims of the device and of the mesh,
+// Draws ops on f32[4,6] whose rows are sharded over x, on columns f32[4,1], and on rows f32[1,6] that are
+// replicated: elementwise ops with broadcasts; products; reductions along dims of the device and of the mesh,
 // all_reduces of several values, updates.
 class ProgramDraw {
  public:
@@ -146,7 +146,7 @@ class ProgramDraw {
     });
   }
 
-  // The columns of one or two values: by one all_reduce.
+  // The column sums of one or two values, by one all_reduce.
   void SumColumns() {
     const size_t count = 1 + random_() % 2, first = values_.size();
     std::vector<size_t> from;
@@ -169,7 +169,7 @@ class ProgramDraw {
       });
   }
 
-  // Both devices along y owe the value, so it comes twice.
+  // Both devices along y hold the value as a term, so the sum is twice the value.
   void OwedByHalves() {
     const size_t a = PickOf(kWide), v = values_.size();
     body_ += fmt::format("  %p{} = neg %{} : f32[2,6] of f32[4,6] {{x,_ | sum:y}}\n", v, Name(a));
@@ -177,7 +177,7 @@ class ProgramDraw {
     Add(kWide, [&](int i, int j) { return -2 * At(a, i, j); });
   }
 
-  // Rows times a row, transposed.
+  // The rows of a value times a transposed row.
   void Product() {
     const size_t a = PickOf(kWide), b = num_arguments_ - 1;
     body_ += fmt::format("  %{} = matmul %{}, %{} transpose_b=true : {}\n", Name(values_.size()), Name(a),

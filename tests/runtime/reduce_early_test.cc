@@ -32,8 +32,8 @@ func step(%a: f32[4,3] of f32[8,3] {x,_},
 )");
 }
 
-// What others read as it is owed stays; so do ops of two owed operands, and reductions of one kind that were
-// owed as another.
+// Not moved: a partial value with other readers, ops on two partial operands, and reductions whose operand was
+// partial with another reduction.
 TEST(ReduceEarlyTest, OnlyWhatNobodyElseReadsIsMoved) {
   for (std::string_view text : {R"(mesh [x=2]
 func step(%a: f32[3] of f32[6] {x}, %r: f32[] {}) {
@@ -53,7 +53,7 @@ func step(%a: f32[3] of f32[6] {x}, %b: f32[3] of f32[6] {x}) {
   return g=%3
 }
 )",
-                                // A hand-written program may say that anything owes a sum.
+                                // A hand-written program may claim that any value is partial.
                                 R"(mesh [x=2]
 func step(%a: f32[3] of f32[6] {x}, %c: f32[] {}) {
   %0 = reduce_sum %a dims=[0] : f32[] {| sum:x}

@@ -16,7 +16,7 @@ constexpr std::string_view kRule =
     "devices that a layout gives the same block must hold the same bits, so the program misses a collective "
     "or declares a wrong layout.";
 
-// What a step says, or "OK".
+// The message of a step's error, or "OK".
 std::string RunError(const Program& program, const Tensors& feeds, const ExecutorOptions& options,
                      int workers = 1) {
   CpuBackend backend(workers);
@@ -28,13 +28,13 @@ std::string RunError(const Program& program, const Tensors& feeds, const Executo
   return status.ok() ? "OK" : std::string(MessageOf(status));
 }
 
-// The sum over the rows of a device, which is not the sum over all rows that its layout says.
+// The layout claims the sum over all rows, but each device only sums its own rows.
 constexpr std::string_view kLie = R"(mesh [x=2, y=2]
 func step(%a: f32[2,3] of f32[4,5] {x,y}) {
   %s = reduce_sum %a dims=[0] : f32[3] of f32[5] {y}
   return s=%s
 })";
-// Both halves of the rows have the same sums, but for column 3.
+// Both halves of the rows have the same sums, except for column 3.
 Tensor HalvesThatDiffer() {
   return Tensor::From<float>({4, 5}, {1, 2, 3, 4, 5, 1, 2, 3, 4, 5,  //
                                       2, 2, 2, 2, 9, 0, 2, 4, 7, 1});
@@ -117,7 +117,7 @@ func step(%a: f64[3] of f64[3] {_}) {
             "OK");
 }
 
-// Which worker finds a difference first must not show, nor how the work is cut.
+// The report does not depend on which worker finds a difference first, or on how the work is cut.
 TEST(ReplicasTest, TheFirstDifferenceIsReportedWhateverTheWorkers) {
   const Program program = ParseProgram(R"(mesh [x=2]
 func step(%a: i32[1,40000] of i32[2,40000] {x,_}) {
@@ -166,7 +166,7 @@ TEST(ReplicasTest, ValuesOfEveryTypeAreShown) {
             "element [0,0] is nan (0x7fc00001) on device 0 (x=0) and nan (0x7fc00002) on device 1 (x=1)");
 }
 
-// Eight elements as [4,2], cut by x along the two: device 1 holds the odd ones.
+// Eight elements as [4,2], sharded by x along the dim of two: device 1 holds the odd ones.
 TEST(ReplicasTest, TheElementOfAStridedDimIsFound) {
   const Layout layout = Layout::Parse(Mesh::Parse("x=2,y=2").value(), "{4*2@x}").value();
   EXPECT_EQ(MessageOf(DifferenceError("It", {I32, {8}}, layout, 2, 3, Difference{.offset = 2})),

@@ -1,4 +1,4 @@
-// Schedules in tests: from text, and as text.
+// Makes schedules from text, and prints schedules, for tests.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ struct ScheduleOptions {
 };
 inline constexpr ScheduleOptions kPlain{.coalesce = false, .fuse = false};
 
-// Of a program whose variables lie by their layouts.
+// The plan of a program whose variables are placed by their layouts.
 inline StepPlan MakePlan(std::string_view text, const StepPlanOptions& options = {}) {
   auto graph = std::make_shared<const Graph>(ParseGraph(text).value());
   std::vector<InstanceMap> variables;
@@ -36,12 +36,12 @@ inline Schedule Make(std::string_view text, int workers, const ScheduleOptions& 
                       options.fuse);
 }
 
-// What a CpuBackend has made of a program.
+// The schedule of an executor on a CpuBackend.
 inline const Schedule& ScheduleOf(const Executor& executor) {
   return dynamic_cast<const CpuStep&>(executor.step()).schedule();
 }
 
-// What an instruction is: "pack", "all_reduce", "matmul+all_reduce+sub".
+// The name of an instruction: "pack", "all_reduce", "matmul+all_reduce+sub".
 inline std::string NameOf(const Graph& graph, const Instruction& instruction) {
   constexpr std::string_view kKinds[] = {"kernel", "collective", "pack", "unpack", "assign", "compare"};
   std::string name;
@@ -55,8 +55,8 @@ inline std::string NameOf(const Graph& graph, const Instruction& instruction) {
   return name;
 }
 
-// One line per instruction: "---" for a barrier before it, what it is, and each worker's slices: of kernels
-// rows, of others items and their elements.
+// One line per instruction: "---" for a barrier before it, its name, and each worker's slices. Slices of kernels
+// are rows; slices of other instructions are an item and a range of its elements.
 inline std::string Print(std::string_view text, const Schedule& schedule) {
   const Graph graph = ParseGraph(text).value();
   std::string out;

@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// "%x:batch %w: %0:batch,model": what each value varies over, with arguments as their layouts say.
+// "%x:batch %w: %0:batch,model": the axes over which each value varies. Arguments vary over the axes of their layouts.
 std::string Describe(std::string_view text, bool share = true) {
   const Graph graph = ParseGraph(text).value();
   std::vector<AxisSet> arguments;

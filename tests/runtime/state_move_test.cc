@@ -1,5 +1,5 @@
-// State moved between placements over loopback: every element beside what the layouts say, the bytes that cross, and
-// the memory that it takes.
+// Moves state between placements over loopback, and checks every element against the layouts, the bytes that cross, and
+// the memory.
 #include "meshwork/runtime/state_move.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Memory that the host cannot read, as that of a GPU, and that knows how much of it was in use at a time.
+// Memory that the host cannot read, like a GPU's, and that counts its bytes in use and their maximum.
 class CountingMemory : public Memory {
  public:
   struct Count {
@@ -88,14 +88,14 @@ StateMove PlanOf(const Trial& trial) {
   return StateMove::Plan(from, to, moved, trial.options);
 }
 
-// The domain that a process has; -1: none.
+// The domain of a process; -1 if it has none.
 int64_t DomainOf(const std::vector<int64_t>& processes, int64_t domains, int64_t process) {
   for (int64_t d = 0; d < domains; ++d)
     if ((processes.empty() ? d : processes[static_cast<size_t>(d)]) == process) return d;
   return -1;
 }
 
-// Each element of each buffer is that of `whole`, but for those that are lost.
+// Each element of each buffer is that of `whole`, or 0 if it is lost.
 void ExpectHolds(const DTensor& tensor, const Tensor& whole, const std::vector<Block>& lost) {
   const Shape& shape = tensor.type().shape;
   const int64_t size = DTypeSize(tensor.type().dtype);
@@ -120,7 +120,7 @@ void ExpectHolds(const DTensor& tensor, const Tensor& whole, const std::vector<B
   }
 }
 
-// What a domain holds, as a set of positions.
+// The elements that a domain holds, as a set of positions.
 std::set<int64_t> HeldIn(const Placement& placement, const Layout& layout, const Shape& shape,
                          int64_t domain) {
   std::set<int64_t> held;
@@ -134,7 +134,7 @@ std::set<int64_t> HeldIn(const Placement& placement, const Layout& layout, const
   return held;
 }
 
-// The bytes that each new domain needs and its process does not have, where all processes are left.
+// The bytes that each new domain needs and its process does not hold, if no process is lost.
 int64_t LeastBytes(const Trial& trial) {
   const Placement from = Placed(trial.from_mesh, trial.from_domains, {}).placement,
                   to = Placed(trial.to_mesh, trial.to_domains, {}).placement;
@@ -152,7 +152,7 @@ int64_t LeastBytes(const Trial& trial) {
   return bytes;
 }
 
-// Moves, and compares everything.
+// Runs the move, and checks elements, bytes and memory.
 void ExpectMoves(const Trial& trial) {
   SCOPED_TRACE(fmt::format("{} in {} to {} in {}, {} bytes at a time", trial.from_mesh, trial.from_domains,
                            trial.to_mesh, trial.to_domains, trial.options.max_bytes_in_flight));
@@ -212,7 +212,7 @@ void ExpectMoves(const Trial& trial) {
   }
 }
 
-// Weights and state of every dtype, with dims that the meshes do not divide. The axes are those of all meshes.
+// Weights and state of every dtype, with dims that the meshes do not divide. All meshes have the same axes.
 const Variables& Model() {
   static const auto* const variables = new Variables{
       {"adam/m", {{F32, {10, 7}}, "{a,_}", "{_,b}"}},   {"adam/step", {{I64, {}}, "{}", "{}"}},
@@ -237,7 +237,7 @@ TEST(StateMoveTest, MovesEveryElement) {
   for (const Place& from : places) {
     for (const Place& to : places) {
       for (bool is_swapped : {false, true}) {
-        // The strided dim's 6 is cut by a of all meshes.
+        // Axis a of every mesh shards the strided dim's factor of 6.
         const Trial trial{.from_mesh = from.mesh,
                           .from_domains = from.domains,
                           .to_mesh = to.mesh,
@@ -272,7 +272,7 @@ TEST(StateMoveTest, MovesLittleAtATime) {
   }
 }
 
-// Of three processes one is lost, and the others have new numbers; or one is new.
+// One of three processes is lost, and the others have new numbers; or one is new.
 TEST(StateMoveTest, MovesWhatIsLeft) {
   for (const std::vector<int64_t>& left : std::vector<std::vector<int64_t>>{
            {SendSide::kLost, 0, 1}, {1, SendSide::kLost, 0}, {0, 1, 2}, {3, 0, 1}}) {
@@ -300,7 +300,7 @@ TEST(StateMoveTest, MovesWhatIsLeft) {
   EXPECT_THAT(move.lost().at("adam/m"), ElementsAre(Block{{4, 4}, {0, 7}}));
 }
 
-// By hand: from one process to two halves. What gets smaller goes first, the smallest new block first.
+// Computed by hand: from one process to two halves. Shrinking variables move first, the smallest new block first.
 TEST(StateMoveTest, TheOrderNeedsTheLeastMemory) {
   const Trial trial{.from_mesh = "a=2",
                     .from_domains = 2,
@@ -322,7 +322,7 @@ TEST(StateMoveTest, TheOrderNeedsTheLeastMemory) {
   ExpectMoves(trial);
 }
 
-// Small variables cross in one round: each operation of the transport costs a latency.
+// Small variables cross in one round, because each operation of the transport costs a latency.
 TEST(StateMoveTest, SmallVariablesGoTogether) {
   class Prepares : public CountedEnd {
    public:
@@ -352,7 +352,7 @@ TEST(StateMoveTest, SmallVariablesGoTogether) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// A process that fails ends the move in all.
+// An abort by one process ends the move in all processes.
 TEST(StateMoveTest, AnAbortEndsIt) {
   const Trial trial{.from_mesh = "a=2",
                     .from_domains = 2,

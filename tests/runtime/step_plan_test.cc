@@ -49,8 +49,8 @@ StepPlan PlanOf(std::string_view text, const StepPlanOptions& options) {
   return BuildStepPlan(std::move(graph), variables, options).value();
 }
 
-// The rows of all devices are one product; the gradients are summed where they are computed; the loop writes
-// its result over and over.
+// The rows of all devices are one product. The gradients are summed where they are computed. The loop overwrites
+// its result in each iteration.
 TEST(StepPlanTest, SaysWhatRunsInWhichStorage) {
   EXPECT_EQ(ToString(PlanOf(kPlanned, {})), R"(s0: host feed x, 88 bytes
 s1: temporary, 96 bytes
@@ -118,7 +118,7 @@ void ExpectLiesIn(const StepPlan& plan, const ValueBuffers& value) {
   }
 }
 
-// What the specs say that a kernel touches is what lies there.
+// The buffers of a kernel have the sizes that its spec declares.
 void ExpectCovers(const StepPlan& plan, const ComputeStep& step) {
   const Node& node = plan.graph->nodes()[step.node];
   ASSERT_EQ(step.in.size(), node.operands.size());
@@ -141,7 +141,7 @@ void ExpectCovers(const StepPlan& plan, const ComputeStep& step) {
   }
 }
 
-// Follows what is written, storage by storage.
+// Tracks writes, storage by storage.
 class Laws {
  public:
   explicit Laws(const StepPlan& plan) : plan_(plan) {
@@ -182,7 +182,7 @@ class Laws {
     ExpectLiesIn(plan_, value);
     for (int64_t i = 0; i < value.instances.count(); ++i) Write(static_cast<BufferId>(value.first + i));
   }
-  // While an operation across domains is under way, what it sends is not written, and what it receives not touched.
+  // During an operation across domains, its sent buffers are not written, and its received buffers are not touched.
   void ExpectMayTouch(BufferId id, bool is_write) {
     const Buffer& buffer = plan_.buffers[id];
     for (const auto& [operation, remote] : under_way_) {
@@ -216,7 +216,7 @@ class Laws {
     }
   }
 
-  // Of what is received in part only what is there is read.
+  // If a storage is only partly received, only the received bytes are read.
   void ReadElements(const Transfer& transfer) {
     for (BufferId from : transfer.from) {
       Read(from);
@@ -299,12 +299,12 @@ class Laws {
   std::map<int, std::vector<bool>> parts_;   // per storage that is received: which bytes are there
   std::map<int, std::vector<int>> outputs_;  // per storage: how often each element is written
   std::map<int, RemoteStep> under_way_;      // by operation
-  std::set<int> operations_;                 // that were started
+  std::set<int> operations_;                 // operations that were started
   std::set<int> spares_;                     // arguments
-  bool has_fence_ = false;                   // that has not ended: no spare is written
+  bool has_fence_ = false;                   // true until the fence ends; until then no spare is written
 };
 
-// Nothing is written over a variable, and each one that changes has a spare.
+// Variables are not written, and each variable that changes has a spare.
 void ExpectKeepsVariables(const StepPlan& plan) {
   for (int storage : StoragesWritten(plan))
     EXPECT_NE(plan.storages[static_cast<size_t>(storage)].kind, Storage::Kind::kVariable) << ToString(plan);
@@ -338,7 +338,7 @@ TEST(StepPlanTest, LawsHoldForRandomPrograms) {
   }
 }
 
-// In each of several domains.
+// The laws hold in each of several domains.
 TEST(StepPlanTest, LawsHoldInEachDomain) {
   std::mt19937 random(4);
   int remote = 0, waits = 0, sums = 0;
@@ -390,7 +390,7 @@ TEST(StepPlanTest, LawsHoldInEachDomain) {
   EXPECT_GT(sums, 50);
 }
 
-// A sum of domains that the plan of messages would refuse is refused.
+// The plan refuses a wrong sum of domains both by messages and by the backend.
 TEST(StepPlanTest, WrongSumsOfDomainsAreFound) {
   Graph program = ParseGraph(R"(mesh [x=2, y=2]
 func step(%a: i32[1,2,4] of i32[2,4,4] {x,y,_}) {
@@ -441,7 +441,7 @@ wait for 1
 all_reduce, 1 transfer of 21 elements: s13 s11 -> s12
 sub f32[3,7] f32[3,7] -> f32[3,7]: s7 s12 -> s7
 )"));
-  // Sums that the backend makes itself, whose results are written from the start on: not over a variable.
+  // If the backend makes the sums itself, it writes their results from the start: so they do not overwrite a variable.
   EXPECT_THAT(ToString(PlanOf(PrintGraph(ordered),
                               {.domain = domain, .bytes_under_way = 1000, .sums_domains = true})),
               HasSubstr(R"(
@@ -454,7 +454,7 @@ sub f32[3,5] f32[3,5] -> f32[3,5]: s6 s9 -> s6
 wait for 1
 sub f32[3,7] f32[3,7] -> f32[3,7]: s7 s11 -> s7
 )"));
-  // With room for one at a time, the second starts when the first has ended; without, each where it stands.
+  // With room for one operation, the second starts after the first has ended; with no room, each runs at its place.
   EXPECT_THAT(ToString(PlanOf(PrintGraph(ordered), {.domain = domain, .bytes_under_way = 84})), HasSubstr(R"(
 all_reduce, 1 transfer of 15 elements: s10 s8 -> s9
 start 1 of all_reduce across domains: 84 bytes of s11 to 0, 84 bytes of s13 from 0
@@ -464,7 +464,7 @@ wait for 1
   EXPECT_THAT(ToString(PlanOf(PrintGraph(ordered), {.domain = domain})), Not(HasSubstr("wait")));
 }
 
-// The fence goes before all else and ends with the first collective; the count, made before that, is copied to its spare.
+// The fence starts first and ends after the first collective; the count is computed before, and copied to its spare.
 TEST(StepPlanTest, NewValuesGoToSparesBehindTheFence) {
   constexpr std::string_view kCounted = R"(mesh [x=2]
 func step(%x: f32[2,3] of f32[4,3] {x,_}, %d: f32[2,5] of f32[4,5] {x,_}, var %w: f32[3,5] of f32[3,5] {_,_},
@@ -506,15 +506,15 @@ wait for 0
 sub f32[3,5] f32[3,5] -> f32[3,5]: s6 s11 -> s13
 assign variable "n", 1 transfer of 1 element: s9 -> s14
 )");
-  // A domain by itself needs no fence.
+  // A single domain needs no fence.
   EXPECT_THAT(ToString(PlanOf(kCounted, {.atomic = true})), Not(HasSubstr("fence")));
-  // Nor does a program that changes nothing.
+  // A program that changes no variable needs none either.
   EXPECT_THAT(ToString(PlanOf("mesh [x=2]\nfunc f(var %w: f32[2] of f32[4] {x}) {\n  update %w = %w\n}",
                               {.domain = domain, .atomic = true})),
               Not(HasSubstr("fence")));
 }
 
-// Where kernels do not read what the host has, it is packed.
+// If kernels do not read host memory, feeds are packed.
 TEST(StepPlanTest, FeedsAreViewedInHostMemoryAlone) {
   constexpr std::string_view kWhole =
       "mesh [x=2]\nfunc f(%a: f32[3] of f32[3] {_}) {\n"

@@ -1,4 +1,4 @@
-// Which tensors are close, NumPy says in tests/fixtures/numpy_test.cc; here is what is said of those that are not.
+// The messages for tensors that are not close. tests/fixtures/numpy_test.cc tests which tensors are close.
 #include "meshwork/runtime/tensor_compare.h"
 
 #include <cmath>

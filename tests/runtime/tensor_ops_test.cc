@@ -1,4 +1,4 @@
-// The functions of Tensor that make tensors of numbers and of other tensors. What NumPy says of them: tests/fixtures/numpy_test.cc.
+// Functions that make tensors from numbers and from other tensors. tests/fixtures/numpy_test.cc compares with NumPy.
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -116,7 +116,7 @@ TEST(TensorOpsTest, SlicesOfExtremePositionsAreWithinTheDim) {
   EXPECT_EQ(Tensor(1.0f).Sliced({}).Scalar().value(), 1);
 }
 
-// Every order of the dims, against the definition.
+// Transposes with every order of the dims, against the definition.
 TEST(TensorOpsTest, TransposesAllDTypesAndOrders) {
   for (const DType dtype : kAllDTypes) {
     const Tensor x = Tensor::Arange(dtype, 0, 2 * 3 * 4 * 5).Reshaped({2, 3, 4, 5});
@@ -139,7 +139,7 @@ TEST(TensorOpsTest, TransposesAllDTypesAndOrders) {
 }
 
 TEST(TensorOpsTest, CopiesWhatLiesStrided) {
-  // Columns of a padded image, backwards, and a row that is repeated.
+  // Columns of a padded image, in reverse, and a row that is repeated.
   const std::vector<int32_t> image = {0, 1, 2, -1, 10, 11, 12, -1};
   EXPECT_EQ(ListOf<int32_t>(Tensor::FromStrided(image.data(), {2, 3}, {4, 1})),
             (std::vector<int32_t>{0, 1, 2, 10, 11, 12}));
@@ -177,7 +177,7 @@ TEST(TensorOpsTest, CastsAsTheOpDoes) {
   EXPECT_EQ(ListOf<bool>(reals.Cast(BOOL)), (std::vector<bool>{true, true, false, true, true, true, true}));
   EXPECT_EQ(ListOf<int32_t>(Tensor((int64_t{1} << 32) + 5).Cast(I32)), std::vector<int32_t>{5});
   EXPECT_EQ(ListOf<double>(Tensor::From<bool>({2}, {true, false}).Cast(F64)), (std::vector<double>{1, 0}));
-  // 1 + 2^-8 lies between two bf16; through f32 the little more would be lost, and the tie go down.
+  // 1 + 2^-8 lies halfway between two bf16; through f32 the small rest would be lost, and the tie would round down.
   EXPECT_EQ(Tensor(1 + 0x1p-8 + 0x1p-40).Cast(BF16).Scalar().value(), 1 + 0x1p-7);
   EXPECT_EQ(Tensor(1 + 0x1p-8).Cast(BF16).Scalar().value(), 1);
 }

@@ -1,4 +1,4 @@
-// What NumPy has no word for; all else is compared with what NumPy printed in tests/fixtures/numpy_test.cc.
+// Texts that NumPy does not have; tests/fixtures/numpy_test.cc compares all others with NumPy's.
 #include "meshwork/runtime/tensor_text.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ TEST(TensorTextTest, WritesBfloatsWithTheDigitsThatTheyHave) {
   EXPECT_EQ(Tensor(BFloat16(0.1f)).ToString(), "0.1");
 }
 
-// Every bf16 is read back from its text, which has few digits or is the number itself.
+// Every bf16 is read back from its text, which is short or is the exact number.
 TEST(TensorTextTest, EveryBfloatIsReadBackFromFewDigits) {
   for (uint32_t bits = 0; bits < 0x7f80; ++bits) {
     BFloat16 x;
@@ -47,7 +47,7 @@ TEST(TensorTextTest, EveryBfloatIsReadBackFromFewDigits) {
       if (c != '.') digits += c;
     digits = digits.substr(std::min(digits.find_first_not_of('0'), digits.size()));
     digits = digits.substr(0, digits.find_last_not_of('0') + 1);
-    // 8 bits take at most ceil(1 + 8 log10 2) digits.
+    // 8 bits need at most ceil(1 + 8 log10 2) digits.
     ASSERT_TRUE(digits.size() <= 4 || read == static_cast<float>(x)) << text;
   }
 }

@@ -41,7 +41,7 @@ struct Traced {
   int barriers, instructions;
 };
 
-// Device by device and op by op, unless `together`.
+// Devices and ops run one by one, unless `together`.
 Traced RunTraced(int workers, bool share, int steps, int kept, bool all_outputs = true,
                  bool together = false) {
   CpuBackend backend(workers);
@@ -62,7 +62,7 @@ Traced RunTraced(int workers, bool share, int steps, int kept, bool all_outputs 
 
 const TraceLabel& LabelOf(const Trace& trace, const TraceEvent& event) { return trace.labels[event.label]; }
 
-// Now, as Trace::origin_ns counts.
+// The time now, on the clock of Trace::origin_ns.
 int64_t TraceTime() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -74,7 +74,7 @@ std::vector<TraceEvent> EventsOf(const Trace& trace, int track) {
   return events;
 }
 
-// How many events of each step a track has, by the name of what ran and where; waiting by its name alone.
+// The number of events of a step on a track, by the name of the op and its place; waiting by name only.
 using Counts = std::map<std::string, int>;
 Counts CountsOf(const Trace& trace, int track, int64_t step) {
   Counts counts;
@@ -160,7 +160,7 @@ TEST(TraceTest, AWorkersTrackShowsEveryInstructionOnce) {
   }
 }
 
-// One worker drives them all; what z shares is computed once for two devices, and shown on both.
+// One worker drives all devices. Values that are shared over z are computed once for two devices, and shown on both.
 TEST(TraceTest, ADevicesTrackShowsWhatItsWorkerDoesForIt) {
   const Counts expected = {
       {"pack input \"c\"", 1},     {"matmul program:3", 1},    {"matmul program:4", 1},
@@ -188,7 +188,7 @@ TEST(TraceTest, CollectivesShowOnEveryDevice) {
   }
 }
 
-// Blocks of one worker's devices run one after the other; shared values once.
+// The blocks of one worker's devices run one after the other; shared values run once.
 TEST(TraceTest, KernelsOfOneWorkersDevicesRunInTurn) {
   const Trace shared = RunTraced(/*workers=*/1, /*share=*/true, 1, 1).trace;
   const Trace apart = RunTraced(1, /*share=*/false, 1, 1).trace;
@@ -202,7 +202,7 @@ TEST(TraceTest, KernelsOfOneWorkersDevicesRunInTurn) {
   };
   const auto in_turn = starts(apart, "program:3");
   ASSERT_EQ(in_turn.size(), static_cast<size_t>(kDevices));
-  const int order[] = {0, 2, 4, 1, 3, 5};  // those that differ on x follow each other
+  const int order[] = {0, 2, 4, 1, 3, 5};  // devices that differ on x follow each other
   for (int i = 1; i < kDevices; ++i) EXPECT_EQ(in_turn[order[i]].first, in_turn[order[i - 1]].second);
   const auto in_pairs = starts(shared, "program:3");  // a and w are the same on both devices of z
   ASSERT_EQ(in_pairs.size(), static_cast<size_t>(kDevices));
@@ -235,12 +235,12 @@ TEST(TraceTest, EventsSayWhatTheyAre) {
   EXPECT_THAT(sum.texts,
               ElementsAre(Pair("where", "program:5"), Pair("operands", "f32[3,3] of f32[3,3] {_,_ | sum:x}"),
                           Pair("result", "f32[3,3] of f32[3,3] {_,_}"), Pair("axes", "(x)")));
-  // It is too small to be cut: worker 0 does it all, and that of device 4 only passes.
+  // It is too small to be cut: worker 0 does all of it, and the worker of device 4 does nothing.
   EXPECT_THAT(labels_of(4).at("program:5").texts.back(),
               Pair("part", "0 % of the instruction; other workers do the rest"));
 }
 
-// What devices do together shows on each of them, for the same time.
+// An op that several devices run together is shown on each of them, for the same time.
 TEST(TraceTest, CoalescedOpsShowOnAllTheirDevices) {
   const Trace trace = RunTraced(/*workers=*/1, /*share=*/true, 1, 1, true, /*together=*/true).trace;
   std::vector<std::pair<int64_t, int64_t>> times;
@@ -298,7 +298,7 @@ TEST(TraceTest, TheFileIsChromesFormat) {
   ExpectGolden("runtime/trace.json", trace.ToJson());
 }
 
-// Two processes: one clock begins an hour after the other one, and so do its times.
+// Two processes: the second clock starts an hour later, and shows an hour less.
 constexpr int64_t kHour = int64_t{3600} * 1'000'000'000;
 
 std::vector<Trace> OfTwoProcesses() {
@@ -318,7 +318,7 @@ std::vector<Trace> OfTwoProcesses() {
                           {TraceTrack::Kind::kWorker, 0, "worker 0 (device 1)"}},
                .labels = {{"all_reduce", "collective", {}, 0, 12}, {"step 7", "step"}},
                .events = {{0, 1, 7, 0, 4000}, {1, 0, 7, 2000, 1250}, {2, 0, 7, 2000, 1250}}};
-  second.origin_ns += kHour;  // what AlignClocks says of its clock
+  second.origin_ns += kHour;  // the result of AlignClocks
   return {first, second};
 }
 
@@ -391,7 +391,7 @@ TEST(TraceTest, DecodingGivesWhatWasEncoded) {
   }
 }
 
-// Bytes that are cut off or go on are refused; any others are refused, or are a trace that has what its events name.
+// Truncated or extended bytes are refused. Changed bytes are refused, or give a valid trace.
 TEST(TraceTest, DamagedBytesAreRefused) {
   const std::string bytes = MergeTraces(OfTwoProcesses()).Encode();
   for (size_t size = 0; size < bytes.size(); ++size)

@@ -1,5 +1,5 @@
-// What collectives are said to send and receive is what the runtime's plans move, counted copy by copy: every
-// pair of layouts for what moves by layouts alone, random exchanges between random layouts.
+// The predicted traffic of collectives is what the runtime's plans move, counted copy by copy, for every pair of
+// layouts (ops that move by layouts alone) and for random exchanges between random layouts.
 #include <algorithm>
 #include <random>
 #include <vector>
@@ -26,7 +26,7 @@ struct Sent {
   }
 };
 
-// The bytes that leave and reach each device where each has memory of its own.
+// The bytes that each device sends and receives if each device has its own memory.
 Sent CountCopies(const Graph& local, const Node& node, int index) {
   const int64_t devices = local.mesh().num_devices();
   std::vector<ValueBuffers> buffers;
@@ -48,7 +48,7 @@ Sent CountCopies(const Graph& local, const Node& node, int index) {
   return counted;
 }
 
-// Adds `op` from values of `from` to one of `to` and compares.
+// Adds node `op` from values of types `from` to one of type `to`, and compares the traffic.
 Traffic ExpectTrafficIsCopied(std::string_view op, const std::vector<ValueInfo>& from, const ValueInfo& to,
                               Attrs attrs = {}) {
   Graph graph(to.layout->mesh());
@@ -91,7 +91,7 @@ TEST(TrafficTest, OfAllToAllVIsWhatIsCopied) {
   EXPECT_GT(busier_senders, 10);
 }
 
-// Of replicas each sends to one: a permute is one block each way, on every device that has another one.
+// Each replica sends to one device: a permute sends and receives one block on every device that needs another block.
 TEST(TrafficTest, OfPermutesIsOneBlock) {
   int64_t replicated = 0;
   for (const char* text : {"x=4", "x=2,y=2", "x=4,y=4", "x=4,y=2,z=2", "x=2*2,y=4", "x=3,y=3"}) {
@@ -181,7 +181,7 @@ TEST(TrafficTest, OfExchangesIsWhatIsCopied) {
   EXPECT_GT(windows, 100);
 }
 
-// Axes of more devices than are looked at one by one: the device that sends is among them.
+// On axes of more devices than are counted one by one, the device that sends is among the counted ones.
 TEST(TrafficTest, OfExchangesAlongLongAxesIsThatOfTheBusiest) {
   const Mesh mesh = Mesh::Parse("x=40").value();
   const Layout rows = Layout::Parse(mesh, "{x}").value();
@@ -199,7 +199,7 @@ TEST(TrafficTest, OfExchangesAlongLongAxesIsThatOfTheBusiest) {
   traffic(157, {.offsets = {-1}, .size = 157, .extent = 3}, 240);       // uneven
   traffic(160, {.stride = -1, .offsets = {159}}, 160);                  // reversed
   traffic(160, {.stride = 2, .spacing = 1, .offsets = {-1}, .size = 80, .extent = 3}, 40 * 5);
-  // On a mesh that nobody lists.
+  // A mesh with too many devices to list.
   const Mesh large = Mesh::Parse("x=1048576,y=1048576").value();
   Graph graph(large);
   const Layout long_rows = Layout::Parse(large, "{x,_}").value();

@@ -1,5 +1,5 @@
-// Transports and rendezvous in the child of a fork: errors where they would wait for ever, and nothing that the parent or
-// the other domains notice.
+// Transports and rendezvous in the child of a fork: calls fail instead of waiting for ever, and neither the parent nor
+// the other domains notice anything.
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -27,7 +27,7 @@ using ::testing::StartsWith;
 
 constexpr std::chrono::milliseconds kDeadline = std::chrono::seconds(20);
 
-// Both of two domains send each other a number; returns what domain `end` got.
+// Two domains send each other a number; returns the number that domain `end` got.
 class Swap {
  public:
   explicit Swap(Transport& end) {
@@ -61,7 +61,7 @@ void ExpectParents(const absl::Status& status) {
               StartsWith("Transport: it is the parent's, from before this process forked; "));
 }
 
-// Domain 1 goes on by itself while domain 0 forks: before, between and within operations.
+// Domain 1 continues by itself while domain 0 forks: before, between and during operations.
 void ForkBetweenSteps(std::array<std::unique_ptr<Transport>, 2> ends) {
   std::thread other([&] {
     Swap swap(*ends[1]);
@@ -78,7 +78,7 @@ void ForkBetweenSteps(std::array<std::unique_ptr<Transport>, 2> ends) {
     ExpectParents(StatusOfChild([&] { return end.AllGather("it", "text").status(); }));
     ExpectParents(StatusOfChild([&] { return Agree(end, "it", std::string("text")); }));
     ExpectParents(StatusOfChild([&] { return end.Prepare({.where = "other"}).status(); }));
-    // What is under way is the parent's.
+    // The operation under way belongs to the parent.
     EXPECT_EQ(MessageOf(swap.Start(1)), "");
     ExpectParents(StatusOfChild([&] { return swap.Wait(); }));
     EXPECT_EQ(SaidByChild([&] {
@@ -89,7 +89,7 @@ void ForkBetweenSteps(std::array<std::unique_ptr<Transport>, 2> ends) {
               }),
               "gone");
     EXPECT_EQ(MessageOf(swap.Wait()), "");
-    // A child aborts nothing.
+    // An abort in a child has no effect.
     EXPECT_TRUE(StatusOfChild([&] {
                   end.Abort(absl::InternalError("of the child"));
                   return absl::OkStatus();
@@ -107,7 +107,7 @@ TEST(TransportForkTest, LoopbackIsTheParents) {
   ForkBetweenSteps({std::move(ends[0]), std::move(ends[1])});
 }
 
-// A domain that waits is in the parent alone; what it waits with must not be taken down in the child.
+// A domain that waits exists only in the parent; the child must not destroy the objects with which it waits.
 TEST(TransportForkTest, AChildLeavesAloneWhoWaits) {
   if (!kMayFork) GTEST_SKIP();
   std::vector<std::unique_ptr<Transport>> ends = MakeLoopback(2, {.deadline = kDeadline});
@@ -167,7 +167,7 @@ TEST(TransportForkTest, ARendezvousIsTheParents) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << MessageOf(status);
     EXPECT_THAT(MessageOf(status), StartsWith(fmt::format("Rendezvous {}: it is the parent's, ", address)));
   }
-  // Nor can a child have one of its own.
+  // A child can neither connect to a rendezvous nor start one.
   for (const absl::Status& status :
        {StatusOfChild([&] { return Rendezvous::Connect(address, "token", kDeadline).status(); }),
         StatusOfChild([&] { return RendezvousServer::Start("127.0.0.1:0", "token").status(); })})

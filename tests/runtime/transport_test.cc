@@ -1,5 +1,5 @@
-// The contract of transports: what every implementation has to do, tried on each. Started by mpirun, this program tries
-// MPI, and by examples/multi_worker/launch, Gloo: each process plays its own domain. In cuda_backend_test it tries NCCL, on GPUs
+// The contract of transports, tested on every implementation. Started by mpirun, this program tests MPI; started by
+// examples/multi_worker/launch, it tests Gloo: each process plays its own domain. cuda_backend_test tests NCCL, on GPUs
 // that are simulated.
 #include "meshwork/runtime/transport.h"
 
@@ -37,8 +37,8 @@ using ::testing::HasSubstr;
 struct Implementation {
   std::string name;
   Ends (*make)(int64_t num_domains, std::chrono::milliseconds deadline);
-  // Whether it knows who does not come, and how many bytes others send. NCCL knows neither: that domains run the same program,
-  // they have agreed before.
+  // True if errors name the domains that do not come, and sizes are compared. NCCL does neither: domains have agreed
+  // before that they run the same program.
   bool knows_others = true;
 };
 void PrintTo(const Implementation& implementation, std::ostream* out) { *out << implementation.name; }
@@ -49,10 +49,10 @@ Ends Loopback(int64_t num_domains, std::chrono::milliseconds deadline) {
 
 constexpr std::chrono::milliseconds kPatient = std::chrono::minutes(2), kImpatient{50};
 
-// By domain, of those that this process plays.
+// By domain, of the domains that this process plays.
 using Statuses = std::map<int64_t, absl::Status>;
 
-// What `play` says in each domain, each on a thread of its own.
+// The status that `play` returns in each domain, each on a thread of its own.
 Statuses Play(Ends& ends, const std::function<absl::Status(Transport&)>& play) {
   Statuses statuses;
   for (const auto& end : ends)
@@ -75,8 +75,8 @@ std::vector<std::string> Messages(const Statuses& statuses) {
   return messages;
 }
 
-// One operation between all domains, in which `from` sends Bytes(from, to) bytes to `to`: buffers, and what
-// is in them in step `step`.
+// One operation between all domains, in which `from` sends Bytes(from, to) bytes to `to`: its buffers, and their
+// contents in step `step`.
 class Traffic {
  public:
   using BytesOf = std::function<int64_t(int64_t from, int64_t to)>;
@@ -136,7 +136,7 @@ class Traffic {
   }
 
   absl::Status Check(int step) {
-    // What was sent is the sender's again.
+    // After the operation the sent buffers belong to the sender again.
     for (std::vector<std::byte>& out : out_) std::fill(out.begin(), out.end(), std::byte{0xDD});
     for (size_t i = 0; i < in_.size(); ++i)
       for (size_t b = 0; b < in_[i].size(); ++b)
@@ -162,7 +162,7 @@ class Traffic {
 
 class TransportTest : public testing::TestWithParam<Implementation> {};
 
-// Over a far link, messages may go in pieces.
+// Over a link with high latency, messages may be cut into pieces.
 constexpr Link kNear{.bandwidth = 2e9, .latency = 1e-6}, kFar{.bandwidth = 1e8, .latency = 1e-3};
 
 TEST_P(TransportTest, KnowsWhoItIs) {
@@ -177,7 +177,7 @@ TEST_P(TransportTest, KnowsWhoItIs) {
   }
 }
 
-// Uneven parts, empty ones, domains that have none, and large ones; several operations in turn, for many
+// Uneven, empty and large parts, and domains without parts; several operations in turn, for many
 // steps.
 TEST_P(TransportTest, EachReceivesWhatWasSent) {
   const std::vector<Traffic::BytesOf> patterns = {
@@ -206,7 +206,7 @@ TEST_P(TransportTest, EachReceivesWhatWasSent) {
   }
 }
 
-// Several operations are under way at a time, and are waited for in any order, which differs between domains.
+// Several operations are under way at a time; each domain waits for them in another order.
 TEST_P(TransportTest, OperationsAreUnderWayTogether) {
   for (int64_t domains : {2, 3, 4}) {
     Ends ends = GetParam().make(domains, kPatient);
@@ -260,7 +260,7 @@ TEST_P(TransportTest, AnAbortEndsWhatIsUnderWay) {
       EXPECT_EQ(MessageOf(first.Start(2)), "domain 1 has no memory.");
       return first.Start(2);
     }
-    // Any call may be the first to hear of it.
+    // Any call may be the first to return the error.
     absl::Status status = first.Start(2);
     if (status.ok()) status = large.Start(2);
     if (status.ok()) status = large.Leave();
@@ -333,7 +333,7 @@ TEST_P(TransportTest, WhoDiffersIsNamed) {
       Each("Transport: the domains differ: domains 0, 1, 3: the program 9f2c; domain 2: the program 77aa."));
 }
 
-// By any two of the ways to say something, and all go on.
+// Domains that make different calls, of any two kinds, are named in the error. All go on.
 TEST_P(TransportTest, WhoMakesOtherCallsIsNamed) {
   using Say = absl::Status (*)(Transport&, std::string_view what);
   const std::vector<Say> ways = {
@@ -362,7 +362,7 @@ TEST_P(TransportTest, WhoMakesOtherCallsIsNamed) {
   ExpectOk(statuses);
 }
 
-// All learn of it, and go on.
+// All domains get the error, and can go on.
 TEST_P(TransportTest, WhoCannotGoOnIsNamed) {
   Ends ends = GetParam().make(3, kPatient);
   const Statuses statuses = Play(ends, [&](Transport& end) -> absl::Status {
@@ -395,7 +395,7 @@ TEST_P(TransportTest, WhatEachSaysReachesAll) {
   });
 }
 
-// One gives up while the others wait for it; so do later operations.
+// One domain aborts while the others wait for it; later operations fail, too.
 TEST_P(TransportTest, AnAbortReachesAll) {
   Ends ends = GetParam().make(3, kPatient);
   const Statuses statuses = Play(ends, [&](Transport& end) -> absl::Status {
@@ -425,7 +425,7 @@ TEST_P(TransportTest, WhoDoesNotComeIsNamed) {
   for (const auto& [domain, status] : statuses) {
     absl::Status late = status;
     if (domain == 2) {
-      // It learns of it a little later, perhaps.
+      // It may get the error a little later.
       EXPECT_TRUE(status.ok());
       while (late.ok()) late = ends[2]->Prepare({}).status();
     }

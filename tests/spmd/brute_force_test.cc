@@ -1,9 +1,9 @@
 // Compile against all layouts of small programs, tried one by one: without LayoutSpace and MinSum.
 //
-// A combination of layouts is a program in which every open value is pinned, or left as it is where it may owe a sum.
-// It is compiled without the passes that search: only what the pins ask for is inserted. So brute force knows every
-// layout of even blocks, but only those ways to run the ops on them that ChooseCuts finds, and those sums passed on that
-// PartialFlow passes on; Compile may send less.
+// A combination of layouts is a program in which every open value is pinned, or left open where it may have a
+// pending sum. It is compiled without the passes that search: only the relayouts that pins require are
+// inserted. So brute force covers every layout of even blocks, but only the ways to run ops on them that
+// ChooseCuts finds, and only the pending sums that PartialFlow passes on; Compile may send less.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -28,8 +28,8 @@
 namespace meshwork::brute_force_test {
 namespace {
 
-// What a step sends, and the time of it, with arithmetic, on the assumed topology: with what each collective takes beside
-// its bytes, and without, as the compiler counts it.
+// The bytes and collectives of a step, and its time on the assumed topology, arithmetic included: with the
+// cost of each collective besides its bytes, and without it, as the compiler counts.
 struct StepSends {
   int64_t bytes = 0, collectives = 0;
   double seconds = 0, seconds_of_bytes = 0;
@@ -43,8 +43,8 @@ StepSends SentIn(const Graph& local) {
           seconds + static_cast<double>(cost.collectives) * Topology::kAssumedLink.latency, seconds};
 }
 
-// In the compiler's order (choose_layouts.h): fewer bytes, and half of them at most where that takes more collectives; and
-// not for more arithmetic than that is worth, with what collectives take or without.
+// The compiler's order (choose_layouts.h): fewer bytes, at most half of them if that takes more collectives,
+// and no more arithmetic than the bytes are worth, with the cost of collectives or without.
 bool SendsLess(const StepSends& a, const StepSends& b) {
   if (a.bytes >= b.bytes || (a.collectives > b.collectives && 2 * a.bytes > b.bytes)) return false;
   return a.seconds < b.seconds * kLess || a.seconds_of_bytes < b.seconds_of_bytes * kLess;
@@ -58,9 +58,9 @@ std::vector<double> ProductsOf(const Graph& local) {
   return flops;
 }
 
-// ChooseLayouts runs no product on fewer devices than before it. Programs that compute a product on fewer devices do not
-// count: those in which one of the products, in their order, has more operations per device than in `before`, or in
-// which there are more products.
+// ChooseLayouts runs no product on fewer devices than before. So programs that compute a product on fewer
+// devices do not count: those in which a product, in their order, has more operations per device than in
+// `before`, or which have more products.
 bool ComputesMore(const std::vector<double>& flops, const std::vector<double>& before) {
   if (flops.size() > before.size()) return true;
   for (size_t i = 0; i < flops.size(); ++i)
@@ -78,7 +78,7 @@ struct BruteForce {
 const PassControl kOnlyPins = {
     .left_out = {"choose_layouts", "keep_weights", "regroup_sums", "cut_mesh", "carry_summaries"}};
 
-// `graph`, with its outputs pinned as `local`, made from it, has them.
+// `graph` with its outputs pinned as in `local`, which was made from it.
 Graph WithOutputsOf(const Graph& local, Graph graph) {
   for (size_t i = 0; i < graph.outputs().size(); ++i)
     graph.mutable_value(graph.outputs()[i].value).layout = local.value(local.outputs()[i].value).layout;
@@ -116,14 +116,14 @@ BruteForce TryAll(const Graph& graph, const StepSends& compiled) {
   return all;
 }
 
-// What became of the programs that were compared.
+// The numbers of compared programs, by outcome.
 struct Counts {
-  int64_t compared = 0, equal = 0, fewer = 0;  // bytes, against the fewest of brute force
-  int64_t more = 0;   // fewer bytes were found, for more collectives or arithmetic than they are worth
-  int64_t worse = 0;  // fewer bytes were found, for no more than they are worth
+  int64_t compared = 0, equal = 0, fewer = 0;  // in bytes, against the least of brute force
+  int64_t more = 0;   // brute force sends fewer bytes, at more collectives or arithmetic than they are worth
+  int64_t worse = 0;  // brute force sends fewer bytes, at no more than they are worth
 };
 
-// Outputs stay where Compile puts them: to leave one in blocks that no one asks for would send less.
+// Outputs stay where Compile puts them: an output left in blocks that nobody asked for would send less.
 void Compare(const Graph& graph, const std::string& name, int64_t most, Counts& counts) {
   const absl::StatusOr<Program> program = Compile(graph, {.cut_mesh = false});
   ASSERT_TRUE(program.ok()) << name << ": " << program.status() << "\n" << PrintGraph(graph);
@@ -163,16 +163,16 @@ TEST(BruteForceTest, SmallProgramsSendNoMoreThanInAnyLayouts) {
   EXPECT_GE(counts.compared * 100, static_cast<int64_t>(programs) * 98);
   EXPECT_EQ(counts.worse, 0);
   EXPECT_LE((counts.worse + counts.more) * 100, counts.compared * 5);
-  EXPECT_GE(counts.fewer * 100, counts.compared * 7);  // sums that are passed on
+  EXPECT_GE(counts.fewer * 100, counts.compared * 7);  // pending sums that are passed on
 }
 
-// The programs of the design's table, what lies between arguments and outputs left open.
+// The programs of the design's table, with all values between arguments and outputs left open.
 TEST(BruteForceTest, CasesSendNoMoreThanInAnyLayouts) {
   Counts counts;
   for (const std::string& file : GoldenFiles("spmd/cases")) {
     const std::string golden = ReadGolden(file);
     Graph graph = ParseGraph(golden.substr(0, golden.find("----\n"))).value();
-    // What is gathered on use is held only for one op.
+    // Values that are gathered on use are held for one op only.
     if (HasLoops(graph) || GathersOnUse(graph)) continue;
     std::vector<bool> is_output(graph.values().size(), false);
     for (const OutputInfo& output : graph.outputs()) is_output[output.value] = true;

@@ -1,4 +1,4 @@
-// Training steps with the layouts of a plan that engineers write by hand, or with none, to compare what is found with.
+// Training steps with the layouts of a hand-written plan, or with none, to compare with layouts that are found.
 //
 //   ExpectCostsNoMoreThanByHand({"data_parallel", "x=8", [](bool is_pinned) { return …; }});
 #pragma once
@@ -37,20 +37,20 @@ class StepByHand {
     weights_.push_back({NewVariable(name, shape, layout, gather), layout});
     return weights_.back().first;
   }
-  // A value between the arguments that the plan pins.
+  // A value between arguments and outputs that the plan pins.
   Value Pinned(const Value& value, const LayoutSpec& layout) {
     return is_pinned_ ? WithLayout(value, layout) : value;
   }
 
-  // Descends.
+  // The step with plain gradient descent.
   Graph Finish(const Value& loss) {
     const std::vector<Value> gradients = GradientsOf(loss);
     for (size_t i = 0; i < weights_.size(); ++i)
       graph.Update(weights_[i].first, weights_[i].first - gradients[i] * 0.01);
     return Finished(loss);
   }
-  // Descends by Adam (Kingma and Ba, arXiv 1412.6980), without its correction of the first steps. What it keeps of a
-  // weight lies as the weight does.
+  // The step with Adam (Kingma and Ba, arXiv 1412.6980), without its correction of the first steps. Its state
+  // of a weight has the weight's layout.
   Graph FinishWithAdam(const Value& loss) {
     const std::vector<Value> gradients = GradientsOf(loss);
     for (size_t i = 0; i < weights_.size(); ++i) {
@@ -106,7 +106,7 @@ struct ModelByHand {
 
 inline void PrintTo(const ModelByHand& model, std::ostream* out) { *out << model.name; }
 
-// What a plan's step takes, as FindLayouts counts it.
+// The seconds of a plan's step, as FindLayouts counts them.
 inline double SecondsOf(const Graph& graph, const CompileOptions& options) {
   const Program program = Compile(graph, options).value();
   const StepCost cost = CostOf(program.body, options.topology);
@@ -116,7 +116,7 @@ inline double SecondsOf(const Graph& graph, const CompileOptions& options) {
   return links + CountFlops(program.body) / options.topology.flops();
 }
 
-// Without a pin, the step takes no longer than with those of the plan; compiled as what is found, and proven.
+// Without pins, the step takes no longer than with the plan; it compiles to what FindLayouts says, and is proven.
 inline void ExpectCostsNoMoreThanByHand(const ModelByHand& model) {
   CompileOptions options{.memory_budget = model.memory_budget};
   if (!model.topology.empty())

@@ -1,4 +1,4 @@
-// What ChooseLayouts saves in a program that is too long for a golden text.
+// The savings of ChooseLayouts in a program that is too long for a golden text.
 #include "meshwork/spmd/choose_layouts.h"
 
 #include "gtest/gtest.h"

@@ -38,7 +38,7 @@ std::vector<std::string> Collectives(const Graph& local) {
   return all;
 }
 
-// %a of 64 x 128, added to what is whole so that each sum lies in one of the layouts.
+// Adds %a of 64 x 128 to whole values, so that each sum has one of the layouts.
 std::string SeveralReaders(const std::string& mesh, const std::string& layout,
                            const std::vector<std::string>& read) {
   std::string text = fmt::format("mesh [{}]\nfunc f(%a: f32[64,128] {}", mesh, layout), body, outputs;
@@ -50,14 +50,14 @@ std::string SeveralReaders(const std::string& mesh, const std::string& layout,
   return fmt::format("{}) {{\n{}  return {}\n}}\n", text, body, outputs);
 }
 
-// Layouts that could each be made of another one.
+// Each of the layouts could be made from another one of them.
 TEST(CompileTest, ReadersThatCouldReadOfEachOtherCompile) {
   const std::string text =
       SeveralReaders("x=8,y=4,z=4", "{z,y}", {"{x,(z,y)}", "{x,y}", "{_,x}", "{(y,z),x}"});
   EXPECT_TRUE(Compile(ParseGraph(text).value()).ok());
 }
 
-// What is made first for a later reader is worth it. On three axes all compile, and some send more than that.
+// A relayout that is made first for a later reader pays off. On three axes all compile, but some send more.
 TEST(CompileTest, SeveralReadersSendNoMoreThanEachByItself) {
   std::mt19937 random(5);
   const auto below = [&](size_t n) { return random() % n; };
@@ -120,7 +120,7 @@ TEST(CompileTest, ReducesHostByHostWhereThatIsFaster) {
             std::vector<std::string>{"all_reduce of 2 over (host,device)"});
 }
 
-// A ring has a turn per block: over 64 devices it is written out, over a million it is not.
+// A ring has a step per block: over 64 devices it is written out, over a million it is not.
 TEST(CompileTest, RingsThatAreTooLongGather) {
   for (int64_t devices : {64, 1 << 20}) {
     const std::string text = fmt::format(
@@ -138,7 +138,7 @@ TEST(CompileTest, RingsThatAreTooLongGather) {
   }
 }
 
-// The forms of attention are the ring, up to a number of blocks, and the merge.
+// Attention has two blockwise forms: the ring, up to a number of blocks, and the merge.
 TEST(CompileTest, RingsHaveAtMost1024Blocks) {
   for (int64_t blocks : {1024, 1025}) {
     Graph graph = ParseGraph(R"(mesh [x=2]
@@ -155,7 +155,7 @@ func f(%q: f32[1,3000,1,2] {_,_,_,_}) {
   }
 }
 
-// What devices of 14 axes exchange is counted on some of them.
+// With 14 axes, the exchanges are counted on a sample of the devices.
 TEST(CompileTest, CountsWhatTrillionsOfDevicesExchange) {
   const Graph global = ParseGraph(R"(mesh [a=8,b=8,c=8,d=8,e=8,f=8,g=8,h=8,i=8,j=8,k=8,l=8,m=8,n=2]
 func f(%a: f32[1048576,1048576] {(a,b,c,d,e,f,g),(h,i,j,k,l,m,n)}) {
@@ -169,7 +169,7 @@ func f(%a: f32[1048576,1048576] {(a,b,c,d,e,f,g),(h,i,j,k,l,m,n)}) {
   EXPECT_EQ(WireBytes(local, local.nodes()[0]), 2 * 4);  // a device holds one row of two
 }
 
-// To multiply what is owed takes each device eight times as long, and sends a sixteenth.
+// Multiplying a pending sum takes each device eight times as long, and sends a sixteenth.
 TEST(CompileTest, SumsArePassedOnWhereDevicesComputeFast) {
   const Graph global = ParseGraph(R"(mesh [x=8]
 func f(%a: f32[64,4096] {_,x}, %w: f32[4096,512] {x,_}, %v: f32[512,32] {_,_}) {
@@ -187,7 +187,7 @@ func f(%a: f32[64,4096] {_,x}, %w: f32[4096,512] {x,_}, %v: f32[512,32] {_,_}) {
   EXPECT_EQ(bytes(1e14), 7 * 64 * 32 * 4 / 8);
 }
 
-// Rotated pins that nobody agrees on: 12 letters, each with three offers.
+// Rotated pins that contradict each other: 12 letters, each with three candidates.
 TEST(CompileTest, ManyLettersAreDecidedWithoutTryingAllCombinations) {
   std::string mesh, shape, layouts[3];
   for (int i = 0; i < 12; ++i) {

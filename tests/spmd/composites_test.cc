@@ -1,4 +1,4 @@
-// What softmax and layer norm cost over a sharded dim: all-reduces of one number per row, never the rows.
+// The communication of softmax and layer norm over a sharded dim: all-reduces of one number per row, never the rows.
 #include <functional>
 #include <string>
 #include <vector>
@@ -32,13 +32,13 @@ Cost AllReducesOf(const Graph& g) {
   return cost;
 }
 
-// Of y = build(x), and of its gradient by x as well.
+// The cost of y = build(x), and of its gradient by x as well.
 Cost CostOf(const std::function<Value(const Value&)>& build, bool with_gradient) {
   Graph g(Mesh::VirtualCpus("x=8").value());
   const Value x = g.Input("x", F32, {kRows, kColumns}, {UNSHARDED, "x"});
   const Value cotangent = g.Input("cotangent", F32, {kRows, kColumns}, {UNSHARDED, "x"});
   const Value y = build(x);
-  // Back in the layout of x, without the loss, whose sum would count.
+  // y and the gradient get the layout of x. The loss is no output, since its sum would count.
   g.Output("y", Relayout(y, {UNSHARDED, "x"}));
   if (with_gradient) {
     const Value loss = ReduceSum(y * cotangent, {0, 1});
@@ -74,7 +74,7 @@ Cost LossCost(const std::function<Value(Graph& g, const Value& z)>& build, bool 
   return AllReducesOf(g);
 }
 
-// The maxima; sums and targets together.
+// Two all-reduces: the maxima; sums and targets together.
 TEST(CompositesTest, CrossEntropyOfShardedClassesSumsTwiceAndNotForItsGradient) {
   for (const bool with_gradient : {false, true}) {
     const Cost cost = LossCost(
@@ -87,7 +87,7 @@ TEST(CompositesTest, CrossEntropyOfShardedClassesSumsTwiceAndNotForItsGradient) 
   }
 }
 
-// The maxima; the sums, for the gradient with those of the labels; the loss itself, a scalar.
+// Three all-reduces: the maxima; the sums, for the gradient with those of the labels; the loss itself, a scalar.
 TEST(CompositesTest, CrossEntropyOfShardedClassesAndSharesSumsThreeTimes) {
   for (const bool with_gradient : {false, true}) {
     const Cost cost = LossCost(
@@ -100,7 +100,7 @@ TEST(CompositesTest, CrossEntropyOfShardedClassesAndSharesSumsThreeTimes) {
   }
 }
 
-// The weights' gradient changes the state; what the loss alone needs goes with the sums all the same.
+// The weights' gradient changes the state; the terms of the loss alone are still reduced together with the sums.
 TEST(CompositesTest, CrossEntropyOfAShardedLayerIsSummedWithItsShares) {
   Graph g(Mesh::VirtualCpus("x=8").value());
   const Value h = g.Input("h", F32, {kRows, 32}, {UNSHARDED, UNSHARDED});

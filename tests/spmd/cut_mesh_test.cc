@@ -1,4 +1,4 @@
-// Axes that the compiler cuts by itself. What it makes of the programs is in cases/28_*.
+// Axes that the compiler cuts by itself. The resulting programs are in cases/28_*.
 #include "meshwork/spmd/cut_mesh.h"
 
 #include <cstdint>
@@ -64,7 +64,7 @@ TEST(CutMeshTest, ATopologyOfTheMeshDescribesItsParts) {
   }
 }
 
-// The tensor is gathered whole without a cut, which the budget does not allow.
+// Without a cut the tensor would be gathered whole, which the budget does not allow.
 TEST(CutMeshTest, SparesARefusedGather) {
   const Graph graph = Parse(kSplit);
   EXPECT_FALSE(Compile(graph, {.replication_budget = 100, .cut_mesh = false}).ok());

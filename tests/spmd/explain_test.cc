@@ -43,7 +43,7 @@ TEST(ExplainTest, SumsWhatItsCollectivesCost) {
       Topology::Create(program.body.mesh(), {{"batch", {1e9, 1e-5}}, {"model", {1e10, 1e-6}}}).value();
   const Explanation all = Explain(program, topology);
   ASSERT_EQ(all.collectives.size(), 2);
-  // y, 2 KiB on a device, is put together of four blocks; v's gradient, 32x4 on a device, is summed over two.
+  // y, 2 KiB on a device, is gathered from four blocks; v's gradient, 32x4 on a device, is summed over two devices.
   EXPECT_EQ(all.collectives[0].op, "all_gather");
   EXPECT_EQ(all.collectives[0].group, 4);
   EXPECT_EQ(all.collectives[0].bytes, 32 * 16 * 4 * 3 / 4);
@@ -60,7 +60,7 @@ TEST(ExplainTest, SumsWhatItsCollectivesCost) {
   EXPECT_EQ(all.collectives[0].values[0].to, "{batch,_}");
 }
 
-// Where no topology is known, no times are made up.
+// If no topology is known, no times are estimated.
 TEST(ExplainTest, HasTimesOnlyWhereATopologyIsKnown) {
   const Explanation all = Explain(Compile(ParseStep(kStep)).value());
   EXPECT_THAT(ToText(all), Not(HasSubstr("µs")));
@@ -69,7 +69,7 @@ TEST(ExplainTest, HasTimesOnlyWhereATopologyIsKnown) {
   EXPECT_EQ(ToJson(all)["wire_bytes_per_device"], 2048);
 }
 
-// One device has all rows that are kept, and sends seven; each of the others receives one.
+// One device has all the rows of the slice, and sends seven; each of the others receives one.
 TEST(ExplainTest, CountsTheBusiestLink) {
   const Explanation all = Explain(Compile(ParseStep(R"(mesh [x=8]
 func step(%x: f32[64,64] {x,_}, %z: f32[8,64] {_,x}) {
@@ -94,7 +94,7 @@ func step(%x: f32[64,64] {x,_}, %z: f32[8,64] {_,x}) {
   EXPECT_FALSE(json["list"][is_first ? 1 : 0].contains("received_bytes_per_device")) << "it is the same";
 }
 
-// What is promised of another layout is what compiling with it gives.
+// Compiling with a suggested layout gives the cost that the suggestion states.
 TEST(ExplainTest, CheaperLayoutsCostWhatIsSaid) {
   const Graph global = ParseStep(kStep);
   const Program program = Compile(global).value();
@@ -138,7 +138,7 @@ Graph RepeatedSteps(int layers, const std::string& of_a, const std::string& of_b
   return ParseStep(text + updates + "  return y=" + x + "\n}\n");
 }
 
-// A value changes in all layers together.
+// A suggestion changes a value in all layers together.
 TEST(ExplainTest, WhereLayersRepeatTheyChangeTogether) {
   int compared = 0;
   for (const auto& [of_a, of_b] :
@@ -156,7 +156,7 @@ TEST(ExplainTest, WhereLayersRepeatTheyChangeTogether) {
       if (change.others < 15) continue;
       EXPECT_THAT(ToText(explanation),
                   HasSubstr(fmt::format("{}, and {} like it, {}", change.value, change.others, change.to)));
-      // Layers near the ends may be by themselves.
+      // Layers near the ends may be changed by themselves.
       Graph changed = global;
       int64_t count = 0;
       for (const Argument& argument : global.arguments()) {
@@ -200,7 +200,7 @@ TEST(ExplainTest, NothingIsCheaperThanNothing) {
   EXPECT_THAT(CheaperLayouts(global, Compile(global).value()).changes, IsEmpty());
 }
 
-// Programs with loops, branches and manual regions, too. A manual region has no rule.
+// Programs with loops, branches and manual regions are searched, too. A manual region has no rule.
 TEST(ExplainTest, EveryProgramIsSearched) {
   int programs = 0;
   for (const std::string_view folder : {"spmd/cases", "spmd/compile"}) {
@@ -243,7 +243,7 @@ std::vector<Layout> OneStepAway(const Layout& layout) {
   return all;
 }
 
-// What a device reads and computes.
+// The operations of a device, or the elements that it reads if these are more.
 double Work(const Program& program) {
   double work = 0;
   for (const Node& node : program.body.nodes()) {
@@ -255,7 +255,7 @@ double Work(const Program& program) {
   return work;
 }
 
-// The least cost by compiling with each layout of an input that is another one.
+// The least cost when one input is compiled with another layout, tried one by one.
 std::pair<int64_t, int64_t> LeastByCompiling(const Graph& global, const Program& program) {
   const StepCost now = CostOf(program.body, {});
   std::pair<int64_t, int64_t> least(now.bytes, now.collectives);
@@ -274,7 +274,7 @@ std::pair<int64_t, int64_t> LeastByCompiling(const Graph& global, const Program&
   return least;
 }
 
-// The planner says which layouts are worth a compile; the best of all, compiled one by one, is most often among them.
+// The planner selects layouts to compile; the best of all, found by compiling each, is most often among them.
 TEST(ExplainTest, FindsWhatCompilingEachLayoutFinds) {
   int found = 0, programs = 0;
   std::string missed;
@@ -296,8 +296,8 @@ TEST(ExplainTest, FindsWhatCompilingEachLayoutFinds) {
   EXPECT_GE(found, programs - 2) << missed;
 }
 
-// Layers of different widths, whose gradients are summed over `batch`: a weight laid out along the other axis pays far from
-// where it is read, in all that is added to it.
+// Layers of different widths, whose gradients are summed over `batch`. A weight laid out along the other axis
+// is paid for far from where it is read, in all values that are added to it.
 Graph StepOfUnlikeLayers(int layers) {
   std::string arguments = "%x: f32[64,1024] {batch,_}", ops, updates, x = "x";
   for (int i = 0; i < layers; ++i) {
@@ -330,7 +330,7 @@ TEST(ExplainTest, ChangesOfEachKindAreCompiled) {
   EXPECT_LE(changes[0].cost.bytes, with_one.bytes);
 }
 
-// Of a program with loops so many as together are no larger than asked for, the largest values first; it is said.
+// With loops, layouts are compiled for at most `most_nodes` nodes together, largest values first; the text says so.
 TEST(ExplainTest, OfLoopsFewerLayoutsAreTried) {
   const std::string text = ReadGolden("spmd/compile/scan_carry.mw");
   const Graph global = ParseStep(text.substr(0, text.find("----\n")));

@@ -1,5 +1,5 @@
 // One folder of golden files per pass of the compiler's table. A file is a program, a line "----" and the
-// text that the pass makes of it; UPDATE_GOLDEN=1 rewrites what follows the line.
+// text of the program after the pass; UPDATE_GOLDEN=1 rewrites the text behind the line.
 //
 // The files of cases/ are the rows of the design's table of hard partitionings. Each states, as
 // "// wire: N", the bytes that one device puts on the wire, by the formulas of ir/program.h. Those of
@@ -76,13 +76,13 @@ std::string CompileShardedText(const Graph& graph) {
   return PrintGraph(Compile(graph, {.shard_weight_update = true}).value().body);
 }
 
-// A local program, below what it needs and what another needs that it is made of.
+// A local program, with its peak of memory, and that of the program from which it was made.
 std::string MemoryText(const Graph& before, const Graph& after) {
   return fmt::format("// peak: {} B, then {} B\n{}", LogicalPeakBytes(before), LogicalPeakBytes(after),
                      PrintGraph(after));
 }
 
-// The least that the compiler finds of a global program, for a budget which nothing fits.
+// The program of the smallest peak that the compiler finds, for a budget which no program meets.
 std::string FitText(const Graph& global) {
   Graph before(global.mesh()), after(global.mesh());
   CompileOptions options{.memory_budget = 1};
@@ -95,7 +95,7 @@ std::string FitText(const Graph& global) {
   return MemoryText(before, after);
 }
 
-// Passes that need the work of others begin with those; bucket_reductions, place_gathers, reorder and
+// Passes that need the work of others start with those; bucket_reductions, place_gathers, reorder and
 // recompute read local programs.
 const Pass kPasses[] = {
     {"spmd/open_loops", After("open_loops")},
@@ -149,8 +149,8 @@ std::string CaseName(const testing::TestParamInfo<GoldenCase>& info) {
   return name;
 }
 
-// What stands behind "// wire: " in the file, if anything does: "1792", or "1792, 256 received" where the
-// busiest link of a device carries more than it receives.
+// The text behind "// wire: " in the file, if there is such a line: "1792", or "1792, 256 received" if the
+// busiest link of a device carries more than the device receives.
 std::optional<std::string> StatedWire(std::string_view text) {
   constexpr std::string_view kMark = "// wire: ";
   const size_t at = text.find(kMark);
@@ -199,7 +199,7 @@ TEST_P(GoldenTest, WireBytesAreThoseStated) {
 
 INSTANTIATE_TEST_SUITE_P(Passes, GoldenTest, testing::ValuesIn(AllCases()), CaseName);
 
-// What is no pass of the table: parts of fit_memory, whole compiles.
+// Folders of no pass in the table: parts of fit_memory, whole compiles.
 const std::string_view kOthers[] = {"reorder", "recompute", "compile", "cases", "sharded_update_cases"};
 
 TEST(GoldenFoldersTest, AreThoseOfThePasses) {

@@ -1,5 +1,5 @@
-// The multilayer perceptron of examples/mlp_mnist, compiled for two meshes: which collectives its
-// training step has, and no others.
+// The multilayer perceptron of examples/mlp_mnist, compiled for two meshes: its training step has exactly the
+// expected collectives.
 #include <tuple>
 
 #include "fmt/format.h"
@@ -24,7 +24,7 @@ struct Layer {
   Variable kernel, bias;
 };
 
-// How a layer's kernel lies on the axis "model", where the mesh has it.
+// The layout of a layer's kernel on the axis "model", if the mesh has it.
 enum class Cut { kColumns, kRows, kNone };
 
 class Perceptron {
@@ -118,7 +118,7 @@ constexpr std::string_view kModelSum = "all_reduce (model): f32[128,500]";
 // With the metrics.
 constexpr std::string_view kGradients =
     "all_reduce (batch): f32[], f32[], f32[784,700], f32[700], f32[700,500], f32[500], f32[500,10], f32[10]";
-// Adam reads each gradient where it is made, last layer first.
+// Adam reads each gradient as soon as it is computed, last layer first.
 constexpr std::string_view kGradientsBackward =
     "all_reduce (batch): f32[], f32[], f32[10], f32[500,10], f32[500], f32[700,500], f32[700], f32[784,700]";
 
@@ -180,7 +180,7 @@ TEST(MlpTest, BytesOnTheWireAreThoseOfTheParameters) {
   std::vector<std::tuple<std::string, std::string, int64_t, int64_t>> found;
   for (const CollectiveSummary& s : SummarizeCollectives(mlp.Compiled().body))
     found.emplace_back(s.type, s.axes, s.count, s.bytes);
-  // [32,500] over 2 devices; half of the first three parameters and the others over 4; two scalars.
+  // The all-reduces: [32,500] over 2 devices; half of the first three parameters, and the others, over 4; two scalars.
   const int64_t forward = 2 * 1 * 32 * 500 * 4 / 2;
   const int64_t gradients = 2 * 3 * (784 * 350 + 350 + 350 * 500 + 500 + 500 * 10 + 10) * 4 / 4;
   const int64_t metrics = 2 * 3 * 2 * 4 / 4;
@@ -206,7 +206,7 @@ TEST(MlpTest, BiasIsAddedOnceAfterTheSum) {
   EXPECT_EQ(adds, 1);
 }
 
-// Forward one sum per pair; backward one where the second pair's gradient reaches the first.
+// Forward one sum per pair; backward one sum where the gradient leaves the second pair for the first.
 TEST(MlpTest, TwoPairsAddOneSumBackward) {
   Perceptron mlp = TwoPairs("batch=4,model=2");
   mlp.Sgd(0.1);

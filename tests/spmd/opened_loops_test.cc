@@ -1,4 +1,4 @@
-// What opened loops say of their values: which are one, and how often ops run.
+// Opened loops: which of their values must agree in layout, and how often their ops run.
 #include <string_view>
 #include <utility>
 #include <vector>

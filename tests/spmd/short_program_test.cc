@@ -1,4 +1,4 @@
-// Programs of which few layers are looked at.
+// Programs of repeated layers, of which only a few are compiled and then repeated.
 #include "meshwork/spmd/short_program.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::string_view kPass = "repeat_layers";
 
-// h = tanh(h · w), so many times, and what comes behind.
+// h = tanh(h · w), `count` times, and further ops.
 std::string Layers(int count, const std::string& weights = "{_,model}", const std::string& last = "") {
   std::string text = "mesh [batch=4,model=2]\nfunc f(%h: f32[64,64] {batch,_}";
   for (int i = 0; i < count; ++i) text += fmt::format(", var %w{}: f32[64,64] {}", i, weights);
@@ -38,7 +38,7 @@ ShortProgram ShortOf(const Graph& graph) {
   return Shortened(graph, RepeatsOf(graph, graph, {}, Replication())).value();
 }
 
-// With all layers looked at, and as Compile does it. Both are proven.
+// The program compiled with all layers, and as Compile does it. Both are proven.
 struct BothWays {
   absl::StatusOr<Program> all, quick;
 };
@@ -50,7 +50,7 @@ bool RunsPass(const Program& program) {
                      [](const PassTiming& timing) { return timing.pass == kPass; });
 }
 
-// By what few layers send it is known what all of them do, before these are laid out.
+// The bytes of all layers are known from those of a few layers, before all layers are laid out.
 TEST(ShortProgramTest, WhatSendsMoreThanAskedForIsNotMade) {
   for (const char* weights : {"{_,model}", "{batch,_}"}) {
     const Graph graph = ParseGraph(Layers(40, weights)).value();
@@ -63,7 +63,7 @@ TEST(ShortProgramTest, WhatSendsMoreThanAskedForIsNotMade) {
   }
 }
 
-// They are sent once.
+// Halos are sent once, not once per layer.
 TEST(ShortProgramTest, HalosBesideLayersDoNotRepeat) {
   std::string text = Layers(40, "{_,model}", "  %c = conv %im, %k low=[4,4] high=[4,4]\n");
   text.replace(text.find("f("), 2, "f(%im: f32[8,64,64,8] {_,batch,_,_}, %k: f32[9,9,8,8] {_,_,_,_}, ");
@@ -75,7 +75,7 @@ TEST(ShortProgramTest, HalosBesideLayersDoNotRepeat) {
   EXPECT_TRUE(CompileWith(graph, {.verify = false}, {.most_wire_bytes = bytes / 100 * 101}).ok());
 }
 
-// What each op reads and makes is what the op that stands for it does.
+// Each op has the row and the types of the op that stands for it.
 TEST(ShortProgramTest, IsAProgramOfTheSameOps) {
   const Graph graph =
       ParseGraph(Layers(40, "{_,model}", "  %u = add %t3, %t9\n  %v = mul %u, %p12\n")).value();
@@ -93,7 +93,7 @@ TEST(ShortProgramTest, IsAProgramOfTheSameOps) {
     EXPECT_EQ(graph.value(id).type, made.graph.value(made.value_of[id]).type);
     EXPECT_EQ(graph.value(id).layout, made.graph.value(made.value_of[id]).layout);
   }
-  // What lies near layers that are read once more stays by itself.
+  // Layers near one that has another reader are not merged with the others.
   EXPECT_EQ(made.graph.value(made.value_of[graph.nodes()[2 * 9].results[0]]).name, "p9");
   EXPECT_EQ(made.graph.value(made.value_of[graph.nodes()[2 * 30].results[0]]).name,
             made.graph.value(made.value_of[graph.nodes()[2 * 31].results[0]]).name);
@@ -129,7 +129,7 @@ TEST(ShortProgramTest, WeightsThatStayAreUpdated) {
   EXPECT_LT(stay, static_cast<int>(graph.variables().size()) / 2);
 }
 
-// The same bytes and collectives as where each layer is looked at by itself.
+// The step has the same bytes and collectives as if each layer were compiled by itself.
 TEST(ShortProgramTest, TheStepIsThatOfAllLayers) {
   for (const std::string_view weights :
        {"{_,model}", "{model,_}", "{batch,_}", "{_,batch}", "", "{model,batch}"}) {
@@ -149,7 +149,7 @@ TEST(ShortProgramTest, TheStepIsThatOfAllLayers) {
   }
 }
 
-// A pin in the middle tells two runs of layers from each other.
+// A pin in the middle separates two runs of layers.
 TEST(ShortProgramTest, WhatIsPinnedInTheMiddleIsAsPinned) {
   std::string text = Layers(60, "{_,model}");
   const std::string line = "  %t30 = tanh %p30\n";
@@ -160,7 +160,7 @@ TEST(ShortProgramTest, WhatIsPinnedInTheMiddleIsAsPinned) {
   EXPECT_EQ(CostOf(both.quick->body, {}).bytes, CostOf(both.all->body, {}).bytes);
 }
 
-// Layers that are alike, but lie in two ways by turns: few do not stand for all, and nothing moves.
+// Equal layers whose layouts alternate: a few do not stand for all, and no data moves.
 TEST(ShortProgramTest, LayoutsThatAlternateStayAsTheyAre) {
   std::string text = "mesh [batch=4]\nfunc f(%h: f32[64,64] {batch,_}) {\n", h = "%h";
   for (int i = 0; i < 41; ++i) {
@@ -174,7 +174,7 @@ TEST(ShortProgramTest, LayoutsThatAlternateStayAsTheyAre) {
   EXPECT_EQ(CostOf(both.quick->body, {}).bytes, 0);
 }
 
-// What is only written, as a statistic of each layer is, is left out with its layer.
+// Variables that are only written, like a statistic of each layer, are left out with their layers.
 TEST(ShortProgramTest, VariablesThatNothingReads) {
   std::string text = "mesh [batch=4]\nfunc f(%h: f32[64,64] {batch,_}", updates, h = "%h";
   for (int i = 0; i < 40; ++i) text += fmt::format(", var %v{}: f32[64,64] {{batch,_}}", i);
@@ -212,7 +212,7 @@ TEST(ShortProgramTest, GathersOnUseAndOutputsOfLayers) {
   EXPECT_EQ(CostOf(both.quick->body, {}).peak_bytes, CostOf(both.all->body, {}).peak_bytes);
 }
 
-// Passes show the whole program, whatever they look at.
+// Each pass dumps the whole program, even if it works on few layers.
 TEST(ShortProgramTest, EveryPassShowsAllLayers) {
   std::map<std::string, size_t> nodes;
   const CompileOptions options = {.dump = [&](std::string_view pass, const Graph& graph) {
@@ -224,7 +224,7 @@ TEST(ShortProgramTest, EveryPassShowsAllLayers) {
   for (const auto& [pass, count] : nodes) EXPECT_GE(count, 80) << pass;
 }
 
-// Memory counts in the whole: each layer is looked at.
+// A memory budget limits the whole program, so each layer is compiled.
 TEST(ShortProgramTest, NotWithAMemoryBudget) {
   const absl::StatusOr<Program> program =
       Compile(ParseGraph(Layers(40)).value(), {.memory_budget = int64_t{1} << 30});
@@ -232,7 +232,7 @@ TEST(ShortProgramTest, NotWithAMemoryBudget) {
   EXPECT_FALSE(RunsPass(*program));
 }
 
-// Layers of a few ops with pins drawn at random: both ways are right, and send about the same.
+// Layers of a few ops with random pins: both ways are right, and send about the same.
 TEST(ShortProgramTest, RandomLayers) {
   std::mt19937 random(7);
   const auto draw = [&](std::vector<std::string> of) { return of[random() % of.size()]; };

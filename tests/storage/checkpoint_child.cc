@@ -1,4 +1,4 @@
-// Writes or reads checkpoints, and says on standard output how that went, a line for each. Tests start it and kill it
+// Writes or reads checkpoints, and reports each on a line of standard output. Tests start it and kill it
 // (storage/child_process.h).
 //
 //   checkpoint_child write DIR JOB DOMAIN DOMAINS FIRST COUNT KEEP EACH
@@ -7,7 +7,7 @@
 //   checkpoint_child read PATH
 //     Opens, verifies and reads. Says "read STEP WRITE", or "failed MESSAGE".
 //
-// Exit code 0 unless it is used wrongly.
+// Exit code 0, unless the arguments are wrong.
 #include <unistd.h>
 
 #include <cstdio>
@@ -26,7 +26,7 @@ namespace {
 
 void Say(const std::string& line) {
   const std::string text = line + "\n";
-  // In one call, so that a line is there whole or not at all.
+  // A single write, so that a line is printed whole or not at all.
   if (write(STDOUT_FILENO, text.data(), text.size()) != std::ssize(text)) std::exit(3);
 }
 
@@ -59,7 +59,7 @@ absl::StatusOr<std::string> ReadCheckpoint(const std::string& path) {
 int Main(const std::vector<std::string>& arguments) {
   const auto number = [&](size_t i) { return std::stoll(arguments[i]); };
   if (arguments.size() == 9 && arguments[0] == "write") {
-    // A domain that does not come is soon given up.
+    // A short deadline: a missing domain is soon given up.
     WriteCheckpoints({.dir = arguments[1],
                       .domain = number(3),
                       .num_domains = number(4),

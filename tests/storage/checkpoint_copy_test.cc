@@ -1,4 +1,4 @@
-// Checkpoints of what lies elsewhere.
+// Checkpoints of tensors that are read from elsewhere.
 #include "meshwork/storage/checkpoint_copy.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 class CheckpointCopyTest : public TempDirTest {
  protected:
-  // Of variables of two dtypes: w in two pieces, one of them in each shard; the others whole; one without elements.
+  // Variables of two dtypes: w in two pieces, one in each shard; the others whole; one without elements.
   static CheckpointIndex Index(int64_t step = 3) {
     CheckpointIndex index{
         .step = step, .mesh = "[a=2]", .facts = {{"epoch", "3"}}, .metrics = {{"loss", 0.25}}};
@@ -62,7 +62,7 @@ TEST_F(CheckpointCopyTest, WritesWhatIsRead) {
         << variable.name;
 }
 
-// As CheckpointWriter writes it: readers see no difference.
+// The files are those of CheckpointWriter: readers see no difference.
 TEST_F(CheckpointCopyTest, ACopyHasTheSameFiles) {
   const std::vector<SavedVariable> variables = {
       {"b", {I64, {3}}, "{_}"}, {"m", {BOOL, {4}}, "{a}"}, {"w", {F32, {6, 5}}, "{a,_}"}};
@@ -106,7 +106,7 @@ TEST_F(CheckpointCopyTest, ReplacesOnlyIfThatIsAskedFor) {
   EXPECT_THAT(Names(), ElementsAre("lock", "step-000000000003"));
 }
 
-// Whatever goes wrong, the folder has what it had.
+// Whatever fails, the folder keeps its contents.
 TEST_F(CheckpointCopyTest, AWriteThatFailsLeavesNothing) {
   ASSERT_TRUE(WriteCheckpoint(Path("runs"), Index(), 2, ReadNumbered).ok());
   std::filesystem::create_directory(Path("runs/partial-killed-1"));

@@ -37,7 +37,7 @@ class CheckpointDiskTest : public TempDirTest {
   // Mounts a disk in memory at disk. False: this process may not.
   bool Mount(const char* options, unsigned long flags = 0) {
     std::filesystem::create_directory(Path("disk"));
-    // Nobody else sees it, and it goes with the process.
+    // Only this process sees the mount, and it ends with the process.
     if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
       return false;
     is_mounted_ = mount("none", Path("disk").c_str(), "tmpfs", flags, options) == 0;
@@ -76,7 +76,7 @@ TEST_F(CheckpointDiskTest, AFullDiskLosesNothingAndTheNextOneIsTried) {
                                             step, Runs(), step)),
                       HasSubstr("cannot be written: No space left on device")));
     ExpectNewest(3);
-    // What was half-written takes no room away.
+    // Half-written files take no room away.
     EXPECT_THAT(Names(), ElementsAre("lock", CheckpointName(1), CheckpointName(2), CheckpointName(3)));
   }
   ASSERT_EQ(MessageOf(RemoveCheckpoint(Runs() + "/" + CheckpointName(1))), "");
@@ -101,7 +101,7 @@ TEST_F(CheckpointDiskTest, ADiskThatIsFullForOneDomainIsFullForAll) {
 TEST_F(CheckpointDiskTest, ADiskWithoutRoomForTheNameOfTheJobIsLocked) {
   if (!Mount("size=8k")) GTEST_SKIP() << "this process may not mount a disk";
   std::filesystem::create_directory(Runs());
-  // The last page.
+  // The filler takes the last page.
   const absl::Status filled = WriteFileAtomically(Path("disk/filler"), std::string(8192, 'x'));
   ASSERT_EQ(MessageOf(filled), "");
   const auto writer = CheckpointWriter::Open({.dir = Runs(), .job = "job"});

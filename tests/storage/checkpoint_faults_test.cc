@@ -22,7 +22,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-// What happens at a call, and what the error says.
+// What happens at a call, and the error text that this gives.
 struct FaultCase {
   std::string kind;
   bool is_sticky = false, plain_rename = false;
@@ -32,7 +32,7 @@ struct FaultCase {
     const std::map<std::string, int> errors = {{"EIO", EIO}, {"ENOSPC", ENOSPC}, {"EROFS", EROFS}};
     return std::strerror(errors.at(kind));
   }
-  // Whether the program should not even notice.
+  // Whether the program should not notice it at all.
   bool is_harmless() const { return kind == "EINTR" || kind == "short"; }
 };
 
@@ -57,7 +57,7 @@ class CheckpointFaultsTest : public TempDirTest {
     std::getline(file, line);
     return line;
   }
-  // A folder with the checkpoint of step 1.
+  // Resets the folder to one with the checkpoint of step 1.
   void Restart() {
     std::filesystem::remove(Path("hit"));
     std::filesystem::remove_all(Runs());
@@ -68,7 +68,7 @@ class CheckpointFaultsTest : public TempDirTest {
     }
     std::filesystem::copy(Path("start"), Runs(), std::filesystem::copy_options::recursive);
   }
-  // Nothing was lost, and the next writer goes on and clears away.
+  // Checks that nothing was lost, and that the next writer goes on and cleans up.
   void CheckFolder(int64_t done) {
     EXPECT_GE(CheckCheckpoints(Runs()), std::max<int64_t>(done, 1));
     ASSERT_EQ(
@@ -77,7 +77,7 @@ class CheckpointFaultsTest : public TempDirTest {
     EXPECT_EQ(CheckCheckpoints(Runs()), 9);
     EXPECT_THAT(NamesBesideLock(Runs()), Each(StartsWith("step-")));
   }
-  // Each failure says which file and why, and the attempt after it succeeds, unless the disk is gone.
+  // Each failure names the file and the reason. The next attempt succeeds, unless the disk is gone.
   void CheckLines(const FaultCase& fault, const std::vector<std::string>& lines) {
     int failures = 0;
     for (const std::string& line : lines) {
@@ -93,12 +93,12 @@ class CheckpointFaultsTest : public TempDirTest {
     }
   }
 
-  // The n-th call of a writer, for every n, or, unless tests are long, every so many-th from `from` on.
+  // Faults at the n-th call of a writer, for every n; without long tests, for every k-th n from `from` on.
   void Sweep(const FaultCase& fault, int64_t from) {
     int64_t hits = 0;
     for (int64_t n = LongTests() ? 1 : from;; n += EverySo(fault.calls == "all" ? 59 : 23)) {
       Restart();
-      // Two checkpoints, each replaced by one of the same step; the oldest goes.
+      // Two checkpoints, each replaced by another of the same step. The oldest is removed.
       ChildProcess child(ChildWrites{.dir = Runs(), .first = 2, .count = 4, .each = 2}.Arguments(),
                          EnvironmentOf(fault, n));
       const int end = child.Wait();
@@ -160,7 +160,7 @@ TEST_F(CheckpointFaultsTest, AWriterKilledAtAnyCallLosesNothing) {
   Sweep({.kind = "kill", .calls = "writes"}, 13);
 }
 
-// NFS.
+// As on NFS.
 TEST_F(CheckpointFaultsTest, NothingIsLostWhereFoldersCannotBeExchanged) {
   Sweep({.kind = "EIO", .plain_rename = true}, 23);
   Sweep({.kind = "kill", .plain_rename = true, .calls = "writes"}, 19);
@@ -171,7 +171,7 @@ TEST_F(CheckpointFaultsTest, AnErrorInOneOfTwoDomainsLosesNothing) {
   SweepDomains(1, 4);
 }
 
-// Whatever a reader cannot read, it says of which file and why; from a folder, it may read the older checkpoint.
+// A reader names the file that it cannot read, and the reason. Given a folder, it may read the older checkpoint.
 TEST_F(CheckpointFaultsTest, AReaderSaysWhatItCannotRead) {
   for (const absl::Status& status :
        SaveAll(Runs(), "a=2", 2, ChildVariables(), {.step = 1, .facts = {{"write", "0"}}}))
@@ -208,7 +208,7 @@ TEST_F(CheckpointFaultsTest, AReaderSaysWhatItCannotRead) {
 
 // ---- The order of calls, against which a power cut is measured.
 
-// What a power cut might lose: contents of files, and names in folders, that are not flushed.
+// What a power cut might lose: contents of files and names in folders that are not flushed.
 class UnflushedModel {
  public:
   // A line of the log of calls.
@@ -237,7 +237,7 @@ class UnflushedModel {
       if (path == root || path.starts_with(root + "/")) below.insert(path);
     return below;
   }
-  // What gets its final name is complete.
+  // A file or folder that gets its final name must be complete.
   void Rename(const std::string& line, const std::string& from, const std::string& to) {
     ++renames_;
     for (const std::string& path : Below(contents_, from))
@@ -247,7 +247,7 @@ class UnflushedModel {
     names_.insert(ParentOf(to));
     new_names_.insert(ParentOf(to));
   }
-  // Files go only after the folder has got another name for good.
+  // Files may be removed only after the folder's new name is flushed.
   void CheckBeforeRemoval(const std::string& line, const std::string& path) {
     const std::string folder = ParentOf(ParentOf(path));
     if (new_names_.contains(folder))
@@ -255,7 +255,7 @@ class UnflushedModel {
   }
 
   std::set<std::string> contents_;           // files
-  std::set<std::string> names_, new_names_;  // folders in which names were made; in which they were changed
+  std::set<std::string> names_, new_names_;  // folders with unflushed new names; with unflushed renames
   std::vector<std::string> mistakes_;
   int64_t renames_ = 0;
 };

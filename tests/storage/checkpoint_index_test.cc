@@ -1,4 +1,4 @@
-// What an index says, and which ones are refused.
+// The contents of an index, and which indexes are refused.
 #include "meshwork/storage/checkpoint_index.h"
 
 #include <sys/stat.h>
@@ -26,7 +26,7 @@ CheckpointIndex IndexOf(const Type& type, const std::vector<Block>& boxes) {
   return index;
 }
 
-// Whether the index of a variable with these pieces is read.
+// Whether the index of a variable with these pieces is accepted.
 bool IsRead(const Type& type, const std::vector<Block>& boxes) {
   const absl::StatusOr<CheckpointIndex> read =
       CheckpointIndexFromJson(ToJson(IndexOf(type, boxes)).value(), "index.json");
@@ -36,7 +36,7 @@ bool IsRead(const Type& type, const std::vector<Block>& boxes) {
   return read.ok();
 }
 
-// How many of the boxes each element is in, by trying them all.
+// Whether each element is in exactly one of the boxes, by trying them all.
 bool CoverOnceByCounting(const Type& type, const std::vector<Block>& boxes) {
   for (int64_t i = 0; i < type.num_elements(); ++i) {
     int64_t rest = i;
@@ -58,7 +58,7 @@ TEST(CheckpointIndexTest, ComesBackAsItWasWritten) {
   EXPECT_EQ(CheckpointIndexFromJson(ToJson(index).value(), "f").value(), index);
 }
 
-// What format 1 is: the same, without a hash at its end.
+// Format 1 is the same text without a hash at its end.
 std::string InFormat1(std::string text) {
   text.replace(text.find("\"format\":2"), 10, "\"format\":1");
   return text.substr(0, text.rfind(",\"sha256\"")) + "}\n";
@@ -68,13 +68,13 @@ TEST(CheckpointIndexTest, OlderOnesHaveNoHashAndAreRead) {
   const CheckpointIndex index = IndexOf({F32, {4, 6}}, {{{0, 4}, {0, 6}}});
   const std::string text = ToJson(index).value();
   EXPECT_EQ(CheckpointIndexFromJson(InFormat1(text), "f").value(), index);
-  // One that says that it is older does not get rid of its hash so.
+  // An index that claims the older format is still checked for its hash.
   std::string says_older = text;
   says_older.replace(text.find("\"format\":2"), 10, "\"format\":1");
   EXPECT_FALSE(CheckpointIndexFromJson(says_older, "f").ok());
 }
 
-// A digit, a letter or a space more, less or another, also where JSON stays JSON and the index one of a checkpoint.
+// A digit, letter or space is added, removed or changed, also if the text stays valid JSON and a valid index.
 TEST(CheckpointIndexTest, AnyChangeOfItsTextIsFound) {
   CheckpointIndex index = IndexOf({F32, {4, 6}}, {{{0, 4}, {0, 6}}});
   index.facts = {{"batch", "17"}, {"epoch", "3"}};
@@ -92,7 +92,7 @@ TEST(CheckpointIndexTest, AnyChangeOfItsTextIsFound) {
   EXPECT_FALSE(CheckpointIndexFromJson(text + " ", "f").ok());
 }
 
-// Tilings by random cuts are read; with one box moved, missing, twice or of another size they are not.
+// Random tilings are accepted. With one box moved, missing, doubled or of another size they are refused.
 TEST(CheckpointIndexTest, PiecesCoverEachElementOnce) {
   std::mt19937_64 engine(1);
   const auto draw = [&](int64_t most) {
@@ -146,7 +146,7 @@ TEST(CheckpointIndexTest, ManyPiecesAreCheckedInOnePass) {
   EXPECT_FALSE(IsRead({BOOL, {kHalf, 2 * kHalf}}, boxes));
 }
 
-// As many elements as there can be, several times: their number is no number of 64 bits.
+// Several tensors of the largest size: the sum of their sizes does not fit into 64 bits.
 TEST(CheckpointIndexTest, SumsOfSizesDoNotOverflow) {
   const Type largest{F64, {int64_t{1} << 40}};
   EXPECT_TRUE(IsRead(largest, {{{0, int64_t{1} << 39}}, {{int64_t{1} << 39, int64_t{1} << 39}}}));
@@ -166,7 +166,7 @@ TEST_F(CheckpointIndexFileTest, IsARegularFileThatIsNotTooLong) {
   std::filesystem::remove(Path("index.json"));
   File("index.json", "{}");
   std::filesystem::resize_file(Path("index.json"),
-                               uintmax_t{1} << 40);  // takes no room, and claims all memory
+                               uintmax_t{1} << 40);  // sparse: takes no disk space, but would fill the memory
   ExpectInvalid(ReadCheckpointIndex(dir()).status(), Path("index.json"),
                 "$: has 1099511627776 bytes; an index has at most 268435456.");
 }

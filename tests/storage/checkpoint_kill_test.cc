@@ -19,7 +19,7 @@ using ::testing::StartsWith;
 
 class CheckpointKillTest : public TempDirTest {
  protected:
-  // MESHWORK_LONG_TESTS=1: as many as the issue asks for.
+  // 200 kills with MESHWORK_LONG_TESTS=1.
   static int64_t Kills() { return LongTests() ? 200 : 10; }
 
   void Sleep(int64_t most_ms) {
@@ -34,7 +34,7 @@ class CheckpointKillTest : public TempDirTest {
     constexpr const char* kTexts[] = {"done", "open", "done", "open", ""};
     child.Await(kTexts[i % 5]);
   }
-  // Expects no step to be lost since the last time, nor one that a child has called done.
+  // Expects that no step was lost since the last check, nor a step that a child reported as done.
   void CheckAfter(int64_t done) {
     const int64_t newest = CheckCheckpoints(Path("runs"));
     EXPECT_GE(newest, std::max(done, last_));
@@ -79,7 +79,7 @@ TEST_F(CheckpointKillTest, AWriterKilledAtAnyMomentLosesNothing) {
   CheckThatItGoesOn(1);
 }
 
-// Either domain first, or both. Now and then the second domain lives on beside the writers that come next.
+// Kills either domain first, or both. Sometimes the second domain lives on beside the next writers.
 TEST_F(CheckpointKillTest, OneOfTwoDomainsKilledAtAnyMomentLosesNothing) {
   std::unique_ptr<ChildProcess> survivor;
   for (int64_t i = 0; i < Kills(); ++i) {

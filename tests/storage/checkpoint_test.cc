@@ -94,7 +94,7 @@ TEST_F(CheckpointTest, IsReadOnAnyMeshAndNumberOfDomains) {
           int64_t needed = 0;
           for (const auto& [name, tensor] : state) {
             EXPECT_EQ(BlocksOf(tensor), BlocksOf(expected.at(name))) << name;
-            std::set<std::string> boxes;  // its blocks, each once
+            std::set<std::string> boxes;  // each block once
             for (int64_t i = 0; i < tensor.instances().count(); ++i)
               if (boxes.insert(BlockToString(tensor.block(i))).second)
                 needed += NumElements(tensor.block(i)) * DTypeSize(tensor.type().dtype);
@@ -144,7 +144,7 @@ TEST_F(CheckpointTest, ReadsWholeVariables) {
   EXPECT_THAT(MessageOf(checkpoint.Read("adam/w").status()), HasSubstr("there is no variable \"adam/w\""));
 }
 
-// Whichever byte of a file is changed, it is found: of the index, too.
+// A changed byte of any file is found, also in the index.
 TEST_F(CheckpointTest, DamageIsFound) {
   Save("a=2", 2, {{"w", {F32, {6, 2}}, "{a,_}"}});
   for (const std::string& path :
@@ -210,7 +210,7 @@ TEST_F(CheckpointTest, NamesMayDifferAndVariablesMayBeMissing) {
   EXPECT_FALSE(checkpoint.RestoreInto(state, {.names = {{"head", "b"}}}).ok());
   ASSERT_EQ(MessageOf(checkpoint.RestoreInto(state, {.names = {{"head", "b"}}, .partial = true})), "");
   EXPECT_EQ(std::memcmp(state.at("head").instance(0), Numbered({F32, {3}}).raw(), 12), 0);
-  // A name that is given must be there.
+  // A name that was given must be in the checkpoint.
   EXPECT_THAT(MessageOf(checkpoint.RestoreInto(state, {.names = {{"head", "c"}}, .partial = true})),
               HasSubstr("\"c\" f32[3] is missing"));
   EXPECT_THAT(MessageOf(checkpoint.RestoreInto(state, {.names = {{"haed", "b"}}, .partial = true})),

@@ -1,4 +1,4 @@
-// How checkpoints come into a folder, stay, and go.
+// How checkpoints are written into a folder, kept, and removed.
 #include "meshwork/storage/checkpoint_writer.h"
 
 #include <unistd.h>
@@ -90,7 +90,7 @@ TEST_F(CheckpointWriterTest, ACheckpointOfTheSameStepIsReplaced) {
   EXPECT_EQ(Checkpoint::Open(Path("runs"))->index().facts.at("which"), "second");
 }
 
-// What is saved is what the variables held when Begin was called.
+// A checkpoint has the values that the variables held when Begin was called.
 TEST_F(CheckpointWriterTest, TheProgramGoesOnWhileItIsWritten) {
   const auto writer = Open();
   auto state = StateOf("a=2", 1, 0, Small(), /*filled=*/true);
@@ -176,7 +176,7 @@ TEST_F(CheckpointWriterTest, AForkedProcessDoesNotKeepTheLock) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-// A flush that fails, each of a checkpoint in turn: what was there stays, and the next one is written.
+// Each flush of a checkpoint fails in turn: earlier checkpoints stay, and the next one is written.
 TEST_F(CheckpointWriterTest, AFailedWriteLosesNothing) {
   int flushes = 0;
   {
@@ -226,7 +226,7 @@ TEST_F(CheckpointWriterTest, WhatAnotherDomainHasWrittenIsNoLeftover) {
   EXPECT_THAT(Steps(), ElementsAre(2, 1));
 }
 
-// Begin waits for the write before, which must not notice.
+// Begin waits for the previous write and must not disturb it.
 TEST_F(CheckpointWriterTest, ANextCheckpointDoesNotDisturbTheOneBefore) {
   const auto writer = Open();
   const WatchedFlushes slow([&](const std::string&) { return usleep(5000), 0; });
@@ -252,7 +252,7 @@ TEST_F(CheckpointWriterTest, ADomainThatDoesNotBeginSaysSo) {
     ASSERT_EQ(MessageOf(begin(*second, 1, 1)), "");
     EXPECT_THAT(MessageOf(first->Wait()),
                 AllOf(HasSubstr("Checkpoint of step 1: domain 1: "), HasSubstr("Input/output error")));
-    // What it would say to Wait.
+    // The error that Wait would return.
     EXPECT_THAT(MessageOf(begin(*second, 1, 2)), HasSubstr("Input/output error"));
   }
   ASSERT_EQ(MessageOf(begin(*first, 0, 2)), "");
@@ -264,8 +264,8 @@ TEST_F(CheckpointWriterTest, ADomainThatDoesNotBeginSaysSo) {
   EXPECT_THAT(Names(), UnorderedElementsAre("lock", CheckpointName(3)));
 }
 
-// Only what is damaged goes: the disk may give the rest back, a newer library can read what this one cannot, and what has no
-// index is somebody else's.
+// Only damaged checkpoints are removed: disk errors may pass, a newer library can read newer formats, and one without
+// an index may be somebody else's.
 TEST_F(CheckpointWriterTest, WhatCannotBeReadNowIsNotRemoved) {
   const auto writer = Open({.keep = 1});
   for (int64_t step = 1; step <= 4; ++step) {

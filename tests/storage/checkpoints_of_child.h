@@ -1,4 +1,4 @@
-// What checkpoint_child writes, and how it is started and checked.
+// The variables that checkpoint_child writes; how tests start it and check its checkpoints.
 #pragma once
 
 #include <algorithm>
@@ -15,17 +15,17 @@
 
 namespace meshwork {
 
-// A shard of 128 KiB for each of two domains, in several pieces.
+// Two domains have a shard of 128 KiB each, in several pieces.
 inline const std::vector<SavedVariable>& ChildVariables() {
   static const auto* const variables = new std::vector<SavedVariable>{
       {"b", {F32, {3}}, "{_}"}, {"m", {F64, {20, 50}}, "{_,_}"}, {"w", {F32, {64, 960}}, "{a,_}"}};
   return *variables;
 }
 
-// The first number of the child's so many-th write. The fact "write" says which write a checkpoint is.
+// The first number of the child's write number `write`. A checkpoint's fact "write" holds that number.
 inline int64_t FirstOfWrite(int64_t write) { return 1 + 1'000'000 * write; }
 
-// How a child is called that writes (storage/checkpoint_child.cc).
+// The arguments of a child that writes (storage/checkpoint_child.cc).
 struct ChildWrites {
   std::string dir, job = "job";
   int64_t domain = 0, domains = 1, first = 0, count = 0, keep = 2, each = 1;
@@ -46,7 +46,7 @@ inline int64_t LastDone(const std::vector<std::string>& lines) {
   return step;
 }
 
-// Expects that all which is called a checkpoint is one, with what one write has written. Returns the step of the newest
+// Expects that each folder named as a checkpoint is one, with the numbers of one write. Returns the step of the newest
 // one; -1: there is none.
 inline int64_t CheckCheckpoints(const std::string& dir) {
   if (!std::filesystem::exists(dir)) return -1;

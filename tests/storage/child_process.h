@@ -2,7 +2,7 @@
 //
 //   ChildProcess child({CHECKPOINT_CHILD, "read", dir}, {{"FAULT_AT", "3"}});
 //   child.Wait();                                   // 0: it ended well; -9: SIGKILL ended it
-//   child.Lines();                                  // what it has said
+//   child.Lines();                                  // the lines that it has printed
 #pragma once
 
 #include <fcntl.h>
@@ -51,7 +51,7 @@ class ChildProcess {
     close(out_);
   }
 
-  // Until it has said this, or ends.
+  // Waits until it has printed `text`, or ends.
   void Await(std::string_view text) {
     while (said_.find(text) == std::string::npos && ReadSome()) continue;
   }
@@ -61,7 +61,7 @@ class ChildProcess {
     kill(id_, SIGKILL);
     Wait();
   }
-  // How it ended: its exit code, or minus the signal that ended it.
+  // Waits for its end. Returns its exit code, or minus the signal that ended it.
   int Wait() {
     while (ReadSome()) continue;
     if (!has_ended_) {

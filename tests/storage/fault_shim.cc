@@ -1,17 +1,17 @@
 // Stands in front of the system calls of a program that is started with LD_PRELOAD (storage/child_process.h), and makes
 // one of them fail, or ends the program there. The environment says which:
 //
-//   FAULT_DIR=/tmp/x      only calls on what lies below this folder are counted
-//   FAULT_CALLS=all       or: writes, which change something, reads
-//   FAULT_AT=7            the so many-th of them; 0: none
-//   FAULT_KIND=EIO        or another of the names below: that is what it fails with; short: it moves half of the bytes;
+//   FAULT_DIR=/tmp/x      only calls on paths below this folder are counted
+//   FAULT_CALLS=all       or: writes (calls that change something), reads
+//   FAULT_AT=7            the number of the call that fails; 0: none
+//   FAULT_KIND=EIO        or another of the names below: the call fails with it; short: it moves half of the bytes;
 //                         kill: SIGKILL just before it. EINTR and short count only calls that they can happen to.
 //   FAULT_STICKY=1        all later calls that change something fail, too, as on a disk that is gone
 //   FAULT_PLAIN_RENAME=1  the file system does not know the flags of renameat2
 //   FAULT_REPORT=/tmp/y   a file, to which a line is added for the call that was hit: "fsync /tmp/x/f"
 //   FAULT_LOG=/tmp/z      a file, to which a line is added for each call that was counted, before it is made
 //
-// It uses nothing of meshwork.
+// It uses no code of meshwork.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@
 
 namespace {
 
-// What a call is, and what can happen to it.
+// Properties of a call: whether it changes something, and which faults can happen to it.
 enum : unsigned { kWrites = 1, kInterruptible = 2, kShortable = 4 };
 
 std::string_view Setting(const char* name) {
@@ -89,7 +89,7 @@ bool IsBelow(const std::string& path) {
 
 constexpr int kShort = -1;
 
-// 0: the call is to be made; kShort: of half of the bytes; else the errno that it fails with. `also`: a second path.
+// 0: make the call; kShort: with half of the bytes; else: fail with this errno. `also`: a second path.
 int Fault(const char* call, unsigned what, const std::string& path, const std::string& also = "") {
   static std::atomic<int64_t> count = 0;
   static std::atomic<bool> is_gone = false;
@@ -120,7 +120,7 @@ F* Next(const char* name) {
   return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
 }
 
-// A call by its name, of the function that it hides.
+// The libc function that the function of this name hides.
 #define NEXT(name) Next<decltype(::name)>(#name)
 
 unsigned KindOfOpen(int flags) {
@@ -179,7 +179,7 @@ ssize_t pread(int fd, void* bytes, size_t n, off_t offset) {
   return NEXT(pread)(fd, bytes, error == kShort ? n / 2 : n, offset);
 }
 
-// The file is closed, whatever it says.
+// The file is closed, even if the call reports an error.
 int close(int fd) {
   const std::string path = PathOf(fd);
   const auto flags = syscall(SYS_fcntl, fd, F_GETFL);

@@ -1,5 +1,5 @@
-// Files that NumPy wrote: tests/fixtures/numpy_test.cc. Here: all that meshwork writes comes back, and no file makes it fail
-// otherwise than by a Status.
+// Files that NumPy wrote: tests/fixtures/numpy_test.cc. Here: all that meshwork writes can be read back, and any file
+// gives a tensor or a Status.
 #include "meshwork/storage/npy.h"
 
 #include <cstdlib>
@@ -53,7 +53,7 @@ TEST_F(NpyTest, WhatWasWrittenComesBack) {
   EXPECT_TRUE(ReadNpz(Path("none.npz"))->empty());
 }
 
-// To the byte; what is stored as it is does not count.
+// The limit is exact to the byte. Members that are stored uncompressed do not count.
 TEST_F(NpyTest, CompressedArraysUnpackAsFarAsIsAllowed) {
   ASSERT_EQ(WriteNpy(Path("x.npy"), Tensor::Zeros({F32, {1 << 18}})), absl::OkStatus());
   const std::string array = ReadFile(Path("x.npy")).value();
@@ -96,7 +96,7 @@ TEST_F(NpyTest, ReadsHeadersOfOtherWriters) {
   }
 }
 
-// Longer than what is converted at once.
+// The array is longer than the part that is converted at once.
 TEST_F(NpyTest, ReadsLongArraysInParts) {
   constexpr int64_t kLength = (int64_t{1} << 20) + 5;
   std::string data;
@@ -110,7 +110,7 @@ TEST_F(NpyTest, ReadsLongArraysInParts) {
   for (int64_t i = 0; i < kLength; ++i) ASSERT_EQ(x.values<int32_t>()[static_cast<size_t>(i)], i % 65536);
 }
 
-// Of every file that is shorter, or has another byte, either an error comes or tensors do.
+// A file that is shorter, or has one byte changed, gives an error or tensors.
 TEST_F(NpyTest, SurvivesEveryDamagedByteOfAnArray) {
   ASSERT_EQ(WriteNpy(Path("good"), BoolTensor({1, 0})), absl::OkStatus());
   const std::string good = ReadFile(Path("good")).value();
@@ -148,7 +148,7 @@ TEST_F(NpyTest, SurvivesEveryDamagedByteOfAnArchive) {
   }
 }
 
-// A flipped bit of an element is seen by the CRC.
+// The CRC finds a flipped bit of an element.
 TEST_F(NpyTest, SeesEveryDamagedElementOfAnArchive) {
   ASSERT_EQ(WriteNpz(Path("good"), {{"a", Tensor::From<int32_t>({2}, {0x11223344, 0x55667788})}}),
             absl::OkStatus());
@@ -172,7 +172,7 @@ TEST_F(NpyTest, WritesNothingOfWhatItRefuses) {
   EXPECT_EQ(NumFiles(), 0);
 }
 
-// Python's own reader of archives, which checks the CRCs.
+// Python's own archive reader opens them; it checks the CRCs.
 TEST_F(NpyTest, PythonOpensItsArchives) {
   if (std::system("python3 -c 'import zipfile' 2>/dev/null") != 0) GTEST_SKIP() << "there is no Python";
   ASSERT_EQ(WriteNpz(Path("x.npz"), Some()), absl::OkStatus());

@@ -26,7 +26,7 @@ std::string Framed(const std::vector<std::string>& records) {
 
 class RecordFileTest : public TempDirTest {
  protected:
-  // The records up to the first error, and the error.
+  // The records before the first error. `end_` is that error.
   std::vector<std::string> Read(const std::string& contents) {
     RecordReader reader = RecordReader::Open(File("f", contents)).value();
     std::vector<std::string> records;
@@ -44,7 +44,7 @@ class RecordFileTest : public TempDirTest {
   absl::Status end_;
 };
 
-// The checksums are by the definition, bit by bit, in Python; tests/oracle/check_tensorboard has TensorBoard read files.
+// The checksums were computed bit by bit in Python. tests/oracle/check_tensorboard has TensorBoard itself read files.
 TEST_F(RecordFileTest, FramesAsTheFormatSays) {
   EXPECT_EQ(Framed({"Hello"}), std::string("\x05\0\0\0\0\0\0\0"
                                            "\xea\xb2\x04\x3e"
@@ -96,7 +96,7 @@ TEST_F(RecordFileTest, EveryFlippedBitIsFound) {
   }
 }
 
-// A claim that is larger than the file costs no memory.
+// A length beyond the end of the file costs no memory.
 TEST_F(RecordFileTest, AWildLengthIsACut) {
   const std::string length(8, '\xff');
   const std::string as_data = Framed({length});  // ends with the checksum of these bytes

@@ -53,7 +53,7 @@ TEST_F(SafetensorsFileTest, ReadsTensorsAndGoesOnAfterAMove) {
   EXPECT_EQ(file.bytes_read(), 26);
 }
 
-// A file that is replaced is read to its end as it was.
+// An open file is read to its end, even if it is replaced.
 TEST_F(SafetensorsFileTest, ReadsTheFileThatItOpened) {
   ASSERT_TRUE(WriteSafetensors(Path("f"), {{"w", Counted({2, 3})}}).ok());
   const SafetensorsFile file = SafetensorsFile::Open(Path("f")).value();
@@ -61,7 +61,7 @@ TEST_F(SafetensorsFileTest, ReadsTheFileThatItOpened) {
   EXPECT_EQ(RawBytes(file.Read(*file.Find("w")).value()), RawBytes(Counted({2, 3})));
 }
 
-// A random block of `size` elements, at most.
+// A random block of at most `size` elements.
 Extent DrawExtent(std::mt19937_64& engine, int64_t size) {
   const auto start = static_cast<int64_t>(engine() % static_cast<uint64_t>(size + 1));
   return {start, static_cast<int64_t>(engine() % static_cast<uint64_t>(size - start + 1))};
@@ -89,7 +89,7 @@ BoxCase DrawBoxCase(std::mt19937_64& engine) {
   return drawn;
 }
 
-// What `buffer` holds if it held zeros before and then got `box` of a Counted tensor, element by element.
+// The expected `buffer`: zeros, with `box` of a Counted tensor copied in, element by element.
 std::vector<double> ExpectedBuffer(const BoxCase& c) {
   std::vector<double> expected;
   const int64_t elements = NumElements(c.buffer.shape);
@@ -132,7 +132,7 @@ TEST_F(SafetensorsFileTest, ReadsBoxesIntoBuffers) {
   }
 }
 
-// Several buffers full of elements, whose ends lie within runs.
+// The box fills several internal buffers, whose ends lie within runs.
 TEST_F(SafetensorsFileTest, ReadsLargeBoxesInSeveralPieces) {
   const Shape shape = {1500, 701};
   ASSERT_TRUE(WriteSafetensors(Path("f"), {{"w", Counted(shape)}}).ok());

@@ -79,7 +79,7 @@ TEST_F(SafetensorsTest, HashesWhatItWrites) {
   EXPECT_EQ(ReadFile(Path("plain")).value(), ReadFile(Path("f")).value());
 }
 
-// The same file as of tensors that are all there; one after the other is asked for, in the order of the file.
+// The same file as from tensors in memory. The tensors are asked for one by one, in the order of the file.
 TEST_F(SafetensorsTest, WritesTensorsThatAreReadOneByOne) {
   const NamedTensors tensors = {{"m", BoolTensor({1, 0})},
                                 {"empty", Tensor::Zeros({F64, {0, 3}})},

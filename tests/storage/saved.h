@@ -36,8 +36,8 @@ inline Tensor Numbered(const Type& type, int64_t first = 1) {
   return tensor;
 }
 
-// The blocks of one domain, of Numbered tensors, the first one from `first` on and each from 1000 more, or, with `filled`
-// false, of zeros.
+// The state of one domain: blocks of Numbered tensors, the first from `first` on, each next one from 1000 more; or, if
+// `filled` is false, of zeros.
 inline std::map<std::string, DTensor> StateOf(const std::string& mesh, int64_t domains, int64_t domain,
                                               const std::vector<SavedVariable>& variables, bool filled,
                                               bool share = true, int64_t first = 1) {
@@ -55,7 +55,7 @@ inline std::map<std::string, DTensor> StateOf(const std::string& mesh, int64_t d
   return state;
 }
 
-// What each instance's block holds, without padding.
+// The contents of each instance's block, without padding.
 inline std::vector<std::string> BlocksOf(const DTensor& tensor) {
   std::vector<std::string> blocks;
   for (int64_t i = 0; i < tensor.instances().count(); ++i) {
@@ -74,7 +74,7 @@ inline std::vector<std::string> BlocksOf(const DTensor& tensor) {
   return blocks;
 }
 
-// Saves Numbered variables, all domains at a time. Returns how it ended in each.
+// Saves Numbered variables in all domains at the same time. Returns each domain's result.
 inline std::vector<absl::Status> SaveAll(const std::string& dir, const std::string& mesh, int64_t domains,
                                          const std::vector<SavedVariable>& variables,
                                          const CheckpointNote& note = {.step = 1}) {

@@ -63,7 +63,7 @@ TEST(StoredTypeTest, ReadsEveryBfloatAsFloatsExactly) {
   const auto floats = Converted<float>(StoredType::kBF16, all);
   const auto doubles = Converted<double>(StoredType::kBF16, all);
   for (size_t i = 0; i < all.size(); ++i) {
-    // The upper half of a float.
+    // bf16 is the upper half of an f32.
     const uint32_t bits = static_cast<uint32_t>(all[i]) << 16;
     float expected;
     std::memcpy(&expected, &bits, sizeof(expected));
@@ -125,7 +125,7 @@ TEST(StoredTypeTest, NamesAndSizesAgree) {
   for (StoredType type : kStoredTypes) {
     EXPECT_EQ(StoredTypeFromName(StoredTypeName(type)), type);
     EXPECT_TRUE(CanReadAs(type, ReadType(type)));
-    // The bits of an element end each name but that of BOOL.
+    // All names but BOOL end with the bits of an element.
     const std::string name(StoredTypeName(type));
     const size_t digits = name.find_first_of("0123456789");
     const int64_t bits = digits == std::string::npos ? 8 : std::stoi(name.substr(digits));

@@ -17,7 +17,7 @@ namespace {
 
 class ZipTest : public TempDirTest {
  protected:
-  // The bytes of the members, read so many at a time.
+  // The bytes of the members, read `at_once` bytes at a time.
   static absl::StatusOr<std::vector<std::string>> ReadAll(const std::string& path, size_t at_once = 7) {
     MESHWORK_ASSIGN_OR_RETURN(const ZipFile zip, ZipFile::Open(path));
     std::vector<std::string> all;
@@ -67,7 +67,7 @@ TEST_F(ZipTest, WhatWasWrittenComesBackNarrowAndWide) {
     members.push_back({fmt::format("{}.txt", members.size()),
                        {whole.substr(0, text.size() / 3), whole.substr(text.size() / 3)}});
   }
-  // From this size and place on in ZIP64: nothing, what is behind the long text and it, all.
+  // Sizes and offsets from here on use ZIP64: none; the long text and the members behind it; all.
   for (const uint64_t zip64_from : {uint64_t{0xffffffff}, uint64_t{1000}, uint64_t{0}}) {
     ASSERT_EQ(WriteZip(Path("x.zip"), members, zip64_from), absl::OkStatus());
     const auto read = ReadAll(Path("x.zip"), 4096);

@@ -12,7 +12,7 @@
 
 namespace meshwork {
 
-// What the next step that runs the op calls, once; nothing if it is null. Set it while no step runs.
+// The function that the next step with this op calls, once; null: none. Set it while no step runs.
 inline std::function<void()>& CalledByTheNextStep() {
   static auto* const called = new std::function<void()>();
   return *called;

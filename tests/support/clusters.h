@@ -16,7 +16,7 @@
 
 namespace meshwork {
 
-// A port of 127.0.0.1 that nobody listens at, another one each time.
+// A port of 127.0.0.1 on which nobody listens; each call returns another port.
 inline int FreePort() {
   static auto* const given = new std::set<int>;
   const int fd = socket(AF_INET, SOCK_STREAM, 0);

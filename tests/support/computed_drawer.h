@@ -1,5 +1,5 @@
-// Draws a program and computes it meanwhile, on one device: an op can be chosen by the numbers that it would
-// get.
+// Draws a program and computes it on one device while it grows, so that an op can be chosen by the numbers
+// that it would get.
 //
 //   if (const Value x = Real(); !IsNear(NumbersOf(x), 0)) Relu(x);
 #pragma once
@@ -25,7 +25,7 @@ namespace meshwork {
 using Numbers = std::vector<double>;
 using Ints = std::vector<int64_t>;
 
-// Infinity if one is no number.
+// The largest magnitude; infinity if a number is infinite or NaN.
 inline double Largest(const Numbers& numbers) {
   double largest = 0;
   for (double x : numbers)
@@ -36,7 +36,7 @@ inline double Largest(const Numbers& numbers) {
 // Reals are f64.
 class ComputedDrawer : protected ProgramDrawer {
  protected:
-  // Reals that are larger, and tensors of more elements, are read no further.
+  // Ops read no values with larger reals, and no tensors of more elements.
   static constexpr double kLarge = 4;
   static constexpr int64_t kMostElements = 400;
 
@@ -46,7 +46,7 @@ class ComputedDrawer : protected ProgramDrawer {
     pins_ = Pick(kPins);
   }
 
-  // Those of this program: few, so that shapes meet.
+  // The sizes of this program's dims: few, so that shapes fit each other.
   const std::array<int64_t, 3>& sizes() const { return sizes_; }
 
   // ---- Numbers.
@@ -66,7 +66,7 @@ class ComputedDrawer : protected ProgramDrawer {
       body.Resize();
       for (const auto& [outer, inner] : body.graph->captured())
         if (!body.is_set[inner]) SetArgument(body, inner, around.tensors[outer]);
-      // Where a body draws random numbers, it counts its iterations, from 0 on.
+      // If a body draws random numbers, its remaining argument counts iterations, from 0 on.
       for (ValueId id = 0; id < static_cast<ValueId>(body.graph->values().size()); ++id) {
         const ValueInfo& info = body.graph->value(id);
         if (info.node < 0 && !body.is_set[id]) body.Set(id, HostTensor(info.type, {0}));
@@ -80,9 +80,9 @@ class ComputedDrawer : protected ProgramDrawer {
     return frames_.back().numbers[x.id()];
   }
 
-  // ---- Bodies of loops. What is drawn between these two is drawn in the body.
+  // ---- Bodies of loops. Values drawn between Enter and Leave are drawn in the body.
 
-  // `first`: arguments of the body, and what they are in the first iteration.
+  // `first`: the arguments of the body, with their values in the first iteration.
   void Enter(Graph& body, const std::vector<std::pair<Value, HostTensor>>& first) {
     Evaluate();
     EnterBody(body);
@@ -99,10 +99,10 @@ class ComputedDrawer : protected ProgramDrawer {
     Evaluate();
     return frames_.back().tensors[x.id()];
   }
-  // Nothing more is to read it.
+  // Nothing that is drawn later reads x.
   void Hide(const Value& x) { frames_.back().hidden.insert(x.id()); }
 
-  // x taken into [low, high], itself if it lies there.
+  // x mapped into [low, high]; x itself if its numbers lie there.
   Value Fit(const Value& x, double low, double high) {
     const Numbers& numbers = NumbersOf(x);
     if (std::all_of(numbers.begin(), numbers.end(), [&](double v) { return v >= low && v <= high; }))
@@ -118,7 +118,7 @@ class ComputedDrawer : protected ProgramDrawer {
     return AllOf(frames_.back(), dtype);
   }
 
-  // Late ones more often than early ones; in a body one of those around it now and then.
+  // A real value, late ones more often than early ones; in a body, sometimes a value from outside it.
   Value Real() {
     const std::vector<Value> all = All(F64);
     if (depth() > 0 && (all.empty() || Chance(15))) {
@@ -128,7 +128,7 @@ class ComputedDrawer : protected ProgramDrawer {
     const size_t late = std::min<size_t>(all.size(), 6);
     return Chance(60) ? all[all.size() - 1 - Below(late)] : Pick(all);
   }
-  // One that is no scalar, and not empty.
+  // A real value that is no scalar, and not empty.
   Value Tensor() {
     for (int i = 0; i < 10; ++i)
       if (const Value x = Real(); x.rank() > 0 && x.type().num_elements() > 0) return x;
@@ -143,8 +143,8 @@ class ComputedDrawer : protected ProgramDrawer {
     return {shape.front()};
   }
 
-  // Of the program; a body reads it as it reads all that is around it. Reals lie in [-1, 1), integers in
-  // [0, high), now and then beside it.
+  // A new argument of the program; a body reads it like any value outside the body. Reals lie in [-1, 1),
+  // integers in [0, high), a few of them just outside.
   Value NewArgument(DType dtype, const Shape& shape, int64_t high = 0) {
     const std::string name = fmt::format("a{}", root().arguments().size());
     const bool is_variable = dtype == F64 && Chance(55);
@@ -202,7 +202,7 @@ class ComputedDrawer : protected ProgramDrawer {
  private:
   static constexpr int64_t kSizes[] = {1, 2, 3, 5, 7, 2, 3, 4, 6, 8, 9, 11, 12};
 
-  // A graph that is being built, and what its values are.
+  // A graph that is being built, and the numbers of its values.
   struct Frame {
     Graph* graph;
     std::vector<HostTensor> tensors = {};

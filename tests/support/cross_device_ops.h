@@ -43,7 +43,7 @@ class BackwardsOps : public CrossDeviceOps {
   virtual bool Reaches(size_t, size_t) const { return true; }
 };
 
-// The same as an algorithm.
+// BackwardsOps as an algorithm.
 class BackwardsAlgorithm : public CrossDeviceAlgorithm {
  public:
   std::string_view name() const override { return "backwards by moves"; }
@@ -62,7 +62,7 @@ class BackwardsAlgorithm : public CrossDeviceAlgorithm {
 // Its moves are wrong over three devices, in one way.
 class MistakenMoves : public BackwardsAlgorithm {
  public:
-  // The last two in Reduce and in Broadcast, others in AllReduce alone.
+  // The last two mistakes are in Reduce and in Broadcast, the others in AllReduce alone.
   enum class How {
     kBeyond,
     kNoSource,
@@ -131,7 +131,7 @@ class KeepsToItself : public BackwardsOps {
   bool Reaches(size_t, size_t) const override { return false; }
 };
 
-// All devices get the same, but what the last one has is left out.
+// All devices get the same, but the value of the last device is left out.
 class LeavesOneOut : public BackwardsOps {
  public:
   std::string_view name() const override { return "leaves one out"; }

@@ -37,8 +37,8 @@ inline CrossDeviceRun RunCrossDevice(const Program& program, const Tensors& feed
   return ran;
 }
 
-// One of each kind: several axes, of which one does not take part; several values at once, of several dtypes; a sum of what
-// is the same everywhere; a loop; other reductions.
+// One program for each: several axes, of which one takes no part, and other reductions than sums; several
+// values of several dtypes in one op; a loop.
 inline constexpr std::string_view kCrossDevicePrograms[] = {
     R"(mesh [x=2, y=3]
 func step(%a: f32[2,5] of f32[4,5] {x,_}, %b: i32[1,2] of i32[3,2] {y,_}, var %w: f32[5] {_}) {
@@ -92,19 +92,19 @@ inline void ExpectSameRun(const CrossDeviceRun& actual, const CrossDeviceRun& ex
   ExpectBitwiseEqual(actual.variables, expected.variables);
 }
 
-// What runs on all backends.
+// The cross-device ops that run on all backends.
 inline std::vector<std::shared_ptr<CrossDeviceOps>> AlgorithmsToTry() {
   return {ReductionToOneDevice(), HierarchicalCopyAllReduce().value(), HierarchicalCopyAllReduce(3).value(),
           RingAllReduce(), MakeCrossDeviceOps(std::make_shared<BackwardsAlgorithm>())};
 }
 
-// Of five devices, of terms whose sum depends on their order.
+// A reduction over five devices, of terms whose sum depends on their order.
 struct RoughReduction {
   std::string_view dtype, op;
   int64_t elements;
 };
 
-// The first is of several pieces and a short one, the large one of bf16 of one piece and a short one.
+// The first has several full pieces and a short one; the large bf16 reduction has one full piece and a short one.
 inline constexpr RoughReduction kRoughReductions[] = {{"f32", "sum", 3 * 65536 + 7},
                                                       {"f64", "sum", 1001},
                                                       {"bf16", "sum", 140001},
@@ -116,7 +116,7 @@ inline constexpr RoughReduction kRoughReductions[] = {{"f32", "sum", 3 * 65536 +
                                                       {"i64", "max", 9},
                                                       {"i32", "prod", 9}};
 
-// By every algorithm.
+// Expects every algorithm to give the same bits on `backend` as on the CPU.
 inline void ExpectTheOrderOfTheCpu(const RoughReduction& reduction, Backend& backend) {
   const auto& [dtype, op, elements] = reduction;
   const Program program = ParseProgram(fmt::format(R"(mesh [x=5]
@@ -137,7 +137,7 @@ func step(%a: {0}[1,{2}] of {0}[5,{2}] {{x,_}}) {{
     ExpectSameRun(run, RunCrossDevice(program, feeds, options, cpu, 1));
     if (run.error.empty()) sums.push_back(run.outputs.at("s"));
   }
-  // So this would notice another order.
+  // The algorithms differ in the order of terms and in their sums, so the test would notice another order.
   if (op != "sum" || dtype != "f32") return;
   ASSERT_EQ(sums.size(), 5u);
   for (const size_t other : {1, 3, 4}) EXPECT_FALSE(AllEqual(sums[0], sums[other]).ok());

@@ -31,7 +31,7 @@ struct DeviceIndex {
   unsigned x, y, z;
 };
 
-// What the text's shared object has for the player (cuda_player_device.h).
+// The functions and variables of the text's shared object that the player uses (cuda_player_device.h).
 struct Device {
   DeviceIndex *thread, *block, *block_dim, *grid_dim;
   void (**barrier)(int line);
@@ -46,7 +46,7 @@ struct Thread {
   Wait wait = Wait::kReady;
   int line = 0;       // of the barrier that it waits at
   unsigned mask = 0;  // of kWarp
-  int fiber = -1;     // that it waits on; -1: it has not begun
+  int fiber = -1;     // that it waits on; -1: not yet begun
 };
 
 // A stack of its own. It is entered by its context, which is a system call, and from then on left and resumed by jumps.
@@ -83,7 +83,7 @@ class BlockPlayer {
   static void WaitInWarp(unsigned mask, int line) { current_->Stop(Wait::kWarp, mask, line); }
 
  private:
-  // Runs the last ready thread, and as many more as end on the same fiber, until one waits or none is ready.
+  // Runs the last ready thread, and more threads that end on the same fiber, until a thread waits or none is ready.
   void RunNext() {
     const size_t t = ready_.back();
     const bool resumes = threads_[t].fiber >= 0;
@@ -143,7 +143,7 @@ class BlockPlayer {
     if (_setjmp(fibers_[thread.fiber]->place) == 0) _longjmp(home_, 1);  // NOLINT(cert-err52-cpp)
   }
 
-  // Makes those threads ready whose barrier has been reached by all that it waits for.
+  // Makes threads ready whose barrier has been reached by all threads that it waits for.
   absl::Status Release() {
     bool any = false;
     for (size_t first = 0; first < threads_.size(); first += kWarp) {
@@ -182,7 +182,7 @@ class BlockPlayer {
     return absl::OkStatus();
   }
 
-  // Kept from launch to launch.
+  // Fibers are kept from launch to launch.
   static std::vector<std::unique_ptr<Fiber>>& AllFibers() {
     static auto* const fibers = new std::vector<std::unique_ptr<Fiber>>;
     return *fibers;
@@ -276,8 +276,8 @@ absl::StatusOr<std::unique_ptr<PlayedKernels>> OpenLibrary(const std::string& pa
   return std::make_unique<Library>(handle, device);
 }
 
-// Where texts are compiled, until the process ends. The header that all of them include, and what the kernels' texts begin
-// with, are read once.
+// Compiles texts in a folder that exists until the process ends. The header that all texts include, and the
+// beginning that kernels' texts share, are read once (precompiled).
 class Workshop {
  public:
   static Workshop& Of() {
@@ -290,7 +290,7 @@ class Workshop {
     std::filesystem::remove_all(dir_, ignored);
   }
 
-  // A shared object of its own for each call. A text is compiled once: tests play many kernels again.
+  // Returns a separate shared object for each call. A text is compiled once: tests play many kernels again.
   absl::StatusOr<std::filesystem::path> SharedObjectOf(const std::string& source) {
     const std::scoped_lock lock(mutex_);
     const auto [at, is_new] = compiled_.try_emplace(source);
@@ -319,7 +319,7 @@ class Workshop {
       std::filesystem::remove(precompiled);  // so that the header itself is read
   }
 
-  // Lines count from the text's beginning, since barriers are told apart by them. The process has the libraries.
+  // Lines count from the text's beginning: a barrier is identified by its line. The process has the libraries.
   absl::StatusOr<std::filesystem::path> Compile(std::string_view source) const {
     const std::filesystem::path base = dir_ / fmt::format("{}-{}", getpid(), compiled_.size());
     const std::string name = base.string();

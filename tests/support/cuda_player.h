@@ -5,11 +5,11 @@
 //   status = kernels->Launch("add", {4}, {256}, 0, args);
 //
 // Blocks run one after the other, in an order drawn from the seed; so do the threads of a block between two
-// barriers. A race so shows as a difference between seeds. Shared memory holds NaNs when a block begins. A barrier
-// or a shuffle that not all of its threads reach is an error, and so are threads that wait at two barriers.
+// barriers. So a race shows as a difference between seeds. Shared memory holds NaNs when a block begins. It
+// is an error if not all threads reach a barrier or a shuffle, or if threads wait at two barriers at once.
 //
-// What the text may use is in cuda_player_device.h. Not thread-safe. Needs the compiler CUDA_PLAYER_COMPILER, a
-// compile definition.
+// cuda_player_device.h has all that the text may use. Not thread-safe. Needs the compiler
+// CUDA_PLAYER_COMPILER, a compile definition.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class PlayedKernels : public SimulatedKernels {
   virtual void set_seed(uint64_t seed) = 0;
 };
 
-// Error: what the compiler says of the source.
+// Error: the compiler's messages about the source.
 absl::StatusOr<std::unique_ptr<PlayedKernels>> PlayCuda(const std::string& source);
 
 class CudaPlayer : public SimulatedCompiler {

@@ -1,4 +1,4 @@
-// What CUDA C++ has beyond C++, for text that cuda_player.h plays. Included by that text alone.
+// The features of CUDA C++ that C++ lacks, for text that cuda_player.h plays. Included by that text alone.
 #pragma once
 
 #include <math.h>
@@ -34,7 +34,7 @@ constexpr int warpSize = 32;
 #define __syncthreads() played_barrier(__LINE__)
 #define __syncwarp() played_warp_barrier(0xffffffffu, __LINE__)
 
-// ---- Barriers that say what the threads of the block found.
+// ---- Barriers that combine a predicate of the block's threads.
 
 inline unsigned PlayedCount(int predicate, int line) {
   static bool is_true[1024];
@@ -49,7 +49,7 @@ inline unsigned PlayedCount(int predicate, int line) {
 #define __syncthreads_count(predicate) static_cast<int>(PlayedCount(predicate, __LINE__))
 #define __syncthreads_or(predicate) (PlayedCount(predicate, __LINE__) > 0)
 
-// ---- Shuffles: every lane puts its value down, then takes that of another.
+// ---- Shuffles: every lane stores its value, then reads that of another lane.
 
 inline unsigned PlayedThread() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 inline char (*PlayedLanes())[16] {
@@ -86,7 +86,7 @@ inline unsigned PlayedBallot(unsigned mask, int predicate, int line) {
 }
 #define __ballot_sync(mask, predicate) PlayedBallot(mask, predicate, __LINE__)
 
-// ---- Atomics: threads take turns, so plain operations are.
+// ---- Atomics: threads take turns, so plain operations are atomic.
 
 template <typename T>
 T atomicAdd(T* at, T value) {

@@ -1,8 +1,8 @@
-// The ends of a transport for a test: of loopback; or, where mpirun has started the test, of MPI; or, where
-// examples/multi_worker/launch has with MESHWORK_TEST_LAUNCHED, of Gloo.
+// The ends of a transport for a test: of loopback; of MPI if mpirun has started the test; of Gloo if
+// examples/multi_worker/launch has started it with MESHWORK_TEST_LAUNCHED.
 //
-// Then each process plays one domain: it makes the same trials in the same order as all others, and compares what all
-// domains have computed.
+// With MPI or Gloo each process plays one domain: it makes the same trials in the same order as all others,
+// and compares what all domains have computed.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ namespace meshwork {
 // Processes that share few cores take their time.
 inline constexpr std::chrono::milliseconds kJoinDeadline = std::chrono::minutes(2);
 
-// Of the domains that this process plays; of the others there is nullptr.
+// By domain: the end of a domain that this process plays, nullptr for the others.
 using Ends = std::vector<std::unique_ptr<Transport>>;
 
 inline bool IsLaunchedByMpi() {
@@ -34,7 +34,7 @@ inline bool IsLaunchedByMpi() {
 inline bool IsLaunchedForGloo() { return std::getenv("MESHWORK_TEST_LAUNCHED") != nullptr; }
 inline bool IsLaunched() { return IsLaunchedByMpi() || IsLaunchedForGloo(); }
 
-// Puts an end in its place; nothing where this process has no domain.
+// Puts an end in its place; does nothing where this process has no domain.
 inline void PlaceEnd(absl::StatusOr<std::unique_ptr<Transport>> end, Ends& ends) {
   if (end.ok()) ends[static_cast<size_t>((*end)->domain())] = *std::move(end);
   else MESHWORK_CHECK(end.status().code() == absl::StatusCode::kNotFound, "{}", MessageOf(end.status()));
@@ -46,7 +46,7 @@ inline Ends MakeMpiEnds(int64_t num_domains, std::chrono::milliseconds deadline)
   return ends;
 }
 
-// In this process, which plays four workers unless it was launched as one.
+// The ends of this process, which plays four workers unless it was launched as one of them.
 inline Ends MakeGlooEnds(int64_t num_domains, std::chrono::milliseconds deadline) {
   const GlooOptions options{.deadline = deadline, .join_deadline = kJoinDeadline, .num_domains = num_domains};
   Ends ends(static_cast<size_t>(num_domains));

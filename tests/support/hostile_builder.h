@@ -1,5 +1,5 @@
-// The text of a hostile program while it grows. A statement or an argument that the parser refuses is taken
-// back.
+// The text of a hostile program while it grows. A statement or an argument that the parser refuses is removed
+// again.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +41,8 @@ class HostileBuilder {
   // Appends an argument and returns its name, or "" if the parser refuses it. `may_lie`: it may have a
   // layout, and may be gathered.
   std::string AddArgument(HostileBody& body, const Type& type, bool is_variable, bool may_lie = true);
-  // Appends "%v0, %v1 = text", and the values that it makes. Returns false if the parser refuses it; `body`
-  // is `before` then. `may_be_pinned`: its results may have layouts.
+  // Appends "%v0, %v1 = text", and the values that it makes. If the parser refuses it, sets `body` back to
+  // `before` and returns false. `may_be_pinned`: its results may have layouts.
   bool Append(HostileBody& body, const HostileBody& before, const std::string& text, size_t results,
               bool may_be_pinned);
   // Nullopt if the parser refuses the program.

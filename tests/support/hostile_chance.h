@@ -17,7 +17,7 @@ class HostileChance {
   auto Of(const List& list) {
     return *(std::begin(list) + Below(static_cast<int>(std::size(list))));
   }
-  // A small number, or one at which code goes wrong.
+  // A small number, or one that is likely to break code.
   int64_t Number() { return Percent(50) ? Below(9) - 2 : Of(kNumbers); }
 
  private:

@@ -21,7 +21,7 @@ bool IsNameCharacter(char c) {
          std::string_view("_./-").find(c) != std::string_view::npos;
 }
 
-// Where numbers, values (%x) or layouts ({x,_}) stand.
+// The places of all numbers, values (%x) or layouts ({x,_}) in the text.
 std::vector<Piece> PiecesOf(const std::string& text, char kind) {
   std::vector<Piece> pieces;
   const size_t from = text.find('{');
@@ -52,7 +52,7 @@ std::string DrawHostileLocal(const std::string& text, uint64_t seed) {
   std::string changed = text;
   for (int times = 1 + chance.Below(3); times > 0; --times) {
     const int what = chance.Below(10);
-    if (what < 2) {  // a line goes, or comes again
+    if (what < 2) {  // a line is dropped, or doubled
       const size_t at =
           changed.find('\n', static_cast<size_t>(chance.Below(static_cast<int>(changed.size()))));
       const size_t end = at == std::string::npos ? at : changed.find('\n', at + 1);

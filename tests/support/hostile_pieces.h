@@ -21,7 +21,7 @@ class HostilePieces {
 
   const std::vector<std::string>& axes() const { return axes_; }
   Type RandomType();
-  // For a tensor of `rank` dims, mostly.
+  // A layout, most often of `rank` dims.
   std::string RandomLayout(int rank);
   // `sample`: a value that a sample of the row has, or null. `rank`: of the node's first operand.
   std::string AttrText(const AttrSpec& spec, const AttrValue* sample, int rank);

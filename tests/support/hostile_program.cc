@@ -101,7 +101,7 @@ class Drawer {
     }
   }
 
-  // Whether the parser takes it. In a body no arguments are added.
+  // Returns whether the parser takes the statement. In a body no arguments are added.
   bool AddApplied(Body& body, const Body& before, const OpRow& row, const Sample* sample, bool in_body) {
     size_t operands = sample != nullptr      ? sample->operands.size()
                       : row.num_operands < 0 ? 1 + static_cast<size_t>(chance_.Below(3))
@@ -344,7 +344,7 @@ class Drawer {
       inner.operands.push_back(value.name);
     }
     for (int n = chance_.Below(4); n > 0; --n) {
-      // A statement of a region is tried in the program around: its arguments are not of whole tensors.
+      // A statement of a region is tried as one of the program outside: the region's arguments are not whole tensors.
       Body trial;
       for (const Named& value : inner.body.values) {
         trial.arguments.push_back(fmt::format("{}: {}", value.name, value.type.ToString()));

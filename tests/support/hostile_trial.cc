@@ -29,9 +29,9 @@
 namespace meshwork {
 namespace {
 
-constexpr double kMostWork = 2e6;          // elements and operations of a step
+constexpr double kMostWork = 2e6;          // elements and operations per step
 constexpr int64_t kMostBytes = 64 << 20;   // of an executor
-constexpr size_t kLongestMessage = 20000;  // a message that quotes values is longer than one that is read
+constexpr size_t kLongestMessage = 20000;  // messages quote values; longer ones are errors
 
 // "program:LINE:COLUMN: message", the line, the caret.
 std::string CheckParseError(std::string_view message) {
@@ -53,9 +53,9 @@ std::string CheckRefusal(std::string_view what, const absl::Status& status) {
   return "";
 }
 
-// What a step reads, writes and computes; more than kMostWork where a size or a count is huge.
+// The numbers that a step reads, writes and computes; more than kMostWork where a size or a count is huge.
 double WorkOf(const Graph& graph) {
-  double work = 30 * static_cast<double>(graph.nodes().size());  // what a call takes beside the elements
+  double work = 30 * static_cast<double>(graph.nodes().size());  // the overhead of a call
   for (const ValueInfo& info : graph.values()) work += static_cast<double>(info.global.num_elements()) + 1;
   work += static_cast<double>(graph.arguments().size());
   for (const Node& node : graph.nodes()) {
@@ -66,7 +66,7 @@ double WorkOf(const Graph& graph) {
   return work;
 }
 
-// All kinds of numbers, those that no kernel likes among them.
+// Random numbers of all kinds, among them those that kernels handle badly.
 Tensor FeedOf(const Type& type, std::mt19937_64& engine) {
   Tensor tensor(type);
   DispatchAny(type.dtype, [&](auto zero) {
@@ -138,7 +138,7 @@ class Tried {
   std::string TryCompile(const Graph& graph, const std::string& what, bool with_mutants) {
     const absl::StatusOr<Program> program = Compile(graph, DrawOptions());
     if (!program.ok()) {
-      // A checker is given what no compiler took.
+      // The checker gets a program that the compiler refused.
       const std::string fingerprint = Fingerprint(graph), text = PrintGraph(graph);
       const absl::Status status =
           CheckCertificate(graph, {fingerprint, fingerprint, graph.mesh().ToString(), text, {}});
@@ -171,14 +171,14 @@ class Tried {
       else if (absl::Status status = Pack(tensor, state.at(info.name)); !status.ok())
         return CheckRefusal(what + "Pack", status);
     }
-    // Two steps: the second sees what the first left.
+    // Two steps: the second one reads the state after the first.
     for (int step = 0; step < 2; ++step)
       if (absl::Status status = (*executor)->Run(feeds, &outputs); !status.ok())
         return fmt::format("{}Run: {}", what, status.ToString());
     return "";
   }
 
-  // Local programs that somebody else wrote: proven or refused, and run where the executor takes them.
+  // Local programs with changes: proven or refused, and run where the executor accepts them.
   std::string TryMutants(const Graph& graph, const Program& program) {
     const std::string text = PrintGraph(program.body);
     for (int m = 0; m < 3; ++m) {

@@ -72,7 +72,7 @@ inline std::string PngBytes(const PngKind& kind, int height, int width,
   return file;
 }
 
-// Writes the checksums of all chunks anew, as far as the lengths of chunks lead.
+// Computes the checksums of all chunks again, as far as the lengths of chunks are valid.
 inline void FixPngChecksums(std::string& file) {
   const auto number = [&](size_t at) {
     uint32_t n = 0;
@@ -91,7 +91,7 @@ struct JpegKind {
   J_COLOR_SPACE stored = JCS_YCbCr;
   int quality = 100;
   bool progressive = false;
-  bool small_colors = false;  // half as many rows and columns of Cb and Cr
+  bool small_colors = false;  // Cb and Cr have half as many rows and columns
   std::optional<bool> adobe = {};
   std::vector<jpeg_scan_info> scans = {};
 };
@@ -137,7 +137,7 @@ inline std::string JpegBytes(const JpegKind& kind, int height, int width, int ch
   return file;
 }
 
-// A grey progressive JPEG of so many scans, at most 694, which all but the first ones change nothing.
+// A grey progressive JPEG of that many scans, at most 694. All scans but the first ones change nothing.
 inline std::string JpegOfScans(int scans, int height, int width) {
   JpegKind kind{.given = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE};
   kind.scans.push_back({.comps_in_scan = 1, .component_index = {0}, .Ss = 0, .Se = 0, .Ah = 0, .Al = 0});

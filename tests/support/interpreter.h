@@ -1,5 +1,5 @@
-// Runs a global program on one device, node by node, with the rows' own CPU kernels: the reference
-// that what the partitioner and the runtime make of the same program is compared with.
+// Runs a global program on one device, node by node, with the rows' own CPU kernels: the reference for the
+// results of the partitioner and the runtime.
 //
 //   Graph g = ParseGraph("mesh []\nfunc f(%x: f64[2]) { %0 = neg %x return y=%0 }").value();
 //   Interpret(g, {{"x", {1, 2}}}).outputs.at("y").Numbers()   -> {-1, -2}
@@ -32,7 +32,7 @@ namespace meshwork {
 class HostTensor {
  public:
   HostTensor() = default;
-  // Its content is arbitrary: not zeros, so that what a kernel fails to write is seen.
+  // The content is arbitrary, not zeros, so that elements which a kernel fails to write are seen.
   explicit HostTensor(Type type)
       : type_(std::move(type)),
         words_(static_cast<size_t>(type_.bytes() / 8 + 1),
@@ -60,7 +60,7 @@ class HostTensor {
     std::vector<double> numbers(static_cast<size_t>(type_.num_elements()));
     DispatchAny(type_.dtype, [&](auto zero) {
       using T = decltype(zero);
-      // A bool as its byte: padding that shows is no bool.
+      // A bool is compared as its byte: a byte of padding is not a valid bool.
       using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
       for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(data<Stored>()[i]);
     });
@@ -82,7 +82,7 @@ class HostTensor {
   std::vector<uint64_t> words_;
 };
 
-// What a kernel sees of an operand or result: a buffer, and which part of which whole it is.
+// A kernel's view of an operand or result: a buffer, and the part of a whole tensor that it is.
 struct TensorPart {
   HostTensor local;
   Type global;
@@ -165,13 +165,13 @@ inline void RunKernel(const OpRow& row, const Attrs& attrs, const std::vector<Te
   }
 }
 
-// Called after each node, in a body in each iteration; may change what the node gave.
+// Called after each node; in a body, after each node in each iteration. May change the node's results.
 using NodeObserver = std::function<void(const Node& node, const std::vector<HostTensor>& operands,
                                         std::vector<HostTensor>& results)>;
 
 inline void InterpretNodes(const Graph& graph, std::vector<HostTensor>& values, const NodeObserver& observer);
 
-// What a body makes of its arguments: new carries, then what it returns.
+// The results of a body: new carries, then its outputs.
 struct InterpretedBody {
   std::vector<HostTensor> carries, outputs;
 };
@@ -209,7 +209,7 @@ inline HostTensor InDType(const HostTensor& x, DType dtype) {
   return x.type().dtype == dtype ? x : HostTensor({dtype, x.type().shape}, x.Numbers());
 }
 
-// Iteration by iteration, slice by slice. Sums of bf16 are made in f32 and rounded at the end.
+// Runs iteration by iteration, slice by slice. Sums of bf16 are made in f32 and rounded at the end.
 inline std::vector<HostTensor> InterpretScan(const Node& node, const std::vector<HostTensor>& operands,
                                              const NodeObserver& observer) {
   const ControlShape shape = ShapeOfControl(node);
@@ -283,7 +283,7 @@ inline void InterpretNodes(const Graph& graph, std::vector<HostTensor>& values,
   }
 }
 
-// The value of every node and argument, by ValueId, given those of the arguments by name.
+// The values of all nodes and arguments, by ValueId. The values of arguments are given by name.
 inline std::vector<HostTensor> InterpretAll(const Graph& graph,
                                             const std::map<std::string, std::vector<double>>& feeds,
                                             const NodeObserver& observer = nullptr) {
@@ -298,7 +298,7 @@ inline std::vector<HostTensor> InterpretAll(const Graph& graph,
   return values;
 }
 
-// What a step gives: its outputs, and what every variable holds after it.
+// The result of a step: its outputs, and the value of every variable after it.
 struct InterpretedStep {
   std::map<std::string, HostTensor> outputs, variables;
 };

@@ -27,7 +27,7 @@ ValueId AddWhole(Graph& graph, int64_t value) {
                 I64);
 }
 
-// The body with one more carry, which counts, and is not to reach `limit`.
+// The body with one more carry, a counter: the loop ends when it reaches `limit`.
 Graph Counting(Graph body, int64_t limit) {
   RegionParts parts;
   for (const Argument& argument : body.arguments())

@@ -1,4 +1,4 @@
-// Loops that may never end, ended.
+// Loops that may never end, with a limit of iterations.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace meshwork {
 
-// `program`, global or local, with whiles that are over after `limit` iterations, if they were not before.
+// `program`, global or local, whose whiles end after `limit` iterations, if they have not ended before.
 Graph WithLimits(const Graph& program, int64_t limit);
 
 }  // namespace meshwork

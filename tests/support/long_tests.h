@@ -1,4 +1,4 @@
-// MESHWORK_LONG_TESTS=1 asks for every case where a test takes every so many-th, or for many more draws.
+// MESHWORK_LONG_TESTS=1 asks for every case where a test otherwise takes every nth case, or for many more draws.
 #pragma once
 
 #include <cstdint>

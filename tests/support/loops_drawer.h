@@ -1,7 +1,7 @@
 // Draws scans, branches and whiles on reals, with bodies of the same ops, loops in loops among them.
 //
-// An op of a body gets numbers for which it is smooth in the first iteration alone: whether it does in all of
-// them IsStable (stability.h) asks of the whole program, when it is there.
+// The ops of a body get numbers for which they are smooth in the first iteration only. Whether they are
+// smooth in all iterations is checked by IsStable (stability.h) when the program is complete.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class LoopsDrawer : protected OpsDrawer {
  private:
   static constexpr int64_t kMostIterations = 4;
 
-  // Of the last loop (twins.h).
+  // Adds a twin of the last loop (twins.h).
   void AddTwin() {
     auto n = static_cast<int>(graph().nodes().size()) - 1;
     while (n >= 0 && !IsControl(graph().nodes()[n])) --n;
@@ -44,7 +44,7 @@ class LoopsDrawer : protected OpsDrawer {
     Fit(results);
   }
 
-  // One loop in a body of a hundred ops would be many.
+  // A body has few ops, and a loop in a body is rare: one per hundred ops would be many.
   void AddBodyOps() {
     for (uint64_t ops = 1 + Below(5); ops > 0; --ops) {
       if (depth() < 2 && Chance(8)) AddLoop();
@@ -54,7 +54,7 @@ class LoopsDrawer : protected OpsDrawer {
 
   // ---- Scans.
 
-  // Tensors of one leading dim that is short.
+  // Tensors with the same, short leading dim.
   std::vector<Value> DrawSlices() {
     std::vector<Value> slices;
     if (Chance(25)) return slices;
@@ -75,7 +75,7 @@ class LoopsDrawer : protected OpsDrawer {
     return shape;
   }
 
-  // What a carry becomes. One that is added to is a sum.
+  // The next value of a carry. A carry that only gets terms added is a sum.
   Value NextOf(const Value& carry) {
     const Shape shape = carry.shape();
     const Value like = Like(carry);
@@ -129,7 +129,7 @@ class LoopsDrawer : protected OpsDrawer {
     return all.empty() ? Real() : Pick(all);
   }
 
-  // Large ones are scaled so that something reads them.
+  // Large results are scaled down so that other ops read them.
   void Fit(const std::vector<Value>& results) {
     for (const Value& x : results) {
       if (!x.valid() || x.dtype() != F64 || x.type().num_elements() > kMostElements) continue;

@@ -18,11 +18,11 @@
 
 namespace meshwork {
 
-// What stays when a store ends, as a checkpoint would.
+// The state that remains when a store ends, as in a checkpoint.
 struct StoredPieces {
   std::map<std::string, Tensor> pieces;           // f32[n,d]
   std::map<std::string, SequenceSet> taken = {};  // by pusher
-  int64_t version = 0, pushes = 0;                // that were applied; that came
+  int64_t version = 0, pushes = 0;                // pushes applied; pushes received
   bool fails_saves = false;
 };
 

@@ -1,4 +1,4 @@
-// Draws what models are made of besides: convolutions, pooling, attention.
+// Draws other parts of models: convolutions, pooling, attention.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class ModelsDrawer : protected PlacesDrawer {
       filter.push_back(size);
       options.window.strides.push_back(1 + static_cast<int64_t>(Below(2)));
       options.window.dilation.push_back(dilation);
-      // As much around an image as lets a filter find place in it.
+      // Enough padding around an image for the filter to fit into it.
       options.window.padding.low.push_back(static_cast<int64_t>(Below(3)));
       options.window.padding.high.push_back((size - 1) * dilation);
     }
@@ -65,7 +65,7 @@ class ModelsDrawer : protected PlacesDrawer {
   }
 
  private:
-  // x: [n, spatial…, filters' channels] as a convolution of what this makes would give it.
+  // x has the shape that a convolution of this function's result would give: [n, spatial…, filters' channels].
   Value Transposed(const Value& x, Shape filter, int64_t channels, ConvOptions options) {
     options.window.padding = WindowPadding::Valid();
     for (size_t d = 0; d < filter.size(); ++d) {

@@ -1,6 +1,6 @@
-// Draws programs of moves of elements: slices, paddings, joins, reversals, rolls, their twins that are
-// written differently, of NaN, infinities and -0; between them ops that are exact, so that one device and
-// many give the same bits.
+// Draws programs of moves of elements: slices, paddings, joins, reversals, rolls, and twins of them that are
+// written differently, on NaN, infinities and -0. The ops between them are exact, so that one device and many
+// give the same bits.
 #pragma once
 
 #include <cmath>
@@ -54,7 +54,7 @@ class MovesDrawer : protected ProgramDrawer {
   }
 
   bool is_real() const { return IsFloat(dtype_); }
-  // Of an element or a fill.
+  // A number for an element or a fill.
   double Number() {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     constexpr double kSpecial[] = {0.0, -0.0, kInfinity, -kInfinity,
@@ -64,7 +64,7 @@ class MovesDrawer : protected ProgramDrawer {
   }
   double Fill() { return is_real() && Chance(40) ? (Chance(50) ? 0.0 : -0.0) : Number(); }
 
-  // Late ones more often than early ones.
+  // A value, late ones more often than early ones.
   Value Any() { return Chance(50) ? values_.back() : Pick(values_); }
 
   void Add(const Value& value) {
@@ -76,7 +76,7 @@ class MovesDrawer : protected ProgramDrawer {
     const Value x = Any();
     if (x.rank() > 3) return;
     const TwinMoves twins = DrawTwinMoves(x, [this](uint64_t n) { return Below(n); }, {.fill = Fill()});
-    // Both are read, each by another op, or together.
+    // Both twins are read, by different ops or by one op.
     const Value a = Chance(70) ? Exact(twins.a) : twins.a, b = Chance(70) ? Exact(twins.b) : twins.b;
     Add(a);
     Add(b);
@@ -86,7 +86,7 @@ class MovesDrawer : protected ProgramDrawer {
     if (Chance(20) && dtype_ != BF16) Add(Pooled(x));
   }
 
-  // Rounded in one way, if at all.
+  // An op on x whose result is rounded in only one way, if at all.
   Value Exact(const Value& x) {
     if (!is_real()) return Chance(50) ? Neg(x) : x + x;
     switch (Below(5)) {
@@ -105,7 +105,7 @@ class MovesDrawer : protected ProgramDrawer {
     return Transpose(x, permutation);
   }
 
-  // Twins of which one has padding that no window reaches.
+  // Twins that differ in padding which no window reaches.
   Value Pooled(const Value& x) {
     if (!is_real() || x.rank() != 3 || x.shape()[1] < 2 || x.type().num_elements() == 0) return {};
     const int64_t stride = 2 + static_cast<int64_t>(Below(2)), low = static_cast<int64_t>(Below(2));

@@ -183,7 +183,7 @@ class OpsDrawer : protected ModelsDrawer {
     }
   }
 
-  // A comparison, and what is made of it.
+  // A comparison, and a value made of it.
   Value Choice() {
     const Value x = Real(), y = Partner(x);
     if (IsNear(NumbersOf(x - y), 0)) return {};
@@ -205,7 +205,7 @@ class OpsDrawer : protected ModelsDrawer {
     }
   }
 
-  // Steps have no gradient.
+  // Rounded values have no gradient.
   Value Rounded() {
     const Value x = Real();
     if (IsNearJump(NumbersOf(x))) return {};
@@ -219,7 +219,7 @@ class OpsDrawer : protected ModelsDrawer {
     }
   }
 
-  // Where a gradient is asked for it is to be the slope.
+  // With gradients, which must be slopes, WhenTraining takes the place of StopGradient.
   Value Stopped() {
     const Value x = Real();
     return differentiates_ ? WhenTraining(x, -x) : StopGradient(x);
@@ -323,7 +323,7 @@ class OpsDrawer : protected ModelsDrawer {
     return Concat(parts, d);
   }
 
-  // Two that mean the same and are written differently, each read by another op.
+  // Two moves that mean the same and are written differently, each read by another op.
   Value Twinned() {
     const Value x = Tensor();
     if (x.type().num_elements() == 0 || 2 * x.type().num_elements() > kMostElements || x.rank() > 3)

@@ -1,5 +1,5 @@
-// Draws ops on places and along one dim, for programs that are compared with gradients: what jumps is drawn
-// only where no number is near the jump.
+// Draws ops on places and along one dim, for programs whose gradients are compared: an op that jumps is drawn
+// only if no number is near the jump.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace meshwork {
 
 class PlacesDrawer : protected ComputedDrawer {
  protected:
-  // So far from a corner, a tie or a jump every number keeps.
+  // The least distance of every number from a corner, a tie or a jump.
   static constexpr double kMargin = 1e-3;
 
   explicit PlacesDrawer(uint64_t seed) : ComputedDrawer(seed) {}
@@ -21,7 +21,7 @@ class PlacesDrawer : protected ComputedDrawer {
     return std::any_of(numbers.begin(), numbers.end(),
                        [&](double x) { return std::abs(x - point) < kMargin; });
   }
-  // Whether some number lies near a whole one or half of one.
+  // Whether some number lies near a multiple of one half.
   static bool IsNearJump(const Numbers& numbers) {
     return std::any_of(numbers.begin(), numbers.end(),
                        [](double x) { return std::abs(2 * x - std::round(2 * x)) < kMargin; });
@@ -94,7 +94,7 @@ class PlacesDrawer : protected ComputedDrawer {
     const Value updates = NewArgument(F64, shape), at = NewIndices({count}, size);
     if (Chance(60)) return ScatterUpdate(x, updates, at, static_cast<int64_t>(d));
     if (HasTies(NumbersOf(updates))) return {};
-    // Where there is no update there is no number.
+    // Elements without an update are infinite; x takes their place.
     const Value most = Chance(50) ? ScatterMax(updates, at, Shape(x.shape()), static_cast<int64_t>(d))
                                   : ScatterMin(updates, at, Shape(x.shape()), static_cast<int64_t>(d));
     return Select(IsFinite(most), most, x);
@@ -152,7 +152,7 @@ class PlacesDrawer : protected ComputedDrawer {
     }
   }
 
-  // Of matrices far from singular ones.
+  // Solves with matrices that are far from singular.
   Value Solved() {
     const Value x = Tensor();
     if (x.rank() < 2) return {};

@@ -36,7 +36,7 @@ class ProgramDrawer {
   ProgramDrawer& operator=(const ProgramDrawer&) = delete;
 
   Graph& root() { return program_.graph; }
-  // What is added to: the program, or the body of a loop that is being drawn.
+  // The graph to which ops are added: the program, or the body of a loop that is being drawn.
   Graph& graph() { return *graphs_.back(); }
   const Graph& graph() const { return *graphs_.back(); }
   // How many loops are around what is drawn.
@@ -58,7 +58,7 @@ class ProgramDrawer {
     return low + (high - low) * static_cast<double>(engine_() >> 11) * 0x1p-53;
   }
 
-  // Each axis on some dim, major or minor to what is there, or on none; now and then a dim is strided.
+  // Puts each axis on some dim, as major or minor axis, or on none; now and then a dim is strided.
   Layout DrawLayout(const Type& type) {
     std::vector<FactorList> dims;
     for (int64_t size : type.shape) {
@@ -92,7 +92,7 @@ class ProgramDrawer {
     info.modes = std::move(pin.modes);
   }
 
-  // What nothing reads, and some of the rest.
+  // Outputs all values that nothing reads, and some others.
   void AddOutputs() {
     std::vector<bool> is_read(graph().values().size());
     for (const Node& node : graph().nodes())

@@ -80,7 +80,7 @@ std::string Compare(const Expected& expected, const Tensors& outputs, const DTen
 
 // ---- Several domains.
 
-// What one of them has after a step.
+// The result of a step in one domain.
 struct InDomain {
   absl::Status status;
   DTensors outputs, state;
@@ -140,7 +140,7 @@ absl::Status RunInDomain(const RandomProgram& random, const Program& program, Tr
   return AllOnHost(there.state);
 }
 
-// What the other domains have of `tensor`: every process hands the others its own blocks.
+// The other domains' parts of `tensor`: every process sends its own blocks to the others.
 absl::StatusOr<std::vector<DTensor>> FromAll(const std::string& name, const DTensor& tensor, Transport& end) {
   const auto* const bytes = reinterpret_cast<const char*>(tensor.instance(0));
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> all,
@@ -159,7 +159,7 @@ absl::StatusOr<std::vector<DTensor>> FromAll(const std::string& name, const DTen
   return tensors;
 }
 
-// `domains` of all processes, each of which has run its own.
+// `domains` are those of all processes, each of which has run its own domain.
 absl::Status GatherDomains(Transport& end, std::vector<InDomain>& domains) {
   const InDomain mine = domains[static_cast<size_t>(end.domain())];
   for (DTensors InDomain::*of : {&InDomain::outputs, &InDomain::state}) {
@@ -171,7 +171,7 @@ absl::Status GatherDomains(Transport& end, std::vector<InDomain>& domains) {
   return absl::OkStatus();
 }
 
-// Puts the blocks of all domains together. Error: two have not the same of a block.
+// Puts the blocks of all domains together. Error: two domains differ in a block.
 absl::Status PutTogether(const std::vector<InDomain>& domains, DTensors InDomain::*of, Tensors& whole) {
   for (const InDomain& domain : domains) {
     for (const auto& [name, tensor] : domain.*of) {
@@ -226,7 +226,7 @@ Expected ExpectedOf(const RandomProgram& random) {
   Expected expected;
   expected.step = Interpret(random.graph, random.feeds, largest.observer());
   if (!std::isfinite(largest.value())) {
-    // What nothing reads may be no number.
+    // Values that nothing reads may be infinite or NaN.
     Interpret(DropDeadCode(random.graph), random.feeds, live.observer());
     largest = live;
   }

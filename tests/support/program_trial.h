@@ -1,5 +1,5 @@
-// What the compiler and the executor make of a random program, beside the same program on one device, node by
-// node. Padding is full of NaN, replicas are compared.
+// Runs a random program as compiled and as executed, and compares it with the same program on one device,
+// node by node. Padding is full of NaN, replicas are compared.
 //
 //   const RandomProgram random = …;
 //   const Expected expected = ExpectedOf(random);
@@ -27,30 +27,30 @@ RandomProgram WithFeeds(Graph graph);
 // A step on one device.
 struct Expected {
   InterpretedStep step;
-  // The largest number of any value, in bodies of loops too: what rounding errors are measured by. At least
-  // 1; infinity if one is no number, and then the program is of no use.
+  // The largest magnitude of any value, in bodies of loops too; rounding errors are measured by it. At least
+  // 1; infinity if a value is infinite or NaN, and then the program cannot be compared.
   double scale = 1;
-  // Whether every bit counts, but those of NaNs; then `scale` may be anything.
+  // Whether every bit must agree, except in NaNs; then `scale` may be anything.
   bool is_exact = false;
 };
 Expected ExpectedOf(const RandomProgram& random);
-// A step on the virtual devices of one domain, for what one device cannot run: manual regions. REQUIRES: it
-// compiles and runs.
+// A step on the virtual devices of one domain, for manual regions, which one device cannot run. REQUIRES: the
+// program compiles and runs.
 Expected ExpectedOnOneDomain(const RandomProgram& random);
 
-// What is wrong with a program, or "": the compiler or the executor refuses it, or it computes something
-// else.
+// What is wrong with a program, or "": the compiler or the executor refuses it, or its results differ from
+// the expected ones.
 struct Trial {
   std::string rejected, wrong;
 
   std::string error() const { return rejected + wrong; }
 };
 
-// Runs what the compiler has made of it.
+// Runs `program`, which the compiler has made of `random`.
 Trial TryCompiled(const RandomProgram& random, const Expected& expected, Backend& backend,
                   const Program& program, ExecutorOptions executor_options = {});
 
-// Makes what computes in a domain.
+// Makes the backend of a domain.
 using BackendMaker = std::function<absl::StatusOr<std::unique_ptr<Backend>>(int64_t domain)>;
 
 // The same on several domains of this process (mesh/placement.h), each with a backend of its own; two steps from

@@ -4,9 +4,9 @@
 //   RandomProgram p = programs.Draw(/*seed=*/7);  // the same on every machine
 //   Interpret(p.graph, p.feeds)
 //
-// A program applies samples of rows, in several sizes, to values of the right types: arguments, which lie
-// anyhow, or what earlier nodes gave. So a new row is in these programs as soon as it has samples. Numbers
-// stay comparable: an op that jumps, or wants numbers of a certain range, gets arguments, whose numbers are
+// A program applies samples of rows, in several sizes, to values of the right types: arguments, with any
+// layout, or results of earlier nodes. So a new row is in these programs as soon as it has samples. Numbers
+// stay comparable: an op that jumps, or needs numbers of a certain range, reads arguments, whose numbers are
 // exact on every device.
 #pragma once
 
@@ -40,20 +40,20 @@ class RandomPrograms {
   }
 
   RandomProgram Draw(uint64_t seed) const { return RowsDrawer(pool_, seed).Draw(); }
-  // Of the same ops, with dims of no elements; every third with loops.
+  // Programs of the same ops, with empty dims; every third program has loops.
   RandomProgram DrawEmpty(uint64_t seed) const {
     if (seed % 3 == 0) return RowLoopsDrawer(empty_, seed).Draw();
     return RowsDrawer(empty_, seed).Draw();
   }
-  // With loops and branches, whose bodies are such programs.
+  // Programs with loops and branches, whose bodies are such programs, too.
   RandomProgram DrawLoops(uint64_t seed) const { return RowLoopsDrawer(pool_, seed).Draw(); }
   // As DrawLoops; each loop has a twin.
   RandomProgram DrawTwins(uint64_t seed) const { return RowLoopsDrawer(pool_, seed, /*twins=*/100).Draw(); }
-  // Of moves of elements, and of twins that are written differently. Every device gives the same bits.
+  // Programs of moves of elements, and of twins that are written differently. Every device gives the same bits.
   static RandomProgram DrawMoves(uint64_t seed) { return MovesDrawer(seed).Draw(); }
 
  private:
-  // One letter is empty, or two are, or none.
+  // One letter of the sample is empty, or two are, or none is.
   void AddEmpty(const Sample& sample, std::vector<int64_t> sizes) {
     const auto add = [&] {
       if (auto resized = Resized(sample, sizes)) empty_.push_back(*std::move(resized));

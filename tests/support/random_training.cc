@@ -18,14 +18,14 @@
 namespace meshwork {
 namespace {
 
-// Gradients may grow so far before the program is given up.
+// The program is given up if a gradient is larger.
 constexpr double kTooLarge = 1e4;
 
 class TrainingDrawer : LoopsDrawer {
  public:
   TrainingDrawer(uint64_t seed, bool with_loops) : LoopsDrawer(seed), with_loops_(with_loops) {}
 
-  // Nothing if numbers have grown too large, or rounding counts.
+  // Nullopt if numbers have grown too large, or if results depend on rounding.
   std::optional<RandomProgram> Draw() && {
     for (uint64_t i = 2 + Below(3); i > 0; --i) NewArgument(F64, DrawShape());
     const uint64_t what = Below(100);
@@ -52,7 +52,7 @@ class TrainingDrawer : LoopsDrawer {
   void AddOps(size_t nodes) {
     while (graph().nodes().size() < nodes) AddOp();
   }
-  // One loop is the first there is room for, so that ops follow from it.
+  // The first loop is drawn as soon as there is room for it, so that ops follow from it.
   void AddOpsAndLoops() {
     AddOps(Below(8));
     for (uint64_t loops = 1 + Below(3); loops > 0; --loops) {
@@ -61,7 +61,7 @@ class TrainingDrawer : LoopsDrawer {
     }
   }
 
-  // ---- What becomes of variables.
+  // ---- Losses and updates of variables.
 
   bool DependsOn(const Value& y, const Value& x) {
     std::vector<bool> depends(graph().values().size(), false);
@@ -73,7 +73,7 @@ class TrainingDrawer : LoopsDrawer {
     return depends[y.id()];
   }
 
-  // `reaches`: a gradient reaches `wanted`, which may else be behind an op without slope.
+  // `reaches`: a gradient reaches `wanted`; otherwise an op without slope may stand between it and the loss.
   Value Loss(const Value& wanted, bool reaches = false) {
     Value loss;
     for (uint64_t terms = 1 + Below(3); terms > 0;) {
@@ -87,13 +87,13 @@ class TrainingDrawer : LoopsDrawer {
     return loss;
   }
 
-  // At least one; all are real.
+  // The program's real variables, at least one.
   std::vector<Variable> Variables() {
     while (graph().variables().empty()) NewArgument(F64, DrawShape());
     return graph().variables();
   }
 
-  // Variables take values that are there.
+  // Updates variables with values of their shape, not by gradients.
   void UpdateAtWill() {
     for (const Variable& variable : graph().variables()) {
       if (Chance(30)) continue;
@@ -132,7 +132,7 @@ class TrainingDrawer : LoopsDrawer {
     DrawOptimizer().Minimize(loss);
     MESHWORK_CHECK(graph().status().ok(), "{}", MessageOf(graph().status()));
     FeedState();
-    // Readers of variables after their updates, and of the new values.
+    // Adds readers of variables after their updates, and readers of the new values.
     const std::vector<VariableUpdate> updates = graph().updates();
     for (const VariableUpdate& update : updates) {
       const Value old(&graph(), graph().arguments()[update.argument].value);
@@ -162,7 +162,7 @@ class TrainingDrawer : LoopsDrawer {
     }
   }
 
-  // What an optimizer remembers: sums of squares are positive, and larger than the square of a mean.
+  // Feeds the optimizer's state: sums of squares are positive, and larger than the square of a mean.
   void FeedState() {
     for (const Argument& argument : graph().arguments()) {
       const ValueInfo& info = graph().value(argument.value);

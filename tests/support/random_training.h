@@ -10,8 +10,8 @@
 // a variable after its update. Outputs are "loss" and "gradient/x", the slope of the loss by argument %x.
 //
 // The program is computed while it is drawn. So every op gets numbers for which it is smooth – none near a
-// corner, a tie or a pole –, and numbers stay small: what rounding does to the result is near the precision
-// of f64, on one device as on many, and a tolerance can be tight. RandomPrograms (random_program.h) has the
+// corner, a tie or a pole –, and numbers stay small: rounding changes the result by about the precision of
+// f64, on one device as on many, and a tolerance can be tight. RandomPrograms (random_program.h) has the
 // other element types, and every row.
 #pragma once
 
@@ -22,8 +22,8 @@
 namespace meshwork {
 
 RandomProgram DrawTraining(uint64_t seed);
-// With one to three loops or branches, and loops in those: fewer other ops. Gradients go through scans and
-// ifs; a while is left out where they are asked for, and they stop behind it in other programs.
+// With one to three loops or branches, and loops in those, and fewer other ops. Gradients go through scans
+// and ifs. A while is left out where gradients are computed; in other programs gradients stop at it.
 RandomProgram DrawLoopTraining(uint64_t seed);
 
 }  // namespace meshwork

@@ -67,7 +67,7 @@ absl::Status ObservedStatus(const Graph* graph) {
 
 namespace {
 
-// Were a function renamed, the linker would wrap nothing and say nothing.
+// If one of the functions were renamed, the linker would wrap nothing and give no error.
 TEST(ReadBackTest, SeesEveryWayAProgramPasses) {
   const int before = checked;
   const Graph graph = ParseGraph("mesh []\nfunc f() {\n}\n").value();

@@ -1,7 +1,7 @@
 // The text of a program says all there is to say: Parse(Print(g)) == g, and is canonical: Print(Parse(Print(g))) == Print(g).
 //
-// support/read_back.cc and support/read_back_compile.cc check it, unasked, for every program that any test
-// parses, prints, checks with Graph::status or compiles, and for what each pass of that compile makes of it.
+// support/read_back.cc and support/read_back_compile.cc check this for every program that any test parses,
+// prints, checks with Graph::status or compiles, and for the result of each pass of that compile.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace meshwork {
 
-// What is lost when `graph` is printed and read again, or "".
+// The difference after `graph` is printed and read again, or "".
 std::string ReadBackError(const Graph& graph);
 
-// Fails the running test if `graph`, which is `what`, does not read back. Silent while it is checking
-// already.
+// Fails the running test if `graph`, described by `what`, does not read back. Does nothing while a check is
+// already running.
 void ExpectReadsBack(const std::string& what, const Graph& graph);
 
 }  // namespace meshwork

@@ -1,4 +1,4 @@
-// As support/read_back.cc, for Compile: its input, and what each pass makes of it.
+// The checks of support/read_back.cc, for Compile: its input, and the result of each pass.
 #include <atomic>
 
 #include "gtest/gtest.h"

@@ -1,7 +1,7 @@
 // Draws programs of all rows with scans, branches and whiles, whose bodies are of the same rows.
 //
-// What jumps reads arguments of the program in bodies, too, whole or slice by slice, for their numbers are
-// exact.
+// An op that jumps reads arguments of the program in bodies, too, whole or slice by slice, because their
+// numbers are exact.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace meshwork {
 
 class RowLoopsDrawer : RowsDrawer {
  public:
-  // `twins`: so many of a hundred loops have a twin (twins.h).
+  // `twins`: the percentage of loops that have a twin (twins.h).
   RowLoopsDrawer(const std::vector<Sample>& pool, uint64_t seed, uint64_t twins = 20)
       : RowsDrawer(pool, seed), twins_(twins) {}
 
@@ -54,7 +54,7 @@ class RowLoopsDrawer : RowsDrawer {
     if (which < 6) AddScan();
     else if (which < 8) AddIf();
     else AddWhile();
-    // A sum of a carry and what it is added may follow.
+    // The loop may not be the last node: a sum of a carry and its term may follow.
     for (int n = static_cast<int>(graph().nodes().size()) - 1; n >= 0; --n) {
       if (!IsControl(graph().nodes()[n])) continue;
       MarkResults(n);
@@ -63,7 +63,7 @@ class RowLoopsDrawer : RowsDrawer {
     }
   }
 
-  // Both are read, now and then by one op.
+  // Both the loop and its twin are read, now and then by one op.
   void AddTwin(int n) {
     const int twin = TryAddControl(graph(), TwinMaker(engine(), {}).TwinOf(graph().nodes()[n])).value();
     MarkResults(twin);
@@ -74,7 +74,7 @@ class RowLoopsDrawer : RowsDrawer {
     }
   }
 
-  // Numbers that are none as attributes, and numbers as results.
+  // Adds ops with infinities or NaN as attributes, and finite results.
   void AddLimited() {
     std::vector<ValueId> reals;
     for (size_t id = 0; id < graph().values().size(); ++id)
@@ -88,7 +88,7 @@ class RowLoopsDrawer : RowsDrawer {
     }
   }
 
-  // Values that are there, what nodes made rather than others, or arguments of the program.
+  // A value of this graph, a node's result more often than an argument, or an argument of the program.
   Value AnyValue() {
     std::vector<ValueId> small, made;
     for (size_t id = 0; id < graph().values().size(); ++id) {
@@ -108,7 +108,7 @@ class RowLoopsDrawer : RowsDrawer {
       if (const Sample& sample = Pick(pool()); !sample.operands.empty()) return sample;
   }
 
-  // The body reads some of what is around it.
+  // The body reads some of the values outside it.
   void Enter(Graph& body, const std::vector<Value>& arguments) {
     std::vector<Value> around;
     for (uint64_t a = Below(3); a > 0; --a) around.push_back(AnyValue());
@@ -118,7 +118,7 @@ class RowLoopsDrawer : RowsDrawer {
       if (Chance(12)) SetPin(body.mutable_value(argument.id()));
   }
 
-  // Of the body, of this type; `instead` where there is none.
+  // A value of the body that has this type; `instead` if there is none.
   Value ValueLike(const Value& instead) {
     const std::vector<ValueId> fitting = ValuesOf(instead.type());
     return Chance(50) ? Value(&graph(), fitting.back()) : Value(&graph(), Pick(fitting));
@@ -135,7 +135,7 @@ class RowLoopsDrawer : RowsDrawer {
     }
   }
 
-  // Numbers that add up exactly, or nearly so: reals, and whole numbers of arguments.
+  // Whether sums are exact, or nearly so: reals, and whole numbers of arguments.
   bool MayBeAddedUp(const Value& x) {
     return IsFloat(x.dtype()) || (IsInteger(x.dtype()) && graph().value(x.id()).node < 0);
   }
@@ -196,7 +196,7 @@ class RowLoopsDrawer : RowsDrawer {
     If(predicate, branch, branch);
   }
 
-  // It counts, which no other op reads.
+  // Adds a while with a counter, which no other op reads.
   void AddWhile() {
     const DType dtype = Chance(50) ? I32 : I64;
     const Value limit(&graph(), AddArgument({dtype, {}}, GetOp("add")));

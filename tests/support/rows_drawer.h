@@ -29,7 +29,7 @@ class RowsDrawer : protected ProgramDrawer {
   }
 
  protected:
-  // Few levels, so that ties occur and sums are exact or nearly so.
+  // Numbers of few levels, so that ties occur and sums are exact or nearly so.
   double DrawNumber(DType dtype, const OpRow& row) {
     if (dtype == BOOL) return static_cast<double>(Below(2));
     if (IsInteger(dtype)) {
@@ -39,7 +39,7 @@ class RowsDrawer : protected ProgramDrawer {
     return row.sample_low + (row.sample_high - row.sample_low) * (static_cast<double>(Below(16)) + 0.5) / 16;
   }
 
-  // Of the program; a body reads it as it reads all that is around it.
+  // A new argument of the program; a body reads it like any value outside the body.
   ValueId AddArgument(const Type& type, const OpRow& row) {
     const std::string name = fmt::format("a{}", root().arguments().size());
     ValueInfo info{.name = name, .type = type, .global = type};
@@ -52,7 +52,7 @@ class RowsDrawer : protected ProgramDrawer {
     return graph().Capture(argument).id();
   }
 
-  // Whether results follow operands without jumps, for operands of any size.
+  // Whether results depend on operands without jumps, for operands of any size.
   static bool IsSmooth(const Sample& sample) {
     if (sample.row->kind == OpKind::kIdentity) return true;
     const bool own_range = sample.row->sample_low != -1 || sample.row->sample_high != 1;
@@ -66,7 +66,7 @@ class RowsDrawer : protected ProgramDrawer {
     return HasSlope(*sample.row) && !own_range && (all_of(F32) || all_of(F64));
   }
 
-  // Not an infinity, or NaN, that stands in the program.
+  // Whether it is no constant that is infinite or NaN.
   bool IsNumber(ValueId id) {
     const int node = graph().value(id).node;
     if (node < 0 || graph().nodes()[node].row->name != "constant") return true;
@@ -87,7 +87,7 @@ class RowsDrawer : protected ProgramDrawer {
     return !fitting.empty() && Chance(80) ? Pick(fitting) : AddArgument(type, *sample.row);
   }
 
-  // A sample that reads what is there, if a few draws find one.
+  // A sample whose operands exist already, if a few draws find one.
   const Sample& DrawSample() {
     const Sample* best = nullptr;
     size_t most = 0;
@@ -127,8 +127,8 @@ class RowsDrawer : protected ProgramDrawer {
     }
   }
 
-  // A weight that is gathered on use, made larger by an op that may run where its result is wanted, and read
-  // more than once by the next op.
+  // A weight that is gathered on use, a cast or select to a wider dtype, which may run where its result is
+  // read, and an op that reads that result more than once.
   void AddWidened() {
     const bool is_mask = Chance(50);
     const OpRow& row = GetOp("cast");

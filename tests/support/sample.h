@@ -16,8 +16,8 @@ inline std::vector<const OpRow*> RowsUnderContract() {
   return rows;
 }
 
-// Rows that random programs draw: all but custom_gradient, whose operands are made of each other. Programs of it:
-// tests/ops/control/custom_gradient_test.cc, tests/train/custom_gradient_test.cc.
+// Rows that random programs draw: all but custom_gradient, whose operands depend on each other. It has
+// programs in tests/ops/control/custom_gradient_test.cc and tests/train/custom_gradient_test.cc.
 inline std::vector<const OpRow*> DrawnRows() {
   std::vector<const OpRow*> rows = RowsUnderContract();
   std::erase_if(rows, [](const OpRow* row) { return row->name == "custom_gradient"; });

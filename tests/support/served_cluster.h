@@ -22,7 +22,7 @@ namespace meshwork {
 
 class ServedCluster {
  public:
-  // `variables`: of the environment of all tasks, besides TF_CONFIG.
+  // `variables`: environment variables of all tasks, besides TF_CONFIG.
   ServedCluster(int workers, int servers, const Graph& graph, const ParameterServerOptions& options,
                 ParameterServerStrategy::DataFunction data, std::map<std::string, std::string> variables = {})
       : workers_(workers),
@@ -38,7 +38,7 @@ class ServedCluster {
       addresses_.push_back(fmt::format("127.0.0.1:{}", FreePort()));
   }
 
-  // Of tasks "chief:0", "worker:0", …, "ps:0", …: what the chief's Run returns, and the errors of the others.
+  // Runs all tasks: "chief:0", "worker:0", …, "ps:0", …. Returns what the chief's Run does. `of_others`: their errors.
   absl::Status Run(const ParameterServerStrategy::ChiefFunction& body,
                    std::vector<absl::Status>* of_others = nullptr) {
     std::vector<std::string> tasks;

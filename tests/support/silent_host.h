@@ -1,4 +1,4 @@
-// A host that takes connections, and says nothing.
+// A host that accepts connections, and sends nothing.
 #pragma once
 
 #include <arpa/inet.h>

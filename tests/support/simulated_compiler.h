@@ -1,4 +1,4 @@
-// What compiles and runs the kernels of a simulated GPU (simulated_cuda.h).
+// Compiles and runs the kernels of a simulated GPU (simulated_cuda.h).
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@ class SimulatedKernels {
  public:
   virtual ~SimulatedKernels() = default;
 
-  // Whether there is a kernel of this name; a launch of one that is not there fails in any case.
+  // Whether the source has a kernel of this name; a launch of a kernel that does not exist fails in any case.
   virtual bool Has(const std::string& /*name*/) const { return true; }
-  // Runs the kernel to its end. `args`: the arguments' addresses, as cuLaunchKernel takes them; pointers among them are
-  // addresses of this process. An error is one of the kernel: the GPU's context is lost.
+  // Runs the kernel to its end. `args`: the arguments' addresses, as cuLaunchKernel takes them; pointers among
+  // them are addresses of this process. An error means that the kernel failed: the GPU's context is lost.
   virtual absl::Status Launch(const std::string& name, Dim3 grid, Dim3 block, size_t shared_bytes,
                               void** args) = 0;
 };
@@ -31,7 +31,7 @@ class SimulatedCompiler {
  public:
   virtual ~SimulatedCompiler() = default;
 
-  // An error is the compiler's log.
+  // Error: the compiler's log.
   virtual absl::StatusOr<std::unique_ptr<SimulatedKernels>> Compile(const std::string& source) = 0;
 };
 

@@ -58,7 +58,7 @@ CUresult SimulatedWorld::Copy(const std::string& who, const Side& to, const Side
   if (!CheckSide(who, to, bytes, true) || !CheckSide(who, from, bytes, true)) return CUDA_ERROR_INVALID_VALUE;
   const int device = stream->device;
   const bool captures = stream->capture != nullptr;
-  // Memory that is not pinned is read when it is handed over.
+  // A copy from memory that is not pinned reads it at the call.
   std::shared_ptr<std::vector<std::byte>> staged;
   if (from.is_host && !from.is_pinned && !captures) {
     const auto* const begin = reinterpret_cast<const std::byte*>(from.address);

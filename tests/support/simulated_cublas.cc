@@ -28,7 +28,7 @@ bool Take(const void* value, size_t bytes, T& to) {
   return true;
 }
 
-// What is written into an algorithm, for which descriptors it is.
+// An algorithm holds this hash of the descriptors for which it was chosen.
 uint64_t HashOf(const SimulatedProduct& product) {
   uint64_t hash = static_cast<uint64_t>(product.operation.compute);
   const auto add = [&](int64_t x) { hash = (hash ^ static_cast<uint64_t>(x)) * 0x9e3779b97f4a7c15u; };
@@ -100,7 +100,7 @@ cublasStatus_t SimulatedWorld::cublasLtCreate(cublasLtHandle_t* made) {
   int device = 0;
   if (made == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   if (Current(device) != CUDA_SUCCESS) return CUBLAS_STATUS_NOT_INITIALIZED;
-  // It allocates on the device.
+  // The call allocates on the device.
   if (CheckNoCapture(device) != CUDA_SUCCESS) return CUBLAS_STATUS_ALLOC_FAILED;
   const uintptr_t handle = NewHandle();
   cublas_handles_[handle] = device;
@@ -224,7 +224,7 @@ std::optional<SimulatedProduct> SimulatedWorld::ProductOf(cublasLtMatmulDesc_t o
   const bool fits = m == of_d.rows && n == of_d.columns && k == product.k() && product.c == of_d &&
                     of_a.type == of_d.type && of_b.type == of_d.type && of_a.batch == of_d.batch &&
                     of_b.batch == of_d.batch;
-  // Results of a batch lie in places of their own.
+  // Results of a batch must not overlap.
   const bool is_apart =
       of_d.batch == 1 || of_d.batch_stride >= (of_d.columns - 1) * of_d.column_stride + of_d.rows;
   if (!fits || !is_apart) return std::nullopt;
@@ -251,7 +251,7 @@ cublasStatus_t SimulatedWorld::cublasLtMatmulAlgoGetHeuristic(
     return CUBLAS_STATUS_NOT_SUPPORTED;
   cublasLtMatmulHeuristicResult_t& result = results[0];
   result = {};
-  // Those of long sums use a workspace, as far as they may.
+  // Products with long sums use a workspace, as far as they may.
   result.workspaceSize = product->k() < 3 ? 0 : std::min<size_t>(preference->workspace_bytes, 1000);
   result.state = CUBLAS_STATUS_SUCCESS;
   uint64_t alignments = 0;
@@ -314,7 +314,7 @@ cublasStatus_t SimulatedWorld::cublasLtMatmul(cublasLtHandle_t handle, cublasLtM
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// ---- Work of libraries.
+// ---- Work that libraries enqueue.
 
 void SimulatedWorld::EnqueueLibrary(SimulatedStream& stream, LibraryWork work) {
   using Place = LibraryWork::Place;

@@ -1,4 +1,4 @@
-// What the simulated cuBLASLt is told (simulated_cuda.h), and the products that it plays.
+// The descriptors of the simulated cuBLASLt (simulated_cuda.h), and the products that it computes.
 #pragma once
 
 #include <cublasLt.h>
@@ -24,7 +24,7 @@ struct SimulatedLayout {
   int64_t batch = 1, batch_stride = 0;
   bool operator==(const SimulatedLayout&) const = default;
 
-  // From the first element of the first matrix to behind the last one of the last.
+  // The bytes from the first element of the first matrix to the end of the last element of the last one.
   int64_t bytes() const;
 };
 
@@ -41,7 +41,7 @@ struct SimulatedProduct {
   bool operator==(const SimulatedProduct&) const = default;
 
   int64_t k() const { return operation.transpose_a ? a.rows : a.columns; }
-  // Sums in double, and rounds once; of TF32, operands too. c is not read if beta is 0.
+  // Sums in double, and rounds once; with TF32, rounds the operands, too. c is not read if beta is 0.
   void Play(double alpha, const std::byte* a_data, const std::byte* b_data, double beta,
             const std::byte* c_data, std::byte* d_data) const;
 };

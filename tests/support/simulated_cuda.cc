@@ -16,7 +16,7 @@ struct ErrorText {
   const char *name, *text;
 };
 
-// What the driver says of its errors.
+// The driver's names and texts of errors.
 // clang-format off
 constexpr ErrorText kErrors[] = {
     {CUDA_SUCCESS, "CUDA_SUCCESS", "no error"},
@@ -93,7 +93,7 @@ const char* SimulatedWorld::nvrtcGetErrorString(nvrtcResult result) {
 }
 
 std::optional<CUresult> SimulatedWorld::NextFailure(std::string_view name) {
-  // What only names errors is no call that fails, unless it is asked for.
+  // Functions that only name errors are not counted as calls, unless the failing function is one of them.
   const bool names_errors = name.find("Error") != std::string_view::npos;
   if (calls_to_failure == 0 || (failing_function.empty() ? names_errors : failing_function != name))
     return std::nullopt;

@@ -21,7 +21,7 @@ struct Engine {
 };
 const std::vector<Engine>& Engines() {
   static const auto* const engines = [] {
-    // More than a caller may want to look at.
+    // More engines than a caller may want to look at.
     auto* const made = new std::vector<Engine>(20, {{CudnnNote::kTensorCore, CudnnNote::kNondeterministic}});
     made->push_back({{CudnnNote::kTensorCore, CudnnNote::kReducedPrecisionReduction}});
     made->push_back({{CudnnNote::kWinograd, CudnnNote::kWinograd4x4}});
@@ -65,7 +65,7 @@ int64_t CountOf(const Ints& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
 }
 
-// Of a dense tensor whose channels lie last.
+// The strides of a dense tensor whose channels lie last.
 Ints StridesOf(const Ints& sizes) {
   Ints strides(sizes.size());
   strides[1] = 1;
@@ -172,7 +172,7 @@ const char* SimulatedWorld::cudnnGetErrorString(CudnnStatus status) {
 CudnnStatus SimulatedWorld::cudnnCreate(CudnnHandle** made) {
   int device = 0;
   if (Current(device) != CUDA_SUCCESS) return CudnnStatus::kInternalError;
-  // It allocates on the device.
+  // The call allocates on the device.
   if (CheckNoCapture(device) != CUDA_SUCCESS) return CudnnStatus::kInternalError;
   const uintptr_t handle = NewHandle();
   cudnn_handles_[handle] = {.device = device};
@@ -214,7 +214,7 @@ CudnnStatus SimulatedWorld::cudnnBackendSetAttribute(CudnnDescriptor handle, Cud
   return CudnnStatus::kSuccess;
 }
 
-// The convolution that an operation describes; nullopt: its descriptors do not fit each other.
+// The convolution that an operation describes; nullopt: its descriptors do not fit together.
 std::optional<SimulatedConvolution> SimulatedWorld::ConvolutionOf(const SimulatedDescriptor& operation) {
   const Attributes names = AttributesOf(operation.type);
   SimulatedConvolution made{.kind = operation.type};
@@ -311,7 +311,7 @@ CudnnStatus SimulatedWorld::cudnnBackendGetAttribute(CudnnDescriptor handle, Cud
       const bool is_fallback = ValueOf(*descriptor, CudnnAttribute::kHeuristicMode, CudnnHeuristicMode::kA) ==
                                CudnnHeuristicMode::kFallback;
       if (is_fallback) return CudnnStatus::kNotSupported;
-      // Who asks for none is told how many there are.
+      // A caller that asks for no engines gets their number.
       if (most == 0) *count = std::ssize(Engines());
       for (size_t e = 0; e < Engines().size() && *count < most; ++e, ++*count)
         if (!fill(e, static_cast<int>(e))) return CudnnStatus::kBadParam;

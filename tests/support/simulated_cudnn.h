@@ -1,4 +1,4 @@
-// What the simulated cuDNN is told (simulated_cuda.h), and the convolutions that it plays.
+// The descriptors of the simulated cuDNN (simulated_cuda.h), and the convolutions that it computes.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ struct SimulatedDescriptor {
   CudnnDescriptorType type = CudnnDescriptorType::kTensor;
   bool is_final = false;
   std::map<CudnnAttribute, Attribute> attributes = {};
-  // Of an operation's graph, and of what is made of it.
+  // Set in an operation's graph, and in the objects made from it.
   std::optional<SimulatedConvolution> convolution = {};
   int engine = -1;
 };

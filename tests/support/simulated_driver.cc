@@ -12,7 +12,7 @@ namespace {
 
 constexpr uintptr_t kContexts = 0x100, kPools = 0x200;
 
-// The contexts of this thread, the current one last. `world` says of which simulation they are.
+// The contexts of this thread, the current one last. `world`: the simulation that they belong to.
 struct CurrentContexts {
   const SimulatedWorld* world = nullptr;
   std::vector<int> devices;
@@ -218,7 +218,7 @@ CUresult SimulatedWorld::AllocateOn(int device, size_t bytes, bool begins_later,
   const int64_t total = options.gpus[static_cast<size_t>(device)].bytes;
   if (bytes > static_cast<size_t>(total)) return CUDA_ERROR_OUT_OF_MEMORY;
   const auto size = static_cast<int64_t>(bytes);
-  // What streams have not come to free yet is waited for.
+  // If memory is short, waits for frees that streams have not reached yet.
   if (memory.bytes_in_use(device) + size > total) work.DoAll(device);
   if (memory.bytes_in_use(device) + size > total) return CUDA_ERROR_OUT_OF_MEMORY;
   *address = memory.Allocate(device, size, begins_later);

@@ -40,7 +40,7 @@ CUresult SimulatedWorld::cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   if (!capture->is_relaxed && capture->thread != std::this_thread::get_id())
     return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
   capture->is_over = true;
-  // What the origin's last nodes wait for, directly or not.
+  // The nodes that the origin's last nodes wait for, directly or not.
   std::vector<bool> joined(capture->nodes.size());
   for (const size_t tail : stream->tails) joined[tail] = true;
   for (size_t i = capture->nodes.size(); i-- > 0;)

@@ -13,7 +13,7 @@
 
 namespace meshwork {
 
-// Which device memory lies on; of pinned memory, kPinned.
+// The device of an allocation; kPinned for pinned memory.
 inline constexpr int kPinned = -1;
 
 class SimulatedMemory {
@@ -23,8 +23,8 @@ class SimulatedMemory {
   SimulatedMemory& operator=(const SimulatedMemory&) = delete;
   ~SimulatedMemory();
 
-  // Memory of devices can be touched between these two only: a host that does so at another time ends with a signal. Not so
-  // under sanitizers, which watch the bounds of allocations. The functions that touch it open it.
+  // Memory of devices can be touched only between Open and Close; at other times a host that touches it ends with a
+  // signal. Not under sanitizers, which watch the bounds of allocations. Functions that touch the memory open it.
   void Open() {
     if (!is_open_) Protect(/*is_open=*/true);
   }
@@ -32,23 +32,23 @@ class SimulatedMemory {
     if (is_open_) Protect(/*is_open=*/false);
   }
 
-  // Its address. Memory that comes in the order of a stream is only there after Begin.
+  // Returns the address. Memory that is allocated in the order of a stream exists only after Begin.
   uintptr_t Allocate(int device, int64_t bytes, bool begins_later);
   void Begin(uintptr_t address);
-  // Whether `address` is that of an allocation that nobody has freed. From then on, no more work with it may be
-  // enqueued. Reports what is freed twice.
+  // Whether `address` is that of an allocation that nobody has freed. From then on, no more work with it may
+  // be enqueued. Reports a second free.
   bool Leave(uintptr_t address, bool is_pinned);
   // Ends the allocation.
   void Free(uintptr_t address);
 
-  // Whether work with these bytes may be enqueued, or done: they lie in one allocation of `device`. If not, reports why.
-  // `who`: "a copy from GPU 0".
+  // Whether work with these bytes may be enqueued, or done: they lie in one allocation of `device`. If not,
+  // reports the reason. `who`: "a copy from GPU 0".
   bool Check(std::string_view who, int device, uintptr_t address, int64_t bytes, bool is_enqueued) const;
-  // Whether any allocation that is or was there holds the address, and its device.
+  // Whether an existing or freed allocation contains the address; sets the device of the allocation.
   bool Holds(uintptr_t address, int& device) const;
 
   int64_t bytes_in_use(int device) const;
-  // Reports allocations that nobody has freed, and what was written to freed memory.
+  // Reports allocations that nobody has freed, and writes to freed memory.
   void ReportLeaks();
 
  private:
@@ -64,7 +64,7 @@ class SimulatedMemory {
   };
 
   void Protect(bool is_open);
-  // `bytes` of the region, in multiples of the guard; null: it is full, or there is none.
+  // `bytes` of the region, rounded up to multiples of the guard; null: it is full, or there is none.
   std::byte* TakeFromRegion(int64_t bytes);
   // Gives the pages of an allocation back, if it is in the region.
   void Discard(Allocation& allocation);
@@ -73,7 +73,7 @@ class SimulatedMemory {
   void ReportWritesAfterFree(Allocation& allocation) const;
 
   const std::function<void(std::string)> find_;
-  // Memory of devices comes from a range of addresses that is never used twice. Null: from the heap.
+  // Memory of devices comes from a range of addresses, and no address is used twice. Null: from the heap.
   std::byte* region_ = nullptr;
   int64_t region_used_ = 0;
   bool is_open_ = false;

@@ -39,7 +39,7 @@ T Combined(NcclOp op, T a, T b) {
   return b < a || a != a ? b : a;
 }
 
-// Element i of all terms, in an order that differs from one element to the next, as in a ring.
+// Combines element i of all terms, in an order that differs from one element to the next, as in a ring.
 template <typename Stored, typename Number = Stored>
 void AddUpAs(const std::vector<SimulatedSum>& sums) {
   for (size_t i = 0; i < sums[0].count; ++i) {
@@ -145,7 +145,7 @@ NcclResult SimulatedWorld::ncclCommAbort(NcclComm* handle) {
   return NcclResult::kSuccess;
 }
 
-// As NCCL's own, it returns when no graph holds an exchange of the communicator any more.
+// Like NCCL's function, returns when no graph holds an exchange of the communicator any more.
 void SimulatedWorld::Leave(NcclComm* handle) {
   const auto found = comms_.find(reinterpret_cast<uintptr_t>(handle));
   const int rank = found->second.rank;
@@ -275,7 +275,7 @@ NcclResult SimulatedWorld::Exchange(const SimulatedGroup& group) {
 
 bool SimulatedWorld::Meets(SimulatedExchange& exchange) {
   const auto found = comms_.find(exchange.comm);
-  // Aborted, or a GPU that has failed.
+  // The communicator was aborted, or its GPU has failed.
   if (found == comms_.end() || contexts_[static_cast<size_t>(exchange.device)].lost != CUDA_SUCCESS) {
     for (const auto& post : exchange.posts) post->is_done = true;
     for (const auto& term : exchange.terms) term->is_done = true;
@@ -323,7 +323,7 @@ bool SimulatedWorld::Meets(SimulatedExchange& exchange) {
 void SimulatedWorld::Match(SimulatedClique& clique, const SimulatedExchange& exchange) {
   for (auto& [pair, sent] : clique.sent) {
     SimulatedClique::Posts& received = clique.received[pair];
-    // Those of ranks that have aborted meanwhile.
+    // Drops posts of ranks that have aborted meanwhile.
     const auto drop = [](SimulatedClique::Posts& posts) {
       while (!posts.empty() && posts.front()->is_done) posts.pop_front();
     };
@@ -342,7 +342,7 @@ void SimulatedWorld::Match(SimulatedClique& clique, const SimulatedExchange& exc
   }
 }
 
-// The sums whose terms all ranks have come to.
+// Computes the sums for which the terms of all ranks have arrived.
 void SimulatedWorld::AddUp(SimulatedClique& clique, const SimulatedExchange& exchange) {
   while (true) {
     std::vector<SimulatedTerm*> terms;

@@ -22,8 +22,8 @@ struct SimulatedComm {
   std::string id;  // of its clique
   int rank = 0, device = 0;
   bool is_finalized = false;
-  int looks = 0;  // at a call that has not ended, until it has
-  // What is captured holds it, and so do the graphs made of that.
+  int looks = 0;  // polls left until a pending call has ended
+  // Held by captured exchanges, and by the graphs made of them.
   std::shared_ptr<const int> held = std::make_shared<const int>(0);
 };
 
@@ -40,7 +40,7 @@ struct SimulatedPost {
   bool is_done = false;
 };
 
-// What one rank gives to a sum of all ranks, and where it gets the sum.
+// The term of one rank in a sum of all ranks, and the address where it gets the sum.
 struct SimulatedSum {
   uintptr_t from = 0, to = 0;
   size_t count = 0;
@@ -53,14 +53,14 @@ struct SimulatedTerm {
   bool is_done = false;
 };
 
-// A group of parts or of sums, each time that it runs.
+// One run of a group of parts or of sums.
 struct SimulatedExchange {
   uintptr_t comm = 0;
   int device = 0;
   std::vector<SimulatedPart> parts;
   std::vector<SimulatedSum> sums;
   bool has_begun = false;
-  std::vector<std::shared_ptr<SimulatedPost>> posts;  // those that have begun
+  std::vector<std::shared_ptr<SimulatedPost>> posts;  // the parts that have begun
   std::vector<std::shared_ptr<SimulatedTerm>> terms;
 
   bool is_done() const {
@@ -72,20 +72,20 @@ struct SimulatedExchange {
   }
 };
 
-// The ranks of one id.
+// The ranks with the same id.
 struct SimulatedClique {
   int num_ranks = 0;
   std::map<int, int> devices;  // of the ranks that have joined
   bool shares_gpus = false;
   std::set<int> gone;                             // ranks that have finalized or aborted
-  std::map<int, const SimulatedExchange*> begun;  // by rank: what is under way
+  std::map<int, const SimulatedExchange*> begun;  // by rank: the exchange under way
   using Posts = std::deque<std::shared_ptr<SimulatedPost>>;
   std::map<std::pair<int, int>, Posts> sent,
       received;  // by sender and receiver: those that wait for each other
   std::map<int, std::deque<std::shared_ptr<SimulatedTerm>>> terms;  // by rank
 };
 
-// What a thread has collected since ncclGroupStart.
+// The exchanges that a thread has collected since ncclGroupStart.
 struct SimulatedGroup {
   int depth = 0;
   uintptr_t comm = 0;

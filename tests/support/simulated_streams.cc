@@ -190,7 +190,7 @@ CUresult SimulatedWorld::cuEventElapsedTime(float* milliseconds, CUevent start_h
     if (event == nullptr || !event->has_time || event->op == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (const CUresult lost = StateOf(end->device); lost != CUDA_SUCCESS) return lost;
   if (!start->op->is_done || !end->op->is_done) return CUDA_ERROR_NOT_READY;
-  // One op takes a millisecond.
+  // Every op counts as one millisecond.
   *milliseconds = static_cast<float>(end->op->done_at - start->op->done_at);
   return CUDA_SUCCESS;
 }

@@ -13,15 +13,15 @@ namespace meshwork {
 struct SimulatedOp {
   int device = 0;
   std::function<void()> run;
-  std::function<bool()> meets;  // of a meeting: whether it has ended
+  std::function<bool()> meets;  // of a meeting: returns whether it has ended
   bool is_done = false;
-  int64_t done_at = 0;  // how many were done before
+  int64_t done_at = 0;  // number of ops done before
   int64_t num_waits = 0;
   std::vector<std::shared_ptr<SimulatedOp>> next;  // ops that wait for this one
 };
 using SimulatedOpPtr = std::shared_ptr<SimulatedOp>;
 
-// Ops that wait for each other. Those that wait for nothing are done in random order.
+// Ops with dependencies. Ops that wait for nothing are done in random order.
 class SimulatedWork {
  public:
   // `before` is called before an op is done.
@@ -29,16 +29,16 @@ class SimulatedWork {
 
   // Null and done ops among `after` are not waited for.
   SimulatedOpPtr Add(int device, std::function<void()> run, const std::vector<SimulatedOpPtr>& after);
-  // An op that begins when its turn comes and ends when others have come, too: `meets` is asked then, and again whenever
-  // something else is done or begins, until it returns true.
+  // An op that begins when its turn comes, and ends when its counterparts have come, too: `meets` is called
+  // then, and again whenever another op is done or begins, until it returns true.
   SimulatedOpPtr AddMeeting(int device, std::function<bool()> meets,
                             const std::vector<SimulatedOpPtr>& after);
   // Asks all meetings again.
   void Wake();
 
-  // False if nothing can be done: there is nothing, or all that is left are meetings to which others do not come.
+  // Returns false if no op can be done: there is none, or only meetings are left whose counterparts do not come.
   bool DoOne();
-  // Does all that can be done, of this device or of all.
+  // Does all ops of this device, or of all devices, that can be done.
   void DoAll(int device);
   void DoAll();
   // Does at least one op if one can be done.
@@ -52,7 +52,7 @@ class SimulatedWork {
   std::mt19937_64 random_;
   const std::function<void()> before_;
   std::vector<SimulatedOpPtr> ready_,
-      meeting_;                   // those whose turn has come; of meetings, those that have begun
+      meeting_;                   // ops whose turn has come; meetings that have begun
   std::vector<int64_t> pending_;  // per device
   int64_t num_done_ = 0;
 };

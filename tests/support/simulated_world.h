@@ -1,5 +1,5 @@
-// The state behind the table of SimulatedCuda (simulated_cuda.h), with a member for each function of the table. Nothing
-// but its own sources and simulated_cuda.cc include it.
+// The state behind the table of SimulatedCuda (simulated_cuda.h), with a member for each function of the
+// table. Only its own sources and simulated_cuda.cc include it.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct SimulatedNode {
   int device = 0;
   std::function<void()> run;
   std::vector<size_t> after;  // nodes before it that it waits for
-  // Of a meeting (simulated_work.h): makes what each launch asks.
+  // Of a meeting (simulated_work.h): makes the `meets` of each launch.
   std::function<std::function<bool()>()> meets = nullptr;
 };
 
@@ -87,7 +87,7 @@ struct SimulatedContext {
   CUresult lost = CUDA_SUCCESS;
 };
 
-// What a library puts on a stream: it reads operands, writes a result, and spoils its workspace.
+// An operation that a library puts on a stream: it reads operands, writes a result, and spoils its workspace.
 struct LibraryWork {
   struct Place {
     uintptr_t address = 0;
@@ -100,8 +100,8 @@ struct LibraryWork {
   std::function<void()> run = nullptr;
 };
 
-// Held by who is inside of the driver, who alone touches the memory of GPUs. It is opened where that is touched: most calls
-// do not, and opening it takes the system some time.
+// The lock of a thread inside the driver; only its holder touches the memory of GPUs. The memory is opened
+// only by functions that touch it: most calls do not, and opening takes some system time.
 class SimulatedGate {
  public:
   explicit SimulatedGate(SimulatedMemory& memory) : memory_(memory) {}
@@ -296,19 +296,19 @@ class SimulatedWorld {
   std::vector<std::string> findings;
   SimulatedMemory memory;
   SimulatedWork work;
-  // What is to fail: the call in which calls_to_failure becomes 0; of any function if failing_function is empty.
+  // The call that is to fail: it counts calls_to_failure down to 0. failing_function: empty for any function.
   std::string failing_function, failed_call, kernel_error;
   int64_t calls_to_failure = 0;
   CUresult failure = CUDA_SUCCESS;
   bool failed_call_released = false;
-  bool is_failing = false;  // the call in progress returns an error, and does its work nevertheless
+  bool is_failing = false;  // the call in progress returns an error, but does its work
   int64_t num_products = 0, num_convolutions = 0;
-  // The kernel or product in whose run work_to_failure becomes 0 fails.
+  // A kernel or product fails if its run counts work_to_failure down to 0.
   int64_t work_to_failure = 0;
   CUresult work_failure = CUDA_SUCCESS;
-  int64_t num_exchanges = 0;  // of NCCL, that were taken
+  int64_t num_exchanges = 0;  // of NCCL, that were accepted
   int64_t num_sums = 0;       // ncclAllReduce, the same
-  int lost_rank = -1;         // the others are told of it
+  int lost_rank = -1;         // the other ranks are told
 
  private:
   std::optional<CUresult> NextFailure(std::string_view name);
@@ -319,25 +319,25 @@ class SimulatedWorld {
   CUresult Current(int& device) const;
   CUresult StateOf(int device) const;
   bool IsDevice(int device) const { return device >= 0 && device < static_cast<int>(contexts_.size()); }
-  // The device of a context; -1: it is none.
+  // The device of a context; -1: the handle is no context.
   int DeviceOf(CUcontext context) const;
-  // The stream, which is set if there is one, and whether its device can be used. Without a current context there is
-  // none, but for what destroys and frees, which takes the context from its handle.
+  // Sets `stream` if it exists; returns whether its device can be used. Without a current context there is no
+  // stream, except in calls that destroy or free, which take the context from the handle.
   CUresult StreamOf(CUstream handle, SimulatedStream*& stream, bool needs_context = true);
   void Lose(int device, CUresult result);
-  // Whether the kernel or product that runs is to fail; loses the context then.
+  // Whether the running kernel or product is to fail; if so, loses the context.
   bool FailsWork(int device);
-  // Refuses what may not be called while this thread captures, and ends the capture.
+  // For calls that are not allowed while this thread captures: refuses them, and ends the capture.
   CUresult CheckNoCapture(int device);
   void Enqueue(SimulatedStream& stream, std::function<void()> run, bool even_if_lost = false);
-  // A meeting; `meets` makes what is asked, once for each time that it runs.
+  // Enqueues a meeting; `meets` is called once per run, and makes the function that the run polls.
   void EnqueueMeeting(SimulatedStream& stream, std::function<std::function<bool()>()> meets);
-  // Does work until the op is done; null: none. Lets other threads in where it has to wait for what they enqueue.
+  // Does work until the op is done; null: none. Lets other threads in while it waits for ops that they enqueue.
   void Await(int device, const SimulatedOpPtr& op);
   CUresult FreeOn(SimulatedStream& stream, CUdeviceptr address);
   CUresult AllocateOn(int device, size_t bytes, bool begins_later, CUdeviceptr* address);
 
-  // Memory of a copy: of a device, pinned, or other memory of the process.
+  // The memory at one end of a copy: of a device, pinned, or other memory of the process.
   struct Side {
     int device = 0;
     uintptr_t address = 0;
@@ -360,8 +360,8 @@ class SimulatedWorld {
   std::map<uintptr_t, SimulatedModule> modules_;
   std::map<uintptr_t, SimulatedFunction> functions_;
   std::map<uintptr_t, SimulatedProgram> programs_;
-  // ---- Of cuBLASLt.
-  // The product that they describe; nullopt: they fit each other, or the library, not.
+  // ---- cuBLASLt.
+  // The product that the descriptors describe; nullopt: they do not fit together, or not the library.
   std::optional<SimulatedProduct> ProductOf(cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
                                             cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
                                             cublasLtMatrixLayout_t d);
@@ -371,17 +371,17 @@ class SimulatedWorld {
   std::map<uintptr_t, SimulatedPreference> preferences_;
   int64_t num_heuristics_ = 0;
   std::map<std::string, std::shared_ptr<SimulatedKernels>> compiled_;  // by the number in the code
-  // Of all libraries but NCCL (simulated_cublas.cc).
+  // For all libraries but NCCL (simulated_cublas.cc).
   void EnqueueLibrary(SimulatedStream& stream, LibraryWork work);
-  // ---- Of cuDNN.
+  // ---- cuDNN.
   std::optional<SimulatedConvolution> ConvolutionOf(const SimulatedDescriptor& operation);
   std::map<uintptr_t, SimulatedCudnnHandle> cudnn_handles_;
   std::map<uintptr_t, SimulatedDescriptor> cudnn_descriptors_;
   int64_t num_cudnn_heuristics_ = 0;
-  // ---- Of NCCL.
-  // The group of this thread; null, and `result` says why, if it has none to which calls on these may be added.
+  // ---- NCCL.
+  // The group of this thread; null, with the reason in `result`, if calls on `comm` and `stream` cannot be added to it.
   SimulatedGroup* OpenGroup(NcclComm* comm, CUstream stream, NcclResult& result);
-  // Whether it is memory of the communicator's GPU.
+  // Whether the bytes are memory of the communicator's GPU.
   bool IsThere(const SimulatedComm& comm, uintptr_t address, size_t bytes);
   NcclResult AddToGroup(NcclComm* comm, CUstream stream, const SimulatedPart& part);
   NcclResult Exchange(const SimulatedGroup& group);

@@ -43,13 +43,13 @@ inline std::vector<Layout> EvenLayouts(const Mesh& mesh, AxisSet axes, const Sha
   return layouts;
 }
 
-// What a value could be pinned to. Nothing is one of the ways: a value that no one pins may also owe a sum.
+// The layouts to which a value could be pinned; nullopt: no pin, so that the value may also owe a sum.
 struct OpenValue {
   ValueId id;
   std::vector<std::optional<Layout>> pins;
 };
 
-// The axes in pins. The compiler cuts nothing along an axis that no pin names.
+// The axes in pins. The compiler shards no value along an axis that no pin names.
 inline AxisSet NamedAxes(const Graph& graph) {
   AxisSet axes;
   for (const ValueInfo& info : graph.values())
@@ -57,7 +57,7 @@ inline AxisSet NamedAxes(const Graph& graph) {
   return axes;
 }
 
-// The values that are not pinned, with all even layouts. What owes nothing, and what is an output, is always pinned.
+// The values without a pin, with all even layouts. A value that cannot owe a sum, or is an output, is always pinned.
 inline std::vector<OpenValue> OpenLayouts(const Graph& graph) {
   const AxisSet axes = NamedAxes(graph);
   std::vector<bool> may_owe(graph.values().size(), false);
@@ -81,7 +81,7 @@ inline std::vector<OpenValue> OpenLayouts(const Graph& graph) {
   return open;
 }
 
-// The number of combinations of their layouts; `most` + 1 if they are more.
+// The number of combinations of their layouts; `most` + 1 if there are more.
 inline int64_t Combinations(const std::vector<OpenValue>& open, int64_t most) {
   int64_t count = 1;
   for (const OpenValue& value : open)
@@ -135,7 +135,7 @@ class SmallDrawer {
     if (info.node < 0)
       for (int axis = 0; axis < graph_.mesh().num_axes(); ++axis) axes.Add(axis);
     const std::vector<Layout> layouts = EvenLayouts(graph_.mesh(), axes, info.type.shape);
-    // Whole only now and then: the first layout is.
+    // A whole layout, the first of them, is drawn less often.
     info.layout = layouts[layouts.size() > 1 && Below(5) > 0 ? 1 + Below(layouts.size() - 1) : 0];
   }
 

@@ -1,5 +1,5 @@
-// Whether rounding counts: a program is stable if its results hardly change when every number that is
-// computed is off by a little, in bodies in each iteration. An exact tie, or a number at the corner of a
+// Whether results depend on rounding: a program is stable if its results hardly change when every computed
+// number is off by a little, in every iteration of bodies, too. An exact tie, or a number at the corner of a
 // function, makes it unstable, and so do gradients that grow.
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace meshwork {
 
-// The largest number of any value but constants, in bodies too; infinity if one is no number.
+// The largest magnitude of any value except constants, in bodies too; infinity if one is infinite or NaN.
 class LargestNumber {
  public:
   void See(const HostTensor& tensor) {
@@ -28,7 +28,7 @@ class LargestNumber {
   }
   NodeObserver observer() {
     return [this](const Node& node, const std::vector<HostTensor>&, const std::vector<HostTensor>& results) {
-      if (node.row->name == "constant") return;  // an attribute; what is made of it is seen
+      if (node.row->name == "constant") return;  // an attribute; values computed from it are seen
       for (const HostTensor& result : results) See(result);
     };
   }
@@ -38,7 +38,7 @@ class LargestNumber {
   double largest_ = 0;
 };
 
-// Moves what is rounded: reals that are none of the operands' elements.
+// Disturbs results that were rounded: reals that do not equal an element of an operand.
 class Disturbance {
  public:
   static constexpr double kSize = 1e-9;
@@ -59,7 +59,7 @@ class Disturbance {
   }
 
  private:
-  // A zero of other ops than sums is exact.
+  // Whether the node adds up numbers. A zero that another op gives is exact.
   static bool AddsUp(const Node& node) {
     return node.row->is_product || node.row->name == "add" || node.row->name == "sub" ||
            node.row->name == "reduce_sum" || node.row->name == "reduce_mean";
@@ -82,7 +82,7 @@ class Disturbance {
 
 // Reals are f64. No number of a stable program is above `most`.
 inline bool IsStable(const RandomProgram& random, double most) {
-  // What is disturbed is 10^7 roundings.
+  // A disturbance is as large as 10^7 roundings.
   constexpr double kMayMove = 1e-6;
   LargestNumber largest;
   const InterpretedStep right = Interpret(random.graph, random.feeds, largest.observer());

@@ -1,4 +1,4 @@
-// A row from outside of the library, for tests: a sigmoid(a) b of two f32 or f64.
+// A row from outside the library, for tests: a sigmoid(a) b of two f32 or f64 operands.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Between the tensors of the interpreter and those of the runtime.
+// Conversions between the tensors of the interpreter and those of the runtime.
 #pragma once
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Certificates for tests alone: everybody has their key. They are valid from 2020 to 2120 where nothing else is said.
+// Certificates for tests alone: their private key is public. Unless noted, they are valid from 2020 to 2120.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ PQQDAgNIADBFAiBPUnF9dV74r9ku4RFTu2EUZV6WXOPBPZQJ1vGe2g+BjQIhALBG
 pHLXj9Wi10D8bYgKwIiooyuG4FmT396r6m2wJDV5
 -----END CERTIFICATE-----
 )";
-// Of localhost and 127.0.0.1.
+// A certificate for localhost and 127.0.0.1.
 inline constexpr char kTestCertificate[] = R"(-----BEGIN CERTIFICATE-----
 MIIBjjCCATSgAwIBAgIQJwZlkp9be0OJ1ClxxKbecTAKBggqhkjOPQQDAjAcMRow
 GAYDVQQDDBFtZXNod29yayB0ZXN0cyBjYTAgFw0yMDAxMDEwMDAwMDBaGA8yMTIw
@@ -33,7 +33,7 @@ RQiTttEt8v4iw3OoK4N7p3BOBG1DY7eVhtwWr8aWNAIhAJsKtVPdZp5ok7LvE+ks
 luilOG1DNxwTIeEe2OWzDWUr
 -----END CERTIFICATE-----
 )";
-// The same until 2021-01-01, and from 2100-01-01 on.
+// Certificates for the same hosts, valid until 2021-01-01, and from 2100-01-01 on.
 inline constexpr char kExpiredCertificate[] = R"(-----BEGIN CERTIFICATE-----
 MIIBjTCCATKgAwIBAgIQJwZlkp9be0OJ1ClxxKbecjAKBggqhkjOPQQDAjAcMRow
 GAYDVQQDDBFtZXNod29yayB0ZXN0cyBjYTAeFw0yMDAxMDEwMDAwMDBaFw0yMTAx
@@ -58,7 +58,7 @@ IGMuuVXy/1lvFb+tlDHCzrwDnXLdx0UP+EAREgufGI0tAiEAtPc43KKRrV/OsSyt
 xFs3Xt4j52W1W+V/qYpNPzfnr0k=
 -----END CERTIFICATE-----
 )";
-// Of elsewhere.invalid.
+// A certificate for elsewhere.invalid.
 inline constexpr char kElsewhereCertificate[] = R"(-----BEGIN CERTIFICATE-----
 MIIBmDCCAT6gAwIBAgIQJwZlkp9be0OJ1ClxxKbeczAKBggqhkjOPQQDAjAcMRow
 GAYDVQQDDBFtZXNod29yayB0ZXN0cyBjYTAgFw0yMDAxMDEwMDAwMDBaGA8yMTIw
@@ -78,7 +78,7 @@ P5AVy48HuMcTnjHBDaMJ2ZO/pwehRANCAATMd0KqcB+4ben+V7dE8bpTL+pd4con
 W9LAQY8v9rwG+lS6r94bH+LgfbooAUi2E4PQ6mvxdyx8z1DSBoR0fq3g
 -----END PRIVATE KEY-----
 )";
-// Of localhost and 127.0.0.1, its own authority, as docs/security.md makes one.
+// A certificate for localhost and 127.0.0.1, its own authority, made as in docs/security.md.
 inline constexpr char kOwnAuthority[] = R"(-----BEGIN CERTIFICATE-----
 MIIBajCCARCgAwIBAgIQJwZlkp9be0OJ1ClxxKbedTAKBggqhkjOPQQDAjAOMQww
 CgYDVQQDDANqb2IwIBcNMjAwMTAxMDAwMDAwWhgPMjEyMDAxMDEwMDAwMDBaMA4x
@@ -90,7 +90,7 @@ PQQDAgNIADBFAiAFpn3PlOwT+bhxXMO+uqvaxem8zgv6ng0yxvdIQ4hNOwIhAOyz
 BejbinGaHE6i3+VTuGzAb/Y0ZlUC9UamsdICupuH
 -----END CERTIFICATE-----
 )";
-// Another authority, and what it has signed for localhost and 127.0.0.1.
+// Another authority, and a certificate that it has signed for localhost and 127.0.0.1.
 inline constexpr char kOtherAuthority[] = R"(-----BEGIN CERTIFICATE-----
 MIIBcjCCARegAwIBAgIRAOlTie0NgootI5WVBPO+c6AwCgYIKoZIzj0EAwIwHzEd
 MBsGA1UEAwwUbWVzaHdvcmsgdGVzdHMgb3RoZXIwIBcNMjAwMTAxMDAwMDAwWhgP
@@ -123,14 +123,14 @@ class TlsTest : public TempDirTest {
   TlsFiles ServerOf(const char* certificate) const {
     return {.certificate = File("server.pem", certificate), .key = key_};
   }
-  // Of a server, and of one that asks for certificates of kTestAuthority.
+  // Files of a server, and of a server that asks for certificates of kTestAuthority.
   TlsFiles Server() const { return ServerOf(kTestCertificate); }
   TlsFiles StrictServer() const {
     TlsFiles files = Server();
     files.client_authorities = authorities_;
     return files;
   }
-  // Of a client that trusts kTestAuthority, and of one that also shows `certificate`.
+  // Files of a client that trusts kTestAuthority, and of a client that also shows `certificate`.
   TlsFiles Client() const { return {.authorities = authorities_}; }
   TlsFiles ClientOf(const char* certificate) const {
     return {.certificate = File("client.pem", certificate), .key = key_, .authorities = authorities_};

@@ -21,7 +21,7 @@ struct TwinMoves {
 };
 
 struct TwinMovesOptions {
-  double fill = 0;  // what is laid around x
+  double fill = 0;  // fill of the paddings
   bool may_be_empty = true;
 };
 
@@ -42,7 +42,7 @@ class TwinMovesDrawer {
         &TwinMovesDrawer::Interior, &TwinMovesDrawer::FillAlone, &TwinMovesDrawer::Stays,
         &TwinMovesDrawer::Again,    &TwinMovesDrawer::Parts,     &TwinMovesDrawer::Rolled,
         &TwinMovesDrawer::Padded,   &TwinMovesDrawer::Ones,      &TwinMovesDrawer::Empty,
-        &TwinMovesDrawer::Nothing};  // the last two with what is empty
+        &TwinMovesDrawer::Nothing};  // the last two have empty tensors
     TwinMoves twins = (this->*kPairs[below_(std::size(kPairs) - (least_ == 0 ? 0 : 2))])();
     if (below_(2) == 0) std::swap(twins.a, twins.b);
     return twins;
@@ -67,7 +67,7 @@ class TwinMovesDrawer {
     return kStrides[below_(std::size(kStrides))];
   }
 
-  // Slices that end elsewhere behind their last element.
+  // Slices with different ends behind the same last element.
   TwinMoves Limits() {
     if (n_ == 0) return Nothing();
     const int64_t start = Draw(0, n_ - 1), stride = Draw(1, 3), limit = Draw(start + 1, n_);
@@ -75,7 +75,7 @@ class TwinMovesDrawer {
     return {SliceDim(x_, d_, start, limit, stride),
             SliceDim(x_, d_, start, Draw(last + 1, std::min(n_, last + stride)), stride)};
   }
-  // One element has no stride.
+  // The stride of one element does not matter.
   TwinMoves Strides() {
     if (n_ == 0) return Nothing();
     const int64_t start = Draw(0, n_ - 1);
@@ -86,7 +86,7 @@ class TwinMovesDrawer {
     const int64_t a = Draw(0, n_), b = Draw(0, n_);
     return {SliceDim(x_, d_, a, a, AnyStride()), SliceDim(x_, d_, b, b, AnyStride())};
   }
-  // A slice, and padding by less than nothing.
+  // A slice, and negative padding.
   TwinMoves Crops() {
     const int64_t start = Draw(0, n_ - least_), limit = Draw(start + least_, n_);
     return {SliceDim(x_, d_, start, limit), PadBy(x_, -start, limit - n_)};
@@ -95,7 +95,7 @@ class TwinMovesDrawer {
     const int64_t shift = Draw(-4, 4);
     return {Roll(x_, shift, d_), Roll(x_, shift + Draw(-3, 3) * n_, d_)};
   }
-  // Of two elements: one place up, one place down, or backwards.
+  // The two elements of a dim: rolled up, rolled down, or reversed.
   TwinMoves Swap() {
     if (n_ < 2) return Turns();
     const Value two = SliceDim(x_, d_, 0, 2);
@@ -105,7 +105,7 @@ class TwinMovesDrawer {
     const int64_t how = Draw(0, 2);
     return {swapped(how), swapped((how + Draw(1, 2)) % 3)};
   }
-  // Backwards along dims in any order, and along dims of one element.
+  // Reversed along dims in any order, and along dims of one element.
   TwinMoves Reversed() {
     Ints dims;
     for (int64_t d = 0; d < x_.rank(); ++d)
@@ -115,7 +115,7 @@ class TwinMovesDrawer {
       if (x_.shape()[static_cast<size_t>(dims[i])] != 1) others.push_back(dims[i]);
     return {Reverse(x_, dims), Reverse(x_, others)};
   }
-  // Nothing lies between the elements of one.
+  // Interior padding of one element does not matter.
   TwinMoves Interior() {
     const Value one = n_ == 0 ? x_ : SliceDim(x_, d_, n_ - 1, n_);
     const int64_t low = Draw(0, 2), high = Draw(0, 2);
@@ -140,7 +140,7 @@ class TwinMovesDrawer {
     }
   }
   TwinMoves Stays() { return {Stay(), Stay()}; }
-  // There and back.
+  // A move followed by its inverse, and x itself.
   TwinMoves Again() {
     switch (Draw(0, 2)) {
       case 0: return {Reverse(Reverse(x_, {d_}), {d_}), Stay()};
@@ -148,14 +148,14 @@ class TwinMovesDrawer {
       default: return {PadBy(PadBy(x_, 2, 1), -2, -1), Stay()};
     }
   }
-  // A slice of a slice.
+  // A slice of a slice, and one slice.
   TwinMoves Parts() {
     const int64_t start = Draw(0, n_ - least_), limit = Draw(start + least_, n_);
     const int64_t first = Draw(0, limit - start - least_), end = Draw(first + least_, limit - start);
     return {SliceDim(SliceDim(x_, d_, start, limit), d_, first, end),
             SliceDim(x_, d_, start + first, start + end)};
   }
-  // A roll, and what it does.
+  // A roll, and the slices and the join that it consists of.
   TwinMoves Rolled() {
     if (n_ < 2) return Turns();
     const int64_t shift = Draw(least_, n_ - least_);
@@ -166,7 +166,7 @@ class TwinMovesDrawer {
     const int64_t a = Draw(0, 2), b = Draw(0, 2), c = Draw(0, 2);
     return {PadBy(PadBy(x_, a, b), c, 0), PadBy(x_, a + c, b)};
   }
-  // A dim of one element, by any op that makes one.
+  // A dim of one element, added by any op that adds one.
   TwinMoves Ones() {
     Shape shape = x_.shape();
     shape.insert(shape.begin() + d_, 1);
@@ -180,7 +180,7 @@ class TwinMovesDrawer {
   const Value x_;
   const std::function<uint64_t(uint64_t)> below_;
   const double fill_;
-  const int64_t least_;  // elements of what is made
+  const int64_t least_;  // elements of a result
   const int64_t d_, n_;  // a dim of x, and its size
 };
 

@@ -1,12 +1,12 @@
-// Loops and branches that compute the same and are written otherwise.
+// Loops and branches that compute the same and are written differently.
 //
 //   TwinMaker twins(engine, {});
 //   TryAddControl(graph, twins.TwinOf(node));   // gives what `node` gives
 //   TryAddControl(graph, twins.OtherThan(node)) // does not
 //
-// A twin has code that nothing reads, with numbers that are none among it; the same op twice; terms of a sum
-// in another order; a size in the place of a number; values that are taken elsewhere, reshaped and back;
-// other pins and no names; carries that are updated to themselves, or not at all.
+// A twin may have: code that nothing reads, also with NaN and infinities; an op twice; terms of a sum in
+// another order; a size in the place of a number; values that are computed again, or reshaped and back; other
+// pins and no names; carries that are updated to themselves, or not at all.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@
 namespace meshwork {
 
 struct TwinOptions {
-  // Gradients go through the twin as through the other, and all numbers are some.
+  // Gradients go through the twin as through the original, and all numbers are finite.
   bool for_training = false;
   bool keep_pins = false;
 };
@@ -44,8 +44,8 @@ class TwinMaker {
     return twin;
   }
 
-  // As TwinOf, but in one of its bodies one result is another. The condition of a loop stays, and so does the
-  // first carry of a while, which may count.
+  // As TwinOf, but one result of one of its bodies is another value. The condition of a loop stays, and so
+  // does the first carry of a while, which may be its counter.
   Node OtherThan(const Node& node) {
     Node twin = TwinOf(node);
     std::shared_ptr<const Graph>& region = twin.regions[Below(twin.regions.size())];
@@ -62,7 +62,7 @@ class TwinMaker {
     return list[Below(list.size())];
   }
 
-  // A body on its way.
+  // A body that is being copied.
   struct Copy {
     const Graph& from;
     Graph to;
@@ -118,7 +118,7 @@ class TwinMaker {
     if (first_that_differs_ == 0)
       for (ValueId& value : outputs) places.push_back(&value);
     if (places.empty()) {
-      // A carry that stays as it is does no longer.
+      // A carry that kept its value is changed.
       for (size_t a = static_cast<size_t>(first_that_differs_); a < to.arguments().size(); ++a)
         if (to.arguments()[a].is_variable && places.empty())
           places.push_back(&updates.emplace_back(static_cast<int>(a), to.arguments()[a].value).second);
@@ -165,7 +165,7 @@ class TwinMaker {
       copy.equal[node.results[r]].push_back(copy.to.nodes()[index].results[r]);
   }
 
-  // A value that is equal to one.
+  // Adds values that are equal to this one.
   void Vary(Copy& copy, ValueId id) {
     Graph& to = copy.to;
     const ValueId same = Any(copy, id);
@@ -221,7 +221,7 @@ class TwinMaker {
     }
   }
 
-  // A number that is the size of something.
+  // Adds the size of a dim that equals this constant.
   void VaryNumber(Graph& to, ValueId same, std::vector<ValueId>& equal) {
     const Node* constant = MadeBy(to, same, "constant");
     if (constant == nullptr || to.value(same).type.rank() != 0 || to.value(same).type.dtype == BOOL) return;

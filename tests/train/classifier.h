@@ -39,7 +39,7 @@ inline Feeds Examples(int64_t rows) {
   return {{"x", x.Rows(0, rows)}, {"y", y.Rows(0, rows)}};
 }
 
-// What a session remembers.
+// The values of all variables of a session.
 inline Tensors StateOf(const Session& session) {
   Tensors state;
   for (const std::string& name : session.variable_names()) state[name] = session.Get(name).value();

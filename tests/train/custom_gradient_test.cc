@@ -1,5 +1,5 @@
-// Gradients of one's own in trainings: on meshes, in parts of a batch, in short batches, in the view of a replica, beside the
-// same model with the gradients of its ops.
+// Custom gradients in training: on meshes, in microbatches, short batches and the view of a replica, compared with
+// the same model with the gradients of its ops.
 #include <cmath>
 #include <functional>
 #include <string>
@@ -54,7 +54,7 @@ Graph Model(const Mesh& mesh, Form form, bool is_custom) {
   return g;
 }
 
-// The losses of a full batch and of a short one, and the weights after them.
+// Returns the losses of a full batch, a short one and a full one, then the weights.
 std::vector<double> Trained(const Graph& graph) {
   std::vector<double> numbers;
   absl::StatusOr<Session> session = Session::Create(graph);
@@ -90,7 +90,7 @@ TEST(CustomGradientTest, TrainsAsTheGradientsOfTheOpsDo) {
   }
 }
 
-// The rows that fill a replica's part up count for nothing, as in the gradients of the ops.
+// Rows that only fill up a replica's part do not count, as with the gradients of the ops.
 TEST(CustomGradientTest, ServesReplicas) {
   const Strategy strategy = MirroredStrategy({.devices = 3}).value();
   std::vector<std::vector<double>> trained;

@@ -19,7 +19,7 @@ constexpr int kLayers = 3;
 constexpr int64_t kSteps = 20;
 constexpr double kSgdRate = 0.1, kAdamRate = 0.01;
 
-// batch=20 and model=16 leave devices without a row or a column.
+// With batch=20 and model=16, some devices have no row or no column.
 constexpr const char* kMeshes[] = {
     "batch=8",         "batch=3", "batch=7",         "batch=4,model=2",  "batch=2,model=3",
     "model=3,batch=2", "model=4", "batch=20",        "model=16",         "batch=2,model=2,copies=2",
@@ -140,7 +140,7 @@ class PlainMlp {
   int64_t steps_ = 0;
 };
 
-// The same model as a global program; an axis the mesh does not have shards nothing.
+// The same model as a global program. Axes that the mesh does not have shard nothing.
 Session MakeSession(const std::string& mesh_text, int64_t batch_size, DType dtype, Optimizer optimizer) {
   Graph g(Mesh::VirtualCpus(mesh_text).value());
   auto axis_or_whole = [&](const char* name) {

@@ -15,7 +15,7 @@ inline Pipeline ExampleBatches(int64_t batch_size, std::optional<uint64_t> shuff
   return BatchesOf(Examples(12), {.batch_size = batch_size, .shuffle_seed = shuffle_seed}).value();
 }
 
-// x: f64[1] -> "loss", x itself; "seen", a variable, is x after the step. "rate", a variable, is not touched.
+// x: f64[1] -> "loss", which is x itself. Variable "seen" holds x after the step. Variable "rate" is not changed.
 inline Graph Echo() {
   Graph g(Mesh::VirtualCpus("batch=1").value());
   Value x = g.Input("x", F64, {1}, {UNSHARDED});

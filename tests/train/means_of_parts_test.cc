@@ -1,4 +1,4 @@
-// Losses that leave rows out, in microbatches: the loss and the gradient of the whole batch, however its rows fall into parts.
+// Losses that leave rows out, in microbatches: loss and gradient are those of the whole batch, however it is cut.
 #include <cmath>
 #include <functional>
 #include <map>
@@ -19,7 +19,7 @@ using Values = std::vector<Value>;
 
 constexpr int64_t kSteps = 5, kClasses = 3;
 
-// Of logits [b,t,c], labels [b,t] and weights [b].
+// A loss of logits [b,t,c], labels [b,t] and weights [b].
 struct Loss {
   const char* name;
   std::function<Value(const Value& logits, const Value& labels, const Value& weights)> of;
@@ -103,7 +103,7 @@ void ExpectSame(const LossAndGradient& got, const LossAndGradient& want) {
     EXPECT_NEAR(got.gradient[i], want.gradient[i], 1e-12) << i;
 }
 
-// Of so many rows; `kept`: of ten labels, how many count, give or take.
+// Draws feeds of `rows` rows. `kept`: of ten labels, about this many count.
 Feeds Draw(Random& random, int64_t rows, uint64_t kept) {
   std::vector<int32_t> y;
   std::vector<double> weights;
@@ -143,7 +143,7 @@ TEST(MeansOfPartsTest, OfShortBatchesToo) {
   }
 }
 
-// Rows that the parts share count the same in each: a mask of the program around.
+// A mask from outside of the loop, which all parts share, counts the same in each part.
 TEST(MeansOfPartsTest, TakeWeightsOfTheProgramAround) {
   const auto run = [](int64_t parts) {
     Graph g(Mesh::VirtualCpus("batch=2").value());

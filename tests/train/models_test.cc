@@ -23,7 +23,7 @@ std::vector<std::string> Names(const Graph& g) {
   return names;
 }
 
-// Where the only node of this op stands.
+// The location of the only node with this op.
 std::string LineOf(const Graph& g, std::string_view op) {
   for (size_t n = 0; n < g.nodes().size(); ++n)
     if (g.nodes()[n].row->name == op) return g.nodes()[n].location.ToString();
@@ -135,7 +135,7 @@ TEST(LayoutRulesTest, PatternsLayOutWhatHasNoLayoutOfItsOwn) {
   EXPECT_EQ(text(own.kernel()), "{batch,_}");
   EXPECT_EQ(text(scalar), "{}");
   EXPECT_EQ(text(whole), "{_,_,_}");
-  // Another variable lies as this one.
+  // Another variable with the kernel's layout.
   EXPECT_EQ(text(g.Var("alike", Zeros({6, 8}), in.kernel().layout())), "{_,model}");
 }
 
@@ -173,7 +173,7 @@ TEST(LayoutRulesTest, AxesThatTheMeshLacksMayShardNothing) {
   }
 }
 
-// An axis that is misspelt – in a rule, in a declaration or in the mesh – leaves an axis of nearly that name to nobody.
+// If an axis is misspelt (in a rule, a declaration or the mesh), no layout names the mesh axis of nearly that name.
 TEST(LayoutRulesTest, MisspeltAxesDoNotShardNothing) {
   const auto status = [](const std::string& mesh, std::vector<std::string> names, LayoutRules rules = {}) {
     Graph g(Mesh::VirtualCpus(mesh).value());
@@ -201,7 +201,7 @@ TEST(LayoutRulesTest, MisspeltAxesDoNotShardNothing) {
       EXPECT_THAT(MessageOf(status(mesh, right)),
                   HasSubstr(fmt::format("No layout names the mesh's \"{}\"", names[at])));
   }
-  // Axes of rules for batches and large variables are named, too.
+  // The axes in the rules for batches and for large variables count as named, too.
   EXPECT_EQ(status("batch=2,data=2", {"batch", "model", "model"}, {.batch = {"data"}}), absl::OkStatus());
   EXPECT_EQ(status("batch=2,data=2", {"batch", "model", "model"}, {.variables = {"data"}}), absl::OkStatus());
   EXPECT_FALSE(status("batch=2,data=2", {"batch", "batch", "batch"}, {.variables = {"dtaa"}}).ok());

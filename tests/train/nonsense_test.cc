@@ -23,7 +23,7 @@ const double kNumbers[] = {0, -1, 1e300, NAN, INFINITY, -INFINITY};
 
 LayoutSpec Open(size_t rank) { return LayoutSpec(rank, UNSHARDED); }
 
-// A graph with values of all kinds; the first ones are none.
+// A graph with values of all kinds. The first ones are invalid, or not values of this graph.
 struct Nonsense {
   Graph g{Mesh::Parse("batch=2,model=4").value()};
   Graph other{Mesh::Parse("x=3").value()};
@@ -45,7 +45,7 @@ struct Nonsense {
       values.push_back(g.Input("v" + std::to_string(i++), type.dtype, type.shape, Open(type.shape.size())));
   }
 
-  // Reads all that a model reads of a value.
+  // Reads everything that a model can read of a value.
   static void Read(const Value& value) {
     EXPECT_EQ(value.rank(), static_cast<int>(value.shape().size()));
     if (!value.valid()) {
@@ -277,7 +277,7 @@ TEST(NonsenseTest, ShapesAndSlices) {
               Dropout(x, 0.5, i, i, x)});
       n.Read({Sort(x, i).values, TopK(x, i, 0).indices, TopK(x, 1, i).values, UniqueCounts(x, i).counts,
               Qr(x).q, Fft(x, x, i).re});
-      const Values parts = Split(x, i, 0);  // no more than there can be
+      const Values parts = Split(x, i, 0);  // no more parts than are possible
       if (!parts.empty()) n.Read({parts.front(), parts.back()});
       n.Read(Split(x, 2, i));
       n.Read({RouteToExperts(x, {.choices = i, .capacity = i}).balance, SegmentSum(x, x, i), InTopK(x, x, i),
@@ -418,7 +418,7 @@ TEST(NonsenseTest, LoopsAndRegionsGiveAsManyValuesAsAskedFor) {
   EXPECT_FALSE(n.g.status().ok());
 }
 
-// What is no graph: tensors, data, sessions, texts.
+// Functions that do not build a graph: tensors, data, sessions, texts.
 TEST(NonsenseTest, TensorsDataAndSessions) {
   for (int64_t i : kInts) {
     const Tensor tensors[] = {Tensor(), Tensor::Zeros({F32, {4, 6}}), Tensor::Zeros({I32, {}}),

@@ -1,5 +1,5 @@
-// Random numbers in bodies: parts of a batch have those of their rows, iterations their own; forward, in gradients, and on
-// every mesh.
+// Random numbers in bodies: a part of a batch draws the numbers of its rows, and each iteration its own; forward, in
+// gradients, and on every mesh.
 #include <cmath>
 #include <functional>
 #include <map>
@@ -24,7 +24,7 @@ constexpr const char* kMeshes[] = {"batch=1", "batch=2", "batch=2,model=2"};
 
 Value Whole(Graph& graph, int64_t number) { return Constant(graph, static_cast<double>(number), {I64, {}}); }
 
-// The outputs of one step on x, w and whatever else.
+// The outputs of `steps` steps, one step after the other.
 std::map<std::string, std::vector<double>> Outputs(const Graph& graph, const Feeds& feeds, int steps = 1) {
   absl::StatusOr<Session> session = Session::Create(graph);
   std::map<std::string, std::vector<double>> outputs;
@@ -60,7 +60,7 @@ void ExpectSame(const std::map<std::string, std::vector<double>>& got,
 
 // ---- Parts of a batch.
 
-// What makes rows noisy: [b,f] -> [b,f].
+// A function that adds noise to rows: [b,f] -> [b,f].
 struct Noisy {
   const char* name;
   std::function<Value(const DropoutLayer& drop, const Value& x)> apply;
@@ -135,7 +135,7 @@ const std::vector<Noisy>& AllNoisy() {
   return *all;
 }
 
-// `parts`: into how many parts a batch is cut, and each of these again, and so on.
+// `parts`: the batch is cut into parts[0] parts, each of these into parts[1], and so on.
 Graph InParts(const std::string& mesh, const Noisy& noisy, const std::vector<int64_t>& parts,
               int64_t batch = 8) {
   Graph g(Mesh::VirtualCpus(mesh).value());
@@ -182,7 +182,7 @@ TEST(RandomPlacesTest, ShortBatchesToo) {
   }
 }
 
-// ---- Iterations: each draws as a step of its number.
+// ---- Iterations: iteration i draws as step i does.
 
 struct Loop {
   std::vector<int64_t> lengths;  // outermost first
@@ -265,7 +265,7 @@ TEST(RandomPlacesTest, IterationsDrawAsStepsOfTheirNumbers) {
       feeds.insert({"step", Tensor::From<int64_t>({}, {static_cast<int64_t>(random.Below(9))})});
     const auto got = Outputs(LoopProgram(mesh, loop, false), feeds);
     ExpectSame(got, Outputs(LoopProgram("batch=1", loop, true), feeds));
-    // The gradient is that of what was computed: central differences.
+    // The gradient matches central differences of the loss, with the same random numbers.
     Session session = Session::Create(LoopProgram(mesh, loop, false)).value();
     const std::vector<double> w(feeds.at("w").values<double>().begin(), feeds.at("w").values<double>().end());
     for (size_t i = 0; i < w.size(); ++i) {
@@ -288,7 +288,7 @@ TEST(RandomPlacesTest, IterationsOfAWhileDrawAsStepsOfTheirNumbers) {
     const Values last = While(
         g, {start, Whole(g, 0)},
         [](Graph& body, const Values& carries) {
-          // The condition draws, too: always below 2.
+          // The condition draws random numbers, too. Its second term is always true.
           return And(Less(carries[1], 4.0), Less(RandomUniform(body, {F64, {}}, 1, 0, 0, 1), 2.0));
         },
         [](Graph& body, const Values& carries) -> Values {
@@ -305,7 +305,7 @@ TEST(RandomPlacesTest, IterationsOfAWhileDrawAsStepsOfTheirNumbers) {
   }
 }
 
-// Random numbers that the program around a loop has made are the same in each iteration.
+// Random numbers that are drawn outside of a loop are the same in each of its iterations.
 TEST(RandomPlacesTest, NumbersOfTheProgramAroundAreThoseOfEachIteration) {
   Graph g(Mesh::VirtualCpus("batch=2").value());
   const Value noise = RandomUniform(g, {F64, {5}}, 1, 2, 0, 1);
@@ -349,7 +349,7 @@ TEST(RandomPlacesTest, EveryCallOfALayerHasAMaskOfItsOwn) {
   EXPECT_EQ(masks.size(), count);
 }
 
-// Gradients in a loop over parts are added up in it, with random numbers as without: nothing is kept of a part.
+// A loop over microbatches adds up gradients inside it, with random numbers as without: it stacks nothing per part.
 TEST(RandomPlacesTest, DropoutKeepsNothingOfAMicrobatch) {
   const auto scans = [](bool drops) {
     const Graph g = InParts(

@@ -1,4 +1,4 @@
-// A small training that is saved and goes on, for tests: uneven dims, Adam's state, blocks over two axes.
+// A small training for tests that save and resume it: uneven dims, Adam's state, blocks over two axes.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,8 @@
 
 namespace meshwork {
 
-// x: f64[12,6], y: i32[12] -> loss. Weights f64[6,7] and f64[7,5] over `model`, where the mesh has it; a dropout that is
-// new in each step.
+// x: f64[12,6], y: i32[12] -> loss. Weights f64[6,7] and f64[7,5] are sharded over `model` if the mesh has it. Dropout
+// draws a new mask in each step.
 inline Graph SavedTraining(const std::string& mesh) {
   Graph g(Mesh::VirtualCpus(mesh).value());
   const bool has_model = mesh.find("model") != std::string::npos;
@@ -77,7 +77,7 @@ inline std::map<std::string, std::vector<double>> ValuesOf(Session& session) {
   return values;
 }
 
-// Plays `play` in each domain, on a thread of its own; one domain has no transport.
+// Calls `play` for each domain, on a thread of its own. A single domain gets no transport.
 inline void InDomainsOf(int64_t num_domains, const std::function<void(Transport*)>& play) {
   if (num_domains == 1) return play(nullptr);
   const std::vector<std::unique_ptr<Transport>> ends =

@@ -1,4 +1,4 @@
-// SetSeed: what is described without a seed of its own is what it is with this seed.
+// SetSeed: everything described without a seed of its own behaves as if it had been given this seed.
 #include <string>
 #include <vector>
 
@@ -18,7 +18,7 @@ class SeedTest : public testing::Test {
   ~SeedTest() override { SetSeed(0); }
 };
 
-// `seed`: given to each thing; nothing: to none.
+// The results of one draw. `seed` of Draw is given to each thing; without it, nothing is given a seed.
 struct Drawn {
   Tensors variables;
   std::vector<double> dropped;
@@ -58,7 +58,7 @@ TEST_F(SeedTest, IsThatOfWhatIsGivenNone) {
     EXPECT_EQ(DefaultSeed(), seed);
     EXPECT_EQ(Draw({}), Draw(seed));
     EXPECT_FALSE(Draw({}) == zero);
-    EXPECT_EQ(Draw(0), zero);  // what is given a seed keeps it
+    EXPECT_EQ(Draw(0), zero);  // things with a seed of their own keep it
   }
 }
 

@@ -31,7 +31,7 @@ using ::testing::Not;
 
 constexpr int64_t kBatch = 24;
 
-// Of model=4 blocks are uneven; 3 divides no block that is halved by model.
+// With model=4, blocks are uneven. Batch=3 does not divide the blocks that model=2 halves.
 constexpr const char* kMeshes[] = {"batch=8",         "batch=5",         "batch=6",   "batch=4,model=2",
                                    "model=2,batch=3", "batch=2,model=4", "batch=2*4", "copies=2,batch=4"};
 
@@ -53,7 +53,7 @@ struct Case {
 const Case kCases[] = {{"Sgd"},     {"Momentum"},        {"Momentum", true}, {"Nesterov"},   {"Adagrad"},
                        {"RmsProp"}, {"CenteredRmsProp"}, {"Adam"},           {"Adam", true}, {"AdamW"}};
 
-// 20-14-10-4, cut by columns and rows where there is an axis model.
+// Layers 20-14-10-4. Kernels are cut by columns and by rows if the mesh has an axis model.
 Graph Perceptron(const std::string& mesh, const Optimizer& optimizer) {
   Graph g(Mesh::Parse(mesh).value());
   auto axis_or_whole = [&](const char* name) {
@@ -136,7 +136,7 @@ int64_t WireOf(const Program& program) {
   return bytes;
 }
 
-// No less than what sums of scalars send: 2(n-1)/n·8 of each.
+// An upper bound for the bytes that sums of scalars send: 2(n-1)/n·8 bytes each.
 int64_t WireOfScalars(const Program& program) {
   int64_t bytes = 0;
   for (const Node& node : program.body.nodes())
@@ -145,7 +145,7 @@ int64_t WireOfScalars(const Program& program) {
   return bytes;
 }
 
-// WireBytes gives whole bytes of each collective.
+// An upper bound for rounding: WireBytes rounds each collective to whole bytes.
 int64_t Rounding(const Program& program) {
   int64_t collectives = 0;
   for (const CollectiveSummary& summary : SummarizeCollectives(program.body)) collectives += summary.count;
@@ -234,7 +234,7 @@ TEST(ShardedStateTest, IsProvenForTheProgramThatSaysWhereItLies) {
   const Graph sharded = WithShardedState(graph, program);
   EXPECT_EQ(Verify(sharded, program.body).status(), absl::OkStatus());
   EXPECT_FALSE(Verify(graph, program.body).ok());
-  // What is written down is compiled to the same without the option, before other layouts are looked for.
+  // The program with its sharded layouts written down compiles to the same without the option (before choose_layouts).
   const PassControl before{.left_out = {"choose_layouts"}};
   EXPECT_EQ(WireOf(CompileWith(sharded, {}, before).value()),
             WireOf(CompileWith(graph, Sharding(graph), before).value()));

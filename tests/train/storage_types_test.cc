@@ -1,4 +1,4 @@
-// Numbers that are only stored and fed, f16, u8 and i8, in programs on several meshes, beside loops over them.
+// Types that are only stored and fed (f16, u8 and i8), in programs on several meshes, compared with plain loops.
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -93,7 +93,7 @@ TEST(StorageTypesTest, OpsThatMoveElementsTakeThem) {
       for (size_t r = 0; r < results.size(); ++r) {
         EXPECT_EQ(results[r].dtype(), dtype);
         g.Output("y" + std::to_string(r), results[r]);
-        // The same on numbers to compute with.
+        // The same op result, cast to a type that ops compute on.
         g.Output("z" + std::to_string(r), Cast(results[r], F32));
       }
       ASSERT_TRUE(g.status().ok()) << g.status();
@@ -209,7 +209,7 @@ TEST(StorageTypesTest, WholeNumbersWrapAndRealOnesAreClamped) {
 
 using StoredVariablesTest = TempDirTest;
 
-// A variable that only stores: it is read, moved, saved and restored.
+// A variable of a type that is only stored can be read, moved, saved and restored.
 TEST_F(StoredVariablesTest, AreSavedAndRestored) {
   const auto make = [](const char* mesh) {
     Graph g(Mesh::VirtualCpus(mesh).value());
@@ -283,7 +283,7 @@ TEST_F(PublishedWeightsTest, InF16AndBf16AreLoadedIntoVariablesOfF32) {
     const Tensor y = session.Run({{"x", Tensor::From<float>({1, 3}, {2, 4, 0})}})->Get("y").value();
     EXPECT_EQ(y.At({0, 0}).value(), 2 * kernel[0] + 4 * kernel[2] + 3);
     EXPECT_EQ(y.At({0, 1}).value(), static_cast<float>(2 * kernel[1] + 4 * kernel[3] - 0.25));
-    // As they are in the file, they do not fit, and that is said.
+    // Without a cast to the variable's type, Set returns an error.
     EXPECT_FALSE(session.Set("dense/bias", (*ReadSafetensors(path))[1].second).ok());
   }
 }

@@ -58,7 +58,7 @@ TEST(CertificateTest, OfEveryGoldenProgramHoldsAndReadsBack) {
   EXPECT_GE(count, 40);
 }
 
-// A sum that no value of the program is, with a negative term.
+// A sum that is no value of the program, with a negative term.
 constexpr std::string_view kSums = R"(mesh [x=2]
 func step(%a: f32[4,8] {_,x}, %b: f32[8,4] {x,_}, %c: f32[4,8] {_,x}, %d: f32[8,4] {x,_}, %r: f32[4,4]) {
   %p = matmul %a, %b

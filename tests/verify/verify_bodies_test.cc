@@ -1,4 +1,4 @@
-// Loops and branches of a global program that Verify takes for one, and others that it does not.
+// Loops and branches of a global program that Verify accepts as equal, and others that it does not.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +14,7 @@
 namespace meshwork::verify_bodies_test {
 namespace {
 
-// A program with two loops whose bodies are these.
+// A program with two loops that have these bodies.
 Graph BodyPair(std::string_view kind, std::string_view first, std::string_view second) {
   std::string loops;
   for (const auto& [name, body] : {std::pair("p", first), std::pair("q", second)}) {
@@ -42,7 +42,7 @@ Graph BodyPair(std::string_view kind, std::string_view first, std::string_view s
       .value();
 }
 
-// Whether a program that runs one of two loops, and gives its results for both, is taken for that of both.
+// Whether Verify accepts a program that runs one of two loops, and uses its results for both.
 bool AreOne(std::string_view kind, std::string_view first, std::string_view second) {
   const absl::StatusOr<Program> one = Compile(BodyPair(kind, first, first));
   EXPECT_TRUE(one.ok()) << one.status();
@@ -60,12 +60,12 @@ struct Bodies {
 
 TEST(VerifyBodiesTest, TakesBodiesThatGiveTheSameForOne) {
   const Bodies cases[] = {
-      // Code that nothing reads.
+      // Dead code.
       {"scan", "%t = tanh %x update %x = %t return %y", "%d = exp %x %t = tanh %x update %x = %t return %y"},
       {"while", "%t = tanh %x update %x = %t", "%t = tanh %x %d = reduce_sum %t dims=[0] update %x = %t"},
       {"if", "%t = tanh %x return %t",
        "%n = constant value=nan dtype=f32 shape=[] %d = mul %x, %n %t = tanh %x return %t"},
-      // What is computed twice.
+      // An op that is computed twice.
       {"scan", "%t = tanh %x %s = mul %t, %t update %x = %s return %t",
        "%t = tanh %x %u = tanh %x %s = mul %t, %u update %x = %s return %u"},
       {"if", "%t = tanh %x %s = mul %t, %t return %s", "%t = tanh %x %u = tanh %x %s = mul %u, %t return %s"},
@@ -82,7 +82,7 @@ TEST(VerifyBodiesTest, TakesBodiesThatGiveTheSameForOne) {
       // Carries that stay as they are.
       {"scan", "%t = tanh %x update %x = %t return %y",
        "%t = tanh %x update %x = %t update %y = %y return %y"},
-      // Numbers that are none.
+      // NaN.
       {"if", "%n = constant value=nan dtype=f32 shape=[] %1 = maximum %x, %n return %1",
        "%d = constant value=-inf dtype=f32 shape=[] %n = constant value=nan dtype=f32 shape=[] "
        "%1 = maximum %x, %n return %1"},

@@ -1,5 +1,5 @@
-// Moves that a local program spells otherwise than the global one: the same elements are accepted, whichever
-// op the exchange is called after, and no other ones; fills are compared bit by bit.
+// Moves that a local program writes differently from the global one: the same elements are accepted,
+// whichever op the exchange is named after, and other elements are not; fills are compared bit by bit.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,7 +61,7 @@ TEST(VerifyMovesTest, AcceptsTheSameElementsHoweverTheyAreSpelled) {
        "%y = exchange %x, %x offset=[-1,7] : f32[4] of f32[8] {x}"},
       {"%a = pad %x low=[1] high=[2] value=nan %y = pad %a low=[1] high=[0] value=nan",
        "%y = exchange %x offset=[-2] value=nan : f32[6] of f32[12] {x}"},
-      // What moves nothing is the tensor itself.
+      // A move without an effect is the tensor itself.
       {"%a = reverse %x dims=[0] %b = reverse %a dims=[0] %y = neg %b", "%y = neg %x : f32[4] of f32[8] {x}"},
       {"%y = slice %x start=[0] limit=[8]", "%y = exchange %x offset=[0] : f32[4] of f32[8] {x}"},
       {"%a = pad %x low=[2] high=[0] value=5 %b = pad %a low=[-2] high=[0] %y = neg %b",
@@ -90,14 +90,14 @@ TEST(VerifyMovesTest, RejectsOtherElements) {
        "%y = exchange %x offset=[-2] value=2 : f32[5] of f32[10] {x}"},
       {"%a = pad %x low=[1] high=[0] %y = pad %a low=[1] high=[0] value=-0",
        "%y = exchange %x offset=[-2] : f32[5] of f32[10] {x}"},
-      // What was cropped is gone.
+      // Cropped elements are lost.
       {"%a = pad %x low=[-1] high=[0] %b = pad %a low=[1] high=[0] %y = neg %b",
        "%y = neg %x : f32[4] of f32[8] {x}"},
   };
   for (const Pair& pair : kPairs) EXPECT_NE(VerifiedMoves(pair.global, pair.local), "") << pair.global;
 }
 
-// A sum that is owed may pass where n times the fill is the fill.
+// A pending sum may pass a padding whose fill times n equals the fill.
 TEST(VerifyMovesTest, FillsWhatIsOwedWithWhatReducesToItself) {
   const auto verified = [](std::string_view value, std::string_view reduce, std::string_view op,
                            std::string_view dtype = "f32") {
@@ -124,7 +124,7 @@ TEST(VerifyMovesTest, FillsWhatIsOwedWithWhatReducesToItself) {
   EXPECT_EQ(verified("0.75", "reduce_max", "max"), "");
 }
 
-// There is one NaN among attributes.
+// All NaN among attributes are equal.
 TEST(VerifyMovesTest, TakesEveryNanForOne) {
   Graph graph(Mesh::Parse("x=2").value());
   const Value x = graph.Input("x", F32, {4}, {"x"});

@@ -1,4 +1,4 @@
-// Sums that a local program adds up otherwise than the global one.
+// Sums that a local program adds up in another order than the global one.
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,10 +36,10 @@ TEST(VerifySumsTest, AcceptsTheSameTermsInAnyOrder) {
             "%1 = sub %p, %r; %2 = add %q, %1; %3 = neg %2; return y=%3"},
            {"%1 = add %b, %p %2 = add %q, %1 return y=%2", "%1 = add %p, %q; %2 = add %1, %b; return y=%2"},
            {"%1 = add %p, %p %2 = add %1, %q return y=%2", "%1 = add %p, %q; %2 = add %1, %p; return y=%2"},
-           // One sum of two that are the same is all that there is.
+           // One of two equal sums is enough.
            {"%1 = add %p, %r %2 = add %1, %q %3 = add %q, %p %4 = add %3, %r return y=%2, z=%4",
             "%1 = add %p, %r; %2 = add %1, %q; return y=%2, z=%2"},
-           // The op on a sum is that on the other.
+           // An op on one sum equals the op on the other.
            {"%1 = add %p, %r %2 = add %1, %q %3 = exp %2 return y=%3",
             "%1 = add %p, %q; %2 = add %1, %r; %3 = exp %2; return y=%3"}})
     EXPECT_EQ(VerifiedSums(global, local), "") << local;
@@ -66,8 +66,8 @@ TEST(VerifySumsTest, RejectsOtherTerms) {
   }
 }
 
-// x = x + f(x), L times: what every sum is of must not be gone through for each. Half of the additions are
-// the other way round in the local program.
+// x = x + f(x), L times: the terms of every sum must not be listed anew for each. Half of the additions have
+// swapped operands in the local program.
 TEST(VerifySumsTest, FollowsALongChain) {
   std::string global, local;
   std::string x = "%p";
@@ -80,7 +80,7 @@ TEST(VerifySumsTest, FollowsALongChain) {
   EXPECT_EQ(VerifiedSums(global + "return y=" + x, local + "return y=" + x), "");
 }
 
-// Every sum of the chain would be a text of its length.
+// The text of every sum in the chain would be as long as the chain.
 TEST(VerifySumsTest, GivesUpOnSumsOfManyTermsThatAreNoValues) {
   for (const int terms : {64, 65}) {
     std::string local = "%1 = add %p, %q; ";

@@ -68,7 +68,7 @@ TEST_F(FileTest, APieceThatCannotBeMadeLeavesTheOldFile) {
   EXPECT_EQ(NumFiles(), 1);
 }
 
-// Before its new name, as other files.
+// Pieces are flushed before the file gets its new name, as in other writes.
 TEST_F(FileTest, FlushesPieces) {
   File("f", "old");
   std::vector<std::string> flushed;
@@ -92,7 +92,7 @@ TEST_F(FileTest, HashesWhatItWrites) {
   pieces.insert(pieces.end(), {"", odd, "end"});
   std::string hash;
   {
-    // Without a flush, writing is done before the hash is.
+    // Without a flush, writing ends before hashing does.
     const WatchedFlushes flushes([](const std::string&) { return EINVAL; });
     Sha256 beside;
     ASSERT_TRUE(WriteFileAtomically(Path("f"), pieces, &beside).ok());
@@ -219,7 +219,7 @@ TEST_F(FileTest, ANewFileIsAsTheUmaskSays) {
   EXPECT_EQ(StatOf(Path("f")).st_mode & 07777, 0640u);
 }
 
-// Root gives files away; others change a file's group to another of theirs, if they have one.
+// Root can give files away. Others can change a file's group only to another group of theirs.
 TEST_F(FileTest, AFileThatIsReplacedKeepsItsOwnerAndGroup) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can make a file that is somebody else's";
   File("f", "old");
@@ -232,7 +232,7 @@ TEST_F(FileTest, AFileThatIsReplacedKeepsItsOwnerAndGroup) {
   EXPECT_EQ(info.st_mode & 07777, 06750u);
 }
 
-// Whoever cannot keep the group gives its rights to no other group.
+// If the group cannot be kept, its rights are not passed on to another group.
 TEST_F(FileTest, AGroupThatCannotBeKeptPassesNoRightsOn) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become somebody who cannot";
   File("f", "old");
@@ -258,7 +258,7 @@ TEST_F(FileTest, FollowsLinks) {
   std::filesystem::create_directory(Path("sub"));
   File("sub/f", "old");
   ASSERT_EQ(chmod(Path("sub/f").c_str(), 0600), 0);
-  // Relative to where the link lies, and over another link.
+  // A link to a relative path, through another link.
   ASSERT_EQ(symlink("f", Path("sub/near").c_str()), 0);
   ASSERT_EQ(symlink("sub/near", Path("far").c_str()), 0);
   ASSERT_TRUE(CheckWritable(Path("far")).ok());
@@ -267,7 +267,7 @@ TEST_F(FileTest, FollowsLinks) {
   EXPECT_TRUE(S_ISLNK(StatOf(Path("sub/near")).st_mode));
   EXPECT_EQ(ReadFile(Path("sub/f")).value(), "new");
   EXPECT_EQ(StatOf(Path("sub/f")).st_mode & 07777, 0600u);
-  // To where there is nothing yet.
+  // A link to a file that does not exist yet.
   ASSERT_EQ(symlink(Path("sub/later").c_str(), Path("dangling").c_str()), 0);
   ASSERT_TRUE(WriteFileAtomically(Path("dangling"), "first").ok());
   EXPECT_EQ(ReadFile(Path("sub/later")).value(), "first");

@@ -44,7 +44,7 @@ TEST_F(Sha256Test, IsTheStandardsHashHoweverTheTextIsCut) {
 
 TEST_F(Sha256Test, HashesFiles) {
   for (const auto& [text, hash] : NistVectors()) EXPECT_EQ(Sha256OfFile(File("f", text)).value(), hash);
-  // Several blocks, and exactly one.
+  // One block of the reader exactly, and several blocks and one byte.
   for (size_t size : {size_t{1} << 20, (size_t{3} << 20) + 1}) {
     std::string text;
     for (size_t i = 0; i < size; ++i) text += static_cast<char>(i * 7 + i / 256);

@@ -40,7 +40,7 @@ TEST(MemoryPlanTest, ReusesMemoryThatIsFree) {
 }
 
 TEST(MemoryPlanTest, TakesTheTightestGap) {
-  // When the first and the third leave, gaps of 640 and 320 bytes are free before those that stay.
+  // When the first and the third end, gaps of 640 and 320 bytes are free before the remaining buffers.
   const std::vector<BufferRequest> requests = {
       {640, 0, 0}, {512, 0, 2}, {300, 0, 0}, {256, 0, 2}, {100, 2, 2}};
   const MemoryPlan plan = PlanBuffers(requests);

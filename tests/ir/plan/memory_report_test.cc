@@ -39,7 +39,7 @@ TEST(MemoryReportTest, NamesTheLargest) {
 }
 
 TEST(MemoryReportTest, WhatIsWrittenInPlaceTakesNothing) {
-  // exp: x, a; then b and c lie where a does, and x has been read.
+  // The peak is at exp: x and a; later b and c take a's memory, and x has been read.
   EXPECT_EQ(LogicalPeakBytes(
                 Parse("mesh [] func f(%x: f32[4]) { %a = exp %x %b = tanh %a %c = neg %b return %c }")),
             2 * 16);
@@ -65,7 +65,7 @@ func f(%x: f32[2], var %w: f32[8]) {
 }
 
 TEST(MemoryReportTest, NewVariableValuesLiveToTheEnd) {
-  // a is written over w; b is read once more when c is made, in memory of its own.
+  // a is written over w; b is read again when c is made, so c gets its own memory.
   EXPECT_EQ(LogicalPeakBytes(Parse(R"(mesh [x=2]
 func step(var %w: f32[3,2] of f32[6,2] {x,_}) {
   %a = neg %w : f32[3,2] of f32[6,2] {x,_}

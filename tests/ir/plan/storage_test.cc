@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-// Which values lie in the memory of others, by name.
+// The values that lie in the memory of another value, by name.
 std::map<std::string, std::string> WrittenOver(std::string_view text,
                                                const SameCopies& same_copies = nullptr) {
   const Graph graph = ParseGraph(text).value();

@@ -1,5 +1,5 @@
-// Gradients of one's own: what they give in programs of every form, beside the gradient of the same function that its ops
-// have, and where they differ from that on purpose.
+// Custom gradients: their numbers in programs of every form, against the gradient that the function's ops
+// give, and cases where they differ from it on purpose.
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -41,7 +41,7 @@ TEST(CustomGradientTest, AgreesWithFiniteDifferencesWhereItIsTheTrueOne) {
          return Product(Product(x[0], x[1]), Transpose(x[1], {1, 0}));
        }},
       {{{4, 4}}, [](const Xs& x) { return Product(x[0], x[0]); }},
-      // In a body, of what it carries and of what it reads.
+      // In a body, for its carries and for the values that it reads from outside.
       {{{2, 2}, {2, 2}},
        [](const Xs& x) {
          return Scan(*x[0].graph(), {x[0]}, {},
@@ -51,7 +51,7 @@ TEST(CustomGradientTest, AgreesWithFiniteDifferencesWhereItIsTheTrueOne) {
                      {.length = 3})
              .carries[0];
        }},
-      // One within the gradient of another.
+      // A custom gradient within that of another function.
       {{{3}},
        [](const Xs& x) {
          return CustomGradient(Square(Square(x[0])), {x[0]}, [&](const Value& dy) {
@@ -69,7 +69,7 @@ TEST(CustomGradientTest, AgreesWithFiniteDifferencesWhereItIsTheTrueOne) {
 }
 
 TEST(CustomGradientTest, IsWhatItIsSaidToBe) {
-  // As if it did not round; turned around; clipped.
+  // Gradients of round as if it did not round; reversed; clipped.
   EXPECT_THAT(
       GradientOfSum({F64, {3}}, {0.2, 1.7, -3.4},
                     [](const Value& x) {
@@ -90,7 +90,7 @@ TEST(CustomGradientTest, IsWhatItIsSaidToBe) {
                                      Constant(*x.graph(), 5.0, {F64, {}});
                             }),
               ElementsAre(1, 1));
-  // None at all.
+  // No gradient at all.
   EXPECT_THAT(
       GradientOfSum({F64, {2}}, {3, 4},
                     [](const Value& x) {
@@ -99,7 +99,7 @@ TEST(CustomGradientTest, IsWhatItIsSaidToBe) {
       ElementsAre(1, 1));
 }
 
-// Two inputs of which one has a gradient; what is not named has none.
+// Two inputs, of which one has a gradient; an input without a gradient gets none.
 TEST(CustomGradientTest, InputsThatAreNotNamedGetNone) {
   Graph g{Mesh()};
   const Value a = In(g, "a", {2}), b = In(g, "b", {2}), c = In(g, "c", {2});
@@ -115,7 +115,7 @@ TEST(CustomGradientTest, InputsThatAreNotNamedGetNone) {
   EXPECT_THAT(outputs.at("c").Numbers(), ElementsAre(0, 0));
 }
 
-// A graph that was read has the gradient, too: it stands in the program, not in a function of the program's writer.
+// A graph that was read from text has the gradient, too: the gradient is part of the program.
 TEST(CustomGradientTest, StandsInTheText) {
   Graph g{Mesh()};
   const Value x = In(g, "x", {2}, F32);
@@ -145,7 +145,7 @@ TEST(CustomGradientTest, StandsInTheText) {
   EXPECT_THAT(outputs.at("gradient").Numbers(), ElementsAre(0.5, 0.5));
 }
 
-// What only the gradient reads costs nothing where no gradient is taken, in bodies neither.
+// Ops that only the gradient reads cost nothing if no gradient is taken, in bodies neither.
 TEST(CustomGradientTest, LeavesNothingInProgramsWithoutGradients) {
   Graph g(Mesh::Parse("batch=2").value());
   const Value x = g.Input("x", F32, {4}, {"batch"});

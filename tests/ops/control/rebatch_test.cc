@@ -112,7 +112,7 @@ func step(%a: f32[12,6] {x,_},
   EXPECT_EQ(Rebatched(kExpected, 12, 8), kProgram);
 }
 
-// Rows that are joined to the batch are none of it, whatever their number.
+// Rows that are joined to the batch do not belong to it, whatever their number.
 TEST(RebatchTest, WhatIsJoinedToTheBatchKeepsItsSize) {
   constexpr const char* kProgram = R"(mesh []
 func step(%a: f32[8,3],
@@ -152,7 +152,7 @@ func step(%a: f32[6,3],
   EXPECT_EQ(Rebatched(kProgram, 8, 8), kProgram);
 }
 
-// Heads, groups and blocks of as many elements as the batch has rows.
+// Heads, groups and blocks whose number equals the batch's rows.
 TEST(RebatchTest, WhatDimsAreSplitIntoIsNoBatch) {
   constexpr const char* kProgram = R"(mesh []
 func f(%a: f32[{0},3,16],
@@ -194,7 +194,7 @@ TEST(RebatchTest, KeepsWhatMayBeGathered) {
             "  %0 = mul %a, %w : f32[3] gather=allowed\n  return %0\n}\n");
 }
 
-// A training step: the loss of the mean over the batch, its gradient, an update.
+// A training step: the mean loss over the batch, its gradient, an update.
 Graph TrainingStep(int64_t rows) {
   Graph g{Mesh()};
   const Value x = g.Input("x", F64, {rows, 2}, {UNSHARDED, UNSHARDED});
@@ -241,8 +241,8 @@ TEST(RebatchTest, GradientsOfSlicesAndLookupsFollow) {
   EXPECT_EQ(got.variables.at("w"), want.variables.at("w"));
 }
 
-// Every op that takes a size or a place along the batch: the program for fewer rows is what would be written for them, or it
-// is refused with the reason. `is_made`: it is not refused.
+// Every op that takes a size or a position along the batch: either the program for fewer rows is the one that
+// would be written for them, or it is refused with the reason. `is_made`: it is not refused.
 struct AlongBatch {
   const char* name;
   Value (*make)(const Value& h, int64_t rows);
@@ -298,7 +298,7 @@ constexpr AlongBatch kAlongBatch[] = {
      }},
 };
 
-// d mean(op(tanh(x w))²) / dw too, with which w is updated.
+// Outputs op(tanh(x w)), and updates w by d mean(op(tanh(x w))²) / dw.
 Graph AlongBatchStep(const AlongBatch& op, int64_t rows) {
   Graph g{Mesh()};
   const Value x = g.Input("x", F64, {rows, 2}, {UNSHARDED, UNSHARDED});
@@ -329,7 +329,7 @@ TEST(RebatchTest, OpsAlongTheBatchAreThoseOfThatSizeOrRefused) {
   }
 }
 
-// A place that fewer rows do not have is refused by its number.
+// A refusal names the position that fewer rows do not have.
 TEST(RebatchTest, APlaceBeyondTheRowsIsRefused) {
   const AlongBatch sixth = {"sixth", [](const Value& h, int64_t) { return h[5]; }};
   EXPECT_TRUE(Rebatch(AlongBatchStep(sixth, 8), 8, 6).ok());

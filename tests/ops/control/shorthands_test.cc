@@ -1,4 +1,4 @@
-// What makes programs short: dims from the end, reductions of all dims, comparisons, x += y, x[i], constants of data.
+// Shorthands: dims from the end, reductions of all dims, comparisons, x += y, x[i], constants of data.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -52,7 +52,7 @@ TEST(ShorthandTest, ReductionsTakeAllDimsOneOrSome) {
   EXPECT_EQ(p.g.status(), absl::OkStatus());
 }
 
-// Every op that takes a dim counts from the end, too: the same node as from the front.
+// Every op that takes a dim counts from the end, too, and adds the same node as with the dim from the front.
 TEST(ShorthandTest, DimsMayCountFromTheEnd) {
   Graph g{Mesh()};
   const Value x = g.Input("x", F32, {2, 1, 3}), i = g.Input("i", I32, {2}), w = g.Input("w", I32, {2, 1, 3});
@@ -162,14 +162,14 @@ TEST(ConstantTest, HoldsElementsOfEveryDType) {
   EXPECT_THAT(p.Of(Constant(p.g, {1, 0, 1}, {BOOL, {3}})), ElementsAre(1, 0, 1));
   EXPECT_THAT(p.Of(Constant(p.g, std::vector<int64_t>{5, -6}, {I32, {2}})), ElementsAre(5, -6));
   EXPECT_THAT(p.Of(Constant(p.g, std::vector<bool>{true, false}, {F64, {2}})), ElementsAre(1, 0));
-  const int64_t large = (int64_t{1} << 53) + 1;  // which no double holds
+  const int64_t large = (int64_t{1} << 53) + 1;  // no double holds it
   EXPECT_THAT(p.Of(Constant(p.g, std::vector<int64_t>{large}, {I64, {1}}) - std::ldexp(1, 53)),
               ElementsAre(1));
   EXPECT_TRUE(std::signbit(p.Of(Constant(p.g, {-0.0, 1}, {F32, {2}}))[0]));
   EXPECT_TRUE(p.Of(Constant(p.g, std::vector<double>(), {F32, {0, 3}})).empty());
 }
 
-// A shorter batch takes the first rows, whichever dim they are.
+// With a shorter batch a constant keeps its first rows, along whichever dim the batch lies.
 TEST(ConstantTest, FollowsTheBatch) {
   Graph g{Mesh()};
   const Value x = g.Input("x", F64, {3, 2});

@@ -1,5 +1,5 @@
-// Kernels that make values in place, and kernels whose result depends on where a block lies: on every device
-// they give its block of the whole result.
+// Kernels that make values in place, and kernels whose result depends on the position of a block: every
+// device computes its block of the whole result.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>

@@ -36,7 +36,7 @@ void ExpectGemmIsRight(int64_t m, int64_t n, int64_t k) {
       for (T& x : b) x = static_cast<T>(static_cast<int>(random() % 9) - 4);
       std::vector<T> c(static_cast<size_t>(m * n) + 1, T(-99)),
           expected(static_cast<size_t>(m * n) + 1, T(0));
-      expected.back() = T(-99);  // what lies behind the result stays
+      expected.back() = T(-99);  // memory behind the result is unchanged
       for (int64_t i = 0; i < m; ++i)
         for (int64_t j = 0; j < n; ++j)
           for (int64_t l = 0; l < k; ++l)
@@ -71,8 +71,8 @@ TEST(GemmTest, IsWhatTheMatmulRowRuns) {
 
 #ifdef __x86_64__
 
-// How many signals were taken, and how many of them while the stack pointer was not on this thread's stack: there the
-// frame of a handler without a stack of its own is written over what others have on the heap.
+// The number of signals taken, and of those taken while the stack pointer was outside this thread's stack:
+// there the frame of a handler without its own stack would overwrite other data on the heap.
 std::atomic<int64_t> taken, off_stack;
 thread_local bool is_watched = false;  // other threads of this process may take signals, too
 std::atomic<uintptr_t> stack_begin, stack_end;
@@ -131,7 +131,7 @@ TEST(GemmTest, NoSignalIsTakenOffTheStack) {
   }
 }
 
-// Where several products hold them, they are taken after the last one.
+// If several products hold signals back, these are taken after the last one.
 TEST(GemmTest, SignalsAreHeldOnce) {
   sigset_t now;
   const auto is_held = [&] {
@@ -141,7 +141,7 @@ TEST(GemmTest, SignalsAreHeldOnce) {
   ASSERT_FALSE(is_held());
   {
     const HeldSignals outer;
-    const bool holds = is_held();  // not where oneDNN needs no care
+    const bool holds = is_held();  // false where oneDNN needs no such care
     {
       const HeldSignals inner(100), shorter(8);
       EXPECT_EQ(is_held(), holds);

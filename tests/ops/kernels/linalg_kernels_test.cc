@@ -1,4 +1,4 @@
-// The CPU's kernels of matrices that are large enough for blocks, beside products in double.
+// The CPU's kernels of matrices that are large enough for blocks, against products in double.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 
 class ThreadsTeam : public Team {
  public:
-  // `lacks_memory`: member() throws when it is first called. A qr calls it where a member makes room for its first matrix.
+  // `lacks_memory`: the first call of member() throws. A qr calls it when a member allocates for its first matrix.
   ThreadsTeam(int size, int member, std::barrier<>& barrier, void** first, bool lacks_memory)
       : size_(size), member_(member), barrier_(barrier), first_(first), lacks_memory_(lacks_memory) {}
   int size() const override { return size_; }
@@ -64,8 +64,8 @@ struct Matrices {
   Type type() const { return {kDType<T>, {count, rows, columns}}; }
 };
 
-// `team`: how many threads run the kernel; 0: the caller alone, each unit by a call of its own. `lacks_memory`: the member that
-// has none for the first unit; -1: none. Returns the members that threw.
+// `team`: the number of threads that run the kernel; 0: the caller alone, with one call per unit.
+// `lacks_memory`: the member that has no memory for the first unit; -1: none. Returns the members that threw.
 template <typename T>
 std::vector<int> RunRow(std::string_view op, const Attrs& attrs, const std::vector<const Matrices<T>*>& in,
                         const std::vector<Matrices<T>*>& out, int team, int lacks_memory = -1) {
@@ -168,7 +168,7 @@ void ExpectDecomposed(const Matrices<T>& x, const Decomposed<T>& d, const std::v
 
 template <typename T>
 void ExpectDecomposesAllShapes() {
-  // Whole panels and parts of one; one block of rows and several; tall, square and wide.
+  // Whole panels and partial ones; one block of rows and several; tall, square and wide matrices.
   for (const auto& [m, n] : std::vector<std::pair<int64_t, int64_t>>{{64, 64},
                                                                      {65, 64},
                                                                      {128, 128},
@@ -199,7 +199,7 @@ TEST(LinalgKernelsTest, QrHasTheSignsOfTheLoops) {
     ASSERT_NEAR(blocked.r.values[i], loops.r.values[i], 1e-11);
 }
 
-// Equal columns leave less and less of each other: squares of what is left underflow.
+// Equal columns leave smaller and smaller remainders, whose squares underflow.
 template <typename T>
 Matrices<T> Dependent(int64_t rows, int64_t columns) {
   Matrices<T> x = DrawMatrices<T>(1, rows, columns);
@@ -252,7 +252,7 @@ TEST(LinalgKernelsTest, TeamsOfAnySizeGiveTheSameBits) {
   }
 }
 
-// The member that fails leaves no other one waiting, and takes part in the matrices behind.
+// A member that fails leaves no other member waiting, and takes part in the next matrices.
 TEST(LinalgKernelsTest, AMemberOfATeamThatLacksMemoryForOneMatrixGoesOnToTheNext) {
   const Matrices<float> x = DrawMatrices<float>(3, 700, 200);
   const Decomposed<float> alone = QrOf(x);
@@ -275,7 +275,7 @@ Matrices<T> Positive(int64_t n) {
     for (int64_t j = 0; j < n; ++j) {
       double sum = i == j ? static_cast<double>(n) : 0;
       for (int64_t k = 0; k < n; ++k) sum += a.at(0, i, k) * a.at(0, j, k);
-      // What lies above the diagonal is not read.
+      // Elements above the diagonal are not read.
       x.of(0)[i * n + j] = j <= i ? static_cast<T>(sum) : std::numeric_limits<T>::quiet_NaN();
     }
   }

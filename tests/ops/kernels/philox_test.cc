@@ -208,7 +208,7 @@ TEST(PhiloxTest, NormalF32IsTheRoundedF64) {
         << i;
 }
 
-// Where this fails and the tests above do not, this CPU or compiler computes other bits.
+// If this fails and the tests above do not, this CPU or compiler computes other bits.
 TEST(PhiloxTest, FirstValuesAreTheSameOnEveryCpu) {
   EXPECT_EQ(HashOf(Uniforms<float>(kMany)), 0xce1e7506888249b0);
   EXPECT_EQ(HashOf(Uniforms<double>(kMany)), 0x231be780ccd283cb);
@@ -245,7 +245,7 @@ TEST(PortableMathTest, CosTurnsIsWithinTwoUlps) {
     const double dense = static_cast<double>(i) * 1e-6;
     const double fine = std::ldexp(dense, -static_cast<int>(i % 40));
     for (const double turns : {dense, fine, 0.25 + fine / 4, 0.5 - fine / 2, 0.75 + fine / 8}) {
-      // The reference reduces exactly, as cosl(2 pi turns) cannot, and so is good near zeros too.
+      // The reference reduces its argument exactly, as cosl(2 pi turns) cannot, so it is accurate near zeros too.
       const int q = static_cast<int>(std::nearbyint(4 * turns));
       const long double angle = (4 * static_cast<long double>(turns) - q) * kHalfPi;
       const long double magnitude = q % 2 == 0 ? std::cos(angle) : std::sin(angle);

@@ -1,5 +1,5 @@
-// The rows that ops/kernels/vector_math.h computes in float, against the C library's functions of double;
-// that all levels of the CPU agree bit by bit is asserted by RunKernel.
+// The rows that ops/kernels/vector_math.h computes in float, against the C library's functions of double.
+// RunKernel asserts that all levels of the CPU agree bit by bit.
 #include "meshwork/ops/kernels/vector_math.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ const Function kFunctions[] = {{"exp", [](double x) { return std::exp(x); }, 1},
 double Ulps(float got, double want) {
   if (std::isnan(want) || std::isnan(got)) return std::isnan(want) == std::isnan(got) ? 0 : 1e30;
   if (std::signbit(got) != std::signbit(want)) return 1e30;
-  // Beyond the largest float lies infinity, where the next one would be.
+  // Above the largest float, infinity stands where the next float would be.
   auto limited = [](double x) { return std::min(std::fabs(x), 0x1p128); };
   const int exponent = want == 0 ? -126 : std::max(std::ilogb(limited(want)), -126);
   return std::fabs(limited(got) - limited(want)) / std::ldexp(1.0, std::min(exponent, 127) - 23);

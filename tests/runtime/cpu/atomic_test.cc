@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-class AtomicTest : public testing::TestWithParam<int> {  // of workers
+class AtomicTest : public testing::TestWithParam<int> {  // the parameter: number of workers
  protected:
   std::unique_ptr<Executor> Make(std::string_view text, bool atomic = true) {
     return Executor::Create(ParseProgram(text), backend_,
@@ -41,7 +41,7 @@ class AtomicTest : public testing::TestWithParam<int> {  // of workers
   std::shared_ptr<StepRecord> record_ = std::make_shared<StepRecord>();
 };
 
-// Two variables that swap, one that is counted up, one that stays, and one that takes another's old value.
+// Two variables that swap, one that is doubled, one that stays, and one that takes another variable's old value.
 constexpr std::string_view kSwap = R"(mesh [x=2]
 func step(var %v: f32[2] of f32[3] {x}, var %w: f32[2] of f32[3] {x}, var %n: f32[2] of f32[3] {x},
           var %s: f32[2] of f32[3] {x}, var %o: f32[2] of f32[3] {x}) {
@@ -80,7 +80,7 @@ TEST_P(AtomicTest, VariablesExchangeTheirPlacesAndAreNotCopied) {
   EXPECT_EQ(executor->memory().spare_bytes, 4 * 2 * 2 * 4);
 }
 
-// Programs that were made before there was a spare, and after it.
+// Programs prepared before the spares existed, and after.
 TEST_P(AtomicTest, AllProgramsSeeWhatTheLastStepLeft) {
   constexpr std::string_view kTripled = R"(mesh [x=2]
 func f(var %n: f32[2] of f32[3] {x}) {
@@ -130,7 +130,7 @@ TEST_P(AtomicTest, AStepIsUndoneOnce) {
   EXPECT_EQ(record_->done(), 303);
 }
 
-// A carry of a loop that lies in a spare, and a variable that a body reads.
+// The carry of a loop lies in a spare, and the loop's body reads a variable.
 TEST_P(AtomicTest, BodiesFindVariablesAndSpares) {
   constexpr std::string_view kLoop = R"(mesh [x=2]
 func step(var %w: f32[2] of f32[3] {x}) {
@@ -150,7 +150,7 @@ func step(var %w: f32[2] of f32[3] {x}) {
   EXPECT_THAT(Get("w"), ElementsAre(64, 128, 192));
 }
 
-// The new values are there when their replicas are compared.
+// The new values are already written when their replicas are compared.
 TEST_P(AtomicTest, AStepWhoseReplicasDifferChangesNothing) {
   const auto step =
       Executor::Create(ParseProgram(R"(mesh [x=2]

@@ -34,7 +34,7 @@ TEST(CpuBackendTest, HasTheOpsOfRowsWithAKernel) {
   EXPECT_FALSE(backend.Has(dream));
 }
 
-// What the executor does with one.
+// Runs a prepared step as the executor does.
 TEST(CpuBackendTest, APreparedStepRunsOnAddresses) {
   CpuBackend backend(2);
   const StepPlan plan = MakePlan(kCount);
@@ -71,8 +71,8 @@ TEST(CpuBackendTest, BackendsOfOnePoolShareVariables) {
   EXPECT_THAT(outputs.at("m").values<float>(), Each(6));
 }
 
-// negates its operand, by all workers: the last one has no memory for a block whose first number is 13, and finds that out when
-// the others wait for it already.
+// Negates its operand, by all workers. If the first number of a block is 13, the last worker has no memory, and finds
+// out after the workers have met.
 void RegisterTeamNeg() {
   static const bool is_registered = [] {
     OpRow row = GetOp("neg");
@@ -97,7 +97,7 @@ void RegisterTeamNeg() {
   ASSERT_TRUE(is_registered);
 }
 
-// A worker that fails in the first block takes part in the others, where the other workers wait for it.
+// A worker that fails in the first block still takes part in the other blocks, where the other workers wait for it.
 TEST(CpuBackendTest, AWorkerOfATeamThatFailsLeavesNobodyWaiting) {
   RegisterTeamNeg();
   const Program program = ParseProgram(R"(mesh [x=3]

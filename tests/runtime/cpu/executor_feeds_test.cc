@@ -1,4 +1,4 @@
-// Feeds of an executor: refused before anything runs where they do not fit, and only ever read.
+// Feeds of an executor: feeds that do not fit are refused before anything runs, and feeds are never written.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -92,7 +92,7 @@ func step(%a: i32[3,2] of i32[5,2] {x,_}, %b: i32[5,1] of i32[5,2] {_,x}) {
   }
 }
 
-// The block of the second device begins behind two rows of factors, not behind two elements.
+// The block of the second device begins after two rows of factors, not after two elements.
 TEST(ExecutorTest, FeedsOfStridedDimsAreViewedWhereTheirBlocksLie) {
   const Program program = ParseProgram(R"(mesh [x=2]
 func f(%a: f32[4] of f32[8] {4@x*2}) {

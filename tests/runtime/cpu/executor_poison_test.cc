@@ -1,4 +1,4 @@
-// Poisoned padding: it shows in what reads it, and is written anew before each step.
+// Poisoned padding: ops that read it show NaN, and it is written anew before each step.
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -21,7 +21,7 @@ TEST(ExecutorTest, PoisonAndComparisonsAreOnInDebugBuildsOnly) {
   EXPECT_FALSE(ExecutorOptions().profile);
 }
 
-// Sums over a padded dim without a mask: of an input, and of a variable that was never packed.
+// Sums over a padded dim without a mask, of an input and of a variable that was never packed.
 TEST(ExecutorTest, PoisonShowsThatPaddingIsRead) {
   const Program program = ParseProgram(R"(mesh [x=4]
 func step(%a: f32[3] of f32[10] {x}, var %w: f32[3] of f32[10] {x}) {

@@ -45,20 +45,20 @@ TEST(ExecutorTest, ReadsSeeTheOldValueUnlessTheyReadTheNewOne) {
       {"update %a = %a\n update %b = %a", {1, 2, 3}, {1, 2, 3}, {100, 200, 300}},
       {"update %a = %b\n update %c = %b", {10, 20, 30}, {10, 20, 30}, {10, 20, 30}},
       {"update %a = %i\n update %c = %a", {7, 8, 9}, {10, 20, 30}, {1, 2, 3}},
-      // In place.
+      // The variable is updated in place.
       {"%n = add %a, %b : f32[2] of f32[3] {x}\n update %a = %n\n return y=%n",
        {11, 22, 33},
        {10, 20, 30},
        {100, 200, 300},
        {11, 22, 33}},
-      // The old value is read after the new one is known.
+      // The old value is read after the new value is computed.
       {"%n = neg %a : f32[2] of f32[3] {x}\n %m = add %a, %n : f32[2] of f32[3] {x}\n update %a = %n\n "
        "return y=%m",
        {-1, -2, -3},
        {10, 20, 30},
        {100, 200, 300},
        {0, 0, 0}},
-      // The old value is an output, and another variable's new value.
+      // The old value is an output, or another variable's new value.
       {"%n = neg %a : f32[2] of f32[3] {x}\n update %a = %n\n return y=%a",
        {-1, -2, -3},
        {10, 20, 30},
@@ -68,13 +68,13 @@ TEST(ExecutorTest, ReadsSeeTheOldValueUnlessTheyReadTheNewOne) {
        {-1, -2, -3},
        {1, 2, 3},
        {100, 200, 300}},
-      // One new value for two variables, and a second one made of it.
+      // One new value for two variables; a third variable's new value is computed from it.
       {"%n = add %a, %i : f32[2] of f32[3] {x}\n %m = add %n, %c : f32[2] of f32[3] {x}\n"
        "update %a = %n\n update %b = %n\n update %c = %m",
        {8, 10, 12},
        {8, 10, 12},
        {108, 210, 312}},
-      // A chain whose links could each be written over the last.
+      // A chain in which each value could overwrite the previous one.
       {"%n = neg %a : f32[2] of f32[3] {x}\n %m = neg %n : f32[2] of f32[3] {x}\n"
        "%o = add %m, %b : f32[2] of f32[3] {x}\n update %a = %o\n update %b = %m",
        {11, 22, 33},
@@ -82,7 +82,7 @@ TEST(ExecutorTest, ReadsSeeTheOldValueUnlessTheyReadTheNewOne) {
        {100, 200, 300}},
       // The new value does not depend on the old one.
       {"%n = neg %i : f32[2] of f32[3] {x}\n update %a = %n", {-7, -8, -9}, {10, 20, 30}, {100, 200, 300}},
-      // An input is never written over, though nobody needs it any more.
+      // An input is never overwritten, even if nothing reads it any more.
       {"%n = neg %i : f32[2] of f32[3] {x}\n return y=%n",
        {1, 2, 3},
        {10, 20, 30},
@@ -103,7 +103,7 @@ TEST(ExecutorTest, ReadsSeeTheOldValueUnlessTheyReadTheNewOne) {
   }
 }
 
-// Ops that read other elements than the one they write cannot work in the variable's own buffer.
+// Ops that read elements other than the one they write cannot write into the variable's own buffer.
 TEST(ExecutorTest, NewValuesThatMixElementsAreWrittenAside) {
   const Program program = ParseProgram(R"(mesh [x=2]
 func step(var %a: f32[2,2] {_,_}, var %b: i32[2,4] of i32[4,4] {x,_}, var %c: i32[4] of i32[4] {_}) {

@@ -25,7 +25,7 @@ std::vector<std::string> Groups(std::string_view text) {
   return groups;
 }
 
-// ---- What joins.
+// ---- Ops that join.
 
 constexpr std::string_view kSoftmax = R"(mesh [x=2]
 func f(%a: f32[64,10] of f32[128,10] {x,_}) {
@@ -82,7 +82,7 @@ func f(%a: f32[32,16] {_,_}, %w: f32[16,8] {_,_}, %u: f32[8,4] {_,_}, %b: f32[8]
               ElementsAre("neg", "matmul+add+relu", "matmul+exp"));
 }
 
-// The new value of w is written over the old one, which the product reads whole.
+// The new value of w overwrites the old value, which the product reads whole.
 TEST(FusionTest, WhatAStepReadsWholeNoLaterStepOfTheGroupWritesOver) {
   const auto text = [](std::string_view variable) {
     return fmt::format(R"(mesh []
@@ -95,7 +95,7 @@ func f(%a: f32[16,16] {{_,_}}, var %w: f32[16,16] {{_,_}}, var %u: f32[16,16] {{
   };
   EXPECT_THAT(Groups(text("w")), ElementsAre("matmul", "sub"));
   EXPECT_THAT(Groups(text("u")), ElementsAre("matmul+sub"));
-  // w changes the columns of the rows of a that the product reads a row at a time.
+  // The update of a changes only rows that the product has already read: it reads a row at a time.
   EXPECT_THAT(Groups(R"(mesh []
 func f(var %a: f32[16,16] {_,_}, %w: f32[16,16] {_,_}) {
   %h = matmul %a, %w : f32[16,16] {_,_}
@@ -107,7 +107,7 @@ func f(var %a: f32[16,16] {_,_}, %w: f32[16,16] {_,_}) {
 
 // ---- Tiles.
 
-// Per value, how many of its rows there is room for; 0: for all, in its own storage.
+// For each value, the number of rows of its tile; 0 if the value has its own storage for all rows.
 std::map<std::string, int64_t> TileRows(std::string_view text, const Schedule& schedule) {
   const Graph graph = ParseGraph(text).value();
   std::map<std::string, int64_t> rows;
@@ -141,9 +141,9 @@ func f(%a: f32[4096,64] {_,_}) {
     EXPECT_EQ(MessageOf(CheckSchedule(schedule)), "");
     const std::map<std::string, int64_t> rows = TileRows(kText, schedule);
     for (const auto& [name, count] : rows) EXPECT_EQ(count, name == "s" ? 0 : group.tile) << name;
-    // What the steps touch of a tile fits in the L1 cache: per row a, c with e over it, m and s.
+    // The part of a tile that the steps touch fits in the L1 cache: per row a, c (with e in its place), m and s.
     EXPECT_LE(group.tile * (2 * 64 + 1 + 1) * 4, 32 << 10);
-    // No two workers have the same tile.
+    // Each worker has tiles of its own.
     for (const KernelStep& step : group.steps) {
       for (const StepBuffer& at : step.buffers) {
         if (at.rows == StepBuffer::Rows::kAll) continue;
@@ -155,7 +155,7 @@ func f(%a: f32[4096,64] {_,_}) {
   }
 }
 
-// A library wants many rows at once: of what a product leaves, a worker has a strip as long as its slices.
+// A library needs many rows at once: for the result of a product, a worker has a strip as long as its longest slice.
 TEST(FusionTest, WhatAProductLeavesToTheGroupHasAStripPerWorker) {
   constexpr std::string_view kText = R"(mesh []
 func f(%a: f32[512,256] {_,_}, %w: f32[256,128] {_,_}) {
@@ -173,7 +173,7 @@ func f(%a: f32[512,256] {_,_}, %w: f32[256,128] {_,_}) {
   EXPECT_EQ(TileRows(kText, schedule), (std::map<std::string, int64_t>{{"h", longest}, {"s", 0}}));
 }
 
-// Every link reads the two before it.
+// A chain of ops, each of which reads the two values before it.
 std::string Chain(int links) {
   std::string text = "mesh []\nfunc f(%v0: f32[4096,1024] {_,_}, %v1: f32[4096,1024] {_,_}) {\n";
   for (int i = 2; i < links + 2; ++i)

@@ -1,4 +1,4 @@
-// DTensors as feeds and outputs: state that goes from step to step without a copy.
+// DTensors as feeds and outputs: state that passes from step to step without a copy.
 #include <map>
 #include <string>
 #include <string_view>
@@ -45,7 +45,7 @@ func step(%s: f32[2] of f32[3] {x}, %a: f32[2] of f32[3] {x}) {
   return n=%n, m=%m
 })";
 
-// What a step gives is fed to the next one, to and fro.
+// The output of a step is fed to the next step, alternating between two tensors.
 TEST_P(InPlaceTest, OutputsAreFeedsOfTheNextStep) {
   const auto executor = Make(kSum, {"s", "n"}, {});
   const DTensor one = Filled(executor->NewFeed("s").value(), {1, 2, 3}),
@@ -62,7 +62,7 @@ TEST_P(InPlaceTest, OutputsAreFeedsOfTheNextStep) {
   EXPECT_THAT(Numbers(one), ElementsAre(21, 42, 63)) << "what was fed is as it was";
 }
 
-// Who reads the old value sees it, though the new one is written over it.
+// An op that reads the old value sees it, although the new value overwrites it.
 TEST_P(InPlaceTest, AnOutputTakesThePlaceOfAFeed) {
   const auto executor = Make(kSum, {"s", "n", "m"}, {{"n", "s"}});
   const DTensor s = Filled(executor->NewFeed("s").value(), {1, 2, 3});
@@ -75,7 +75,7 @@ TEST_P(InPlaceTest, AnOutputTakesThePlaceOfAFeed) {
   EXPECT_EQ(executor->memory().variable_bytes, 0);
 }
 
-// Two sequences, each with a cache of its own, on one executor.
+// Two sequences, each with its own cache, on one executor.
 TEST_P(InPlaceTest, ACacheIsWrittenWhereItLies) {
   constexpr std::string_view kCache = R"(mesh [x=2]
 func step(%cache: f32[4,1] of f32[4,2] {_,x}, %row: f32[1,1] of f32[1,2] {_,x}, %at: i32[1] {_}) {
@@ -124,7 +124,7 @@ func step(%a: f32[1] of f32[2] {x}, %b: f32[1] of f32[2] {x}) {
   EXPECT_THAT(Numbers(b), ElementsAre(1, 2));
 }
 
-// State that a loop carries, and one that its body reads.
+// State that a loop carries, and state that the loop's body reads.
 TEST_P(InPlaceTest, LoopsSeeWhatIsBound) {
   constexpr std::string_view kLoop = R"(mesh [x=2]
 func step(%s: f32[2] of f32[4] {x}, %r: f32[2] of f32[4] {x}) {

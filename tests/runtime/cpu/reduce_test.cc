@@ -65,7 +65,7 @@ TEST(ReduceTest, BoolsAreOrAndAnd) {
   }
 }
 
-// As the header says, one element and one source at a time.
+// The definition in the header: one element and one source at a time.
 template <typename T>
 T CombineOne(ReduceOp op, T a, T b) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -90,7 +90,7 @@ T CombineOne(ReduceOp op, T a, T b) {
   }
 }
 
-// Values of a type among which rounding, wrapping and NaN happen.
+// Values of a type, with rounding, wrapping and NaN among them.
 template <typename T>
 T Draw(std::mt19937& random) {
   if constexpr (std::is_same_v<T, bool>) return random() % 2 == 0;
@@ -101,7 +101,7 @@ T Draw(std::mt19937& random) {
                                              static_cast<int>(random() % 12) - 6));
 }
 
-// bool has no vector whose elements have addresses.
+// A vector<bool> has no elements with addresses.
 template <typename T>
 using Array = std::vector<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>;
 
@@ -123,7 +123,7 @@ void ExpectLikeAPlainLoop(DType dtype, const std::vector<ReduceOp>& ops) {
         Array<T> to(kMost);
         Reduce(op, dtype, reinterpret_cast<std::byte*>(to.data()), {pointers.data(), n}, kOffset, count);
         for (int64_t i = 0; i < count; ++i) {
-          // NaN has many forms.
+          // NaN has many bit patterns.
           if (std::isnan(static_cast<double>(expected[i])))
             ASSERT_TRUE(std::isnan(static_cast<double>(to[i])));
           else
@@ -131,7 +131,7 @@ void ExpectLikeAPlainLoop(DType dtype, const std::vector<ReduceOp>& ops) {
                 << ReduceOpName(op) << " of " << n << " sources, element " << i << " of " << count;
         }
       }
-      // Onto the first of them.
+      // The target is the first source.
       Array<T> first = sources[0];
       std::vector<const std::byte*> in_place(pointers.begin(), pointers.begin() + static_cast<int64_t>(n));
       in_place[0] = reinterpret_cast<const std::byte*>(first.data());
@@ -146,7 +146,7 @@ void ExpectLikeAPlainLoop(DType dtype, const std::vector<ReduceOp>& ops) {
   }
 }
 
-// On every kind of CPU that this one can be.
+// On every level of CPU that this CPU supports.
 class ReduceLevelTest : public testing::TestWithParam<CpuLevel> {
  protected:
   void SetUp() override {

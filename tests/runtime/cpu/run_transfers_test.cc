@@ -16,7 +16,7 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 
-// Sums of floats depend on their order; it must be that of the sources, for any number of them.
+// Sums of floats depend on the order of the terms: it must be the order of the sources, for any number of them.
 TEST(RunTransfersTest, ReducesInTheOrderOfTheSources) {
   for (int n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 63, 64, 65, 130, 200}) {
     constexpr int kElements = 5000;
@@ -61,8 +61,8 @@ TEST(RunTransfersTest, ReducesABoxIntoAnother) {
   EXPECT_THAT(to, ElementsAre(22, 0, 0, 44, 0, 0, 66, 0, 0));
 }
 
-// sum = a + b over 100 elements, worker 0 doing 64 of them and worker 1 the rest. Addresses may change
-// between steps.
+// sum = a + b over 100 elements: worker 0 adds 64 of them, worker 1 the rest. Addresses may change between
+// steps.
 TEST(RunTransfersTest, EachWorkerDoesItsSlices) {
   Transfer transfer;
   transfer.box = BoxCopy::Linear(100);
@@ -84,7 +84,7 @@ TEST(RunTransfersTest, EachWorkerDoesItsSlices) {
   EXPECT_THAT(sum, Each(42.0f));
 }
 
-// A program of one collective on buffers of its own, for comparison with a plain loop.
+// Buffers of a program with one collective, for comparison with a plain loop.
 struct Buffers {
   std::vector<std::vector<std::byte>> bytes;
 
@@ -100,8 +100,8 @@ struct Buffers {
   static constexpr size_t kGuard = 256;
 };
 
-// Each of several targets gets the same, whether it is done with the others or alone, of sizes that are
-// written past the caches and of such that are not, at any address.
+// Several targets of the same sources get the same bytes, whether they are written together or alone, for sizes
+// that bypass the caches and sizes that do not, at any address.
 TEST(RunTransfersTest, WhatReadsTheSameIsDoneTogether) {
   const int64_t large = StreamingThreshold() / 3 / 4 + 1001;
   for (const int64_t elements : {int64_t{1}, int64_t{1000}, int64_t{50001}, large}) {
@@ -145,7 +145,7 @@ TEST(RunTransfersTest, WhatReadsTheSameIsDoneTogether) {
   }
 }
 
-// The same source, but another part of it, or to another place: not together.
+// Transfers from another part of the same source, or to another place, are not done together.
 TEST(RunTransfersTest, WhatReadsOtherPartsIsNotDoneTogether) {
   std::vector<int32_t> from = {1, 2, 3, 4, 5, 6}, to(6, 0), other(6, 0);
   std::vector<Transfer> transfers(3);

@@ -70,8 +70,8 @@ func step(%x: f32[3,2] of f32[10,2] {batch,_}, var %w: f32[2,2] {_,_}) {
 })";
 
 TEST(ScheduleTest, AStepIsAListOfInstructions) {
-  // The last block is short, so the input is packed. Until the all_reduce no worker waits: each does the rows
-  // of its own devices. What is the same everywhere, worker 0 does once.
+  // The last block is short, so the input is packed. No worker waits before the all_reduce: each computes the rows
+  // of its own devices. Worker 0 computes the values that are the same on all devices, once.
   EXPECT_EQ(Print(kStep, Make(kStep, 2)),
             "pack | 0:0-6 1:0-6 | 2:0-6 3:0-2\n"
             "mask_padding | 0-3 3-6 | 6-9 9-12\n"
@@ -85,8 +85,8 @@ TEST(ScheduleTest, AStepIsAListOfInstructions) {
 }
 
 TEST(ScheduleTest, DevicesAreCoalescedAndOpsFused) {
-  // The devices' rows are one product of 12 rows, too small to be cut; it goes where most of the rows are.
-  // The gradients are summed as one product, and sub takes their place in the variable row by row.
+  // The rows of all devices are one product of 12 rows, too small to be cut, on the worker with most of the rows.
+  // The gradients are summed as one product, and sub overwrites them in the variable row by row.
   EXPECT_EQ(Print(kStep, Make(kStep, 1, {})),
             "pack | 0:0-6 1:0-6 2:0-6 3:0-2\n"
             "mask_padding | 0-3 3-6 6-9 9-12\n"
@@ -100,8 +100,8 @@ TEST(ScheduleTest, OneWorkerNeedsNoBarriersAndSharesNothing) {
   const Schedule schedule = Make(kStep, 1);
   EXPECT_EQ(schedule.num_barriers, 0);
   EXPECT_EQ(schedule.shared_bytes, 0);
-  // The most is live at the second matmul: xm, n (written over y) and g, 4 blocks of 24, 24 and 16 bytes, to
-  // the cache line.
+  // The peak is at the second matmul: xm, n (in the place of y) and g, 4 blocks of 24, 24 and 16 bytes, rounded up
+  // to cache lines.
   EXPECT_EQ(schedule.private_bytes[0], 128 + 128 + 64);
 }
 
@@ -121,7 +121,7 @@ func step(%x: f32[1,50000] of f32[2,50000] {batch,_}, var %w: f32[1,50000] {_,_}
             "sub | 0-25008 | 25008-50000\n");
 }
 
-// Rows go on with the worker that made them: a small product in the middle keeps nobody waiting.
+// Rows stay on the worker that computed them: no worker waits for a small product in the middle.
 TEST(ScheduleTest, RowsStayWithTheirWorker) {
   constexpr std::string_view kText = R"(mesh [x=2]
 func step(%a: f32[256,400] of f32[512,400] {x,_}, var %w: f32[400,300] {_,_}, var %u: f32[300,2] {_,_},
@@ -141,11 +141,11 @@ func step(%a: f32[256,400] of f32[512,400] {x,_}, var %w: f32[400,300] {_,_}, va
             "matmul+reduce_max+sub+exp | 0-256 | 256-512\n"
             "unpack | 0:0-512 | 1:0-512\n");
   EXPECT_EQ(schedule.num_barriers, 0);
-  // The hidden rows are read by two instructions; what leads to e is written over, and the maxima are a tile.
+  // Two instructions read the hidden rows. The values from l to e share one storage, and the maxima are a tile.
   EXPECT_EQ(schedule.shared_bytes, 512 * 300 * 4 + 512 * 2 * 4);
 }
 
-// The last of 4 devices has none of 6 rows. What is summed is, for it, what the mask leaves.
+// The last of 4 devices has none of the 6 rows. Its term of the sum is the result of the mask.
 TEST(ScheduleTest, EmptyBlocksAreNotComputed) {
   constexpr std::string_view kText = R"(mesh [x=4]
 func step(%a: f32[2,8000] of f32[6,8000] {x,_}, %w: f32[8000,100] {_,_}) {
@@ -169,8 +169,8 @@ func step(%a: f32[2,8000] of f32[6,8000] {x,_}, %w: f32[8000,100] {_,_}) {
             "unpack | 0:0-200 1:0-200 | 2:0-200\n");
 }
 
-// The mask is a constant and the reshape of it is not, for constants are large enough by then: it is copied,
-// the padding of the device without rows too.
+// The mask is a constant; its reshape is not, because the constants are large enough by then. The reshape
+// copies the mask, including the padding of the device without rows.
 TEST(ScheduleTest, PaddingThatIsSummedIsCopied) {
   std::string text = "mesh [x=4]\nfunc step(%a: f32[1] of f32[3] {x}) {\n";
   for (int i = 0; i < 14; ++i)
@@ -203,7 +203,7 @@ func step(%a: f32[10,4] of f32[20,4] {x,_}, var %w: f32[4,2] {_,_}) {
   update %w = %u
   return e=%e, w=%v
 })";
-  // The first reshape is of a variable that is given out, and is copied.
+  // The first reshape is of a variable that is also an output, so it copies.
   EXPECT_EQ(Print(kText, Make(kText, 2, {})),
             "reshape+neg | 0-8 |\n"
             "matmul+exp | 0-20 |\n"
@@ -232,7 +232,7 @@ TEST(ScheduleTest, VariablesAreWrittenInPlaceWhereNobodyNeedsTheOldValue) {
   EXPECT_EQ(assigns(Make(text("%m = add %a, %n : f32[2] of f32[4] {x} update %a = %n return y=%m"), 2)), 1);
 }
 
-// ---- CheckSchedule finds every kind of damage.
+// ---- CheckSchedule detects every kind of damage.
 
 std::string DamageOf(const Schedule& schedule) { return std::string(MessageOf(CheckSchedule(schedule))); }
 
@@ -261,7 +261,7 @@ TEST(ScheduleTest, NamesTheRace) {
                   "instruction 4, worker 0 reads it in instruction 5, and no barrier is between\\."));
 }
 
-// Moving any placed storage onto any other that is in use at the same time is found.
+// CheckSchedule detects when a storage is moved onto another one that is in use at the same time.
 TEST(ScheduleTest, StoragesInUseTogetherMayNotOverlap) {
   const Schedule good = Make(kStep, 2);
   int found = 0, moved = 0;
@@ -278,7 +278,7 @@ TEST(ScheduleTest, StoragesInUseTogetherMayNotOverlap) {
       found += damage.find("overlap while both are in use") != std::string::npos;
     }
   }
-  // The others die before the other is born.
+  // In the other cases one storage's last use is before the other's first.
   EXPECT_GT(found, 0);
   EXPECT_LT(found, moved);
 }
@@ -299,7 +299,7 @@ TEST(ScheduleTest, FindsStoragesOutOfPlace) {
   }
 }
 
-// Memory of the shared arena is reused only in a later epoch, even by values that are never live together.
+// Memory of the shared arena is reused only in a later epoch, even for values that are never live together.
 TEST(ScheduleTest, SharedMemoryIsReusedOnlyAfterABarrier) {
   constexpr std::string_view kText = R"(mesh [x=2]
 func step(%i: f32[1] of f32[2] {x}) {

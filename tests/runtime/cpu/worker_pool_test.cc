@@ -31,7 +31,7 @@ TEST(WorkerPoolTest, RunsEveryWorkerOnceOnItsOwnThread) {
   }
 }
 
-// More workers than cores: every value a worker wrote before the barrier is seen by all after it.
+// More workers than cores: after the barrier all workers see the values that each worker wrote before it.
 TEST(WorkerPoolTest, BarrierPublishesWhatWasWritten) {
   constexpr int kWorkers = 8, kRounds = 500;
   WorkerPool pool(kWorkers);
@@ -62,7 +62,7 @@ TEST(WorkerPoolTest, SleepersWakeUp) {
   }
 }
 
-// Twice as many pools at work as cores, each larger than the machine: nobody waits for ever.
+// Twice as many pools as cores run at once, each with more workers than cores: no worker waits for ever.
 TEST(WorkerPoolTest, PoolsLargerThanTheMachineRunBesideEachOther) {
   constexpr int kRounds = 20, kMeetings = 10;
   const int workers = 2 * WorkerPool::DefaultWorkers() + 1;
@@ -95,7 +95,7 @@ TEST(WorkerPoolTest, PoolsTakeTurns) {
   EXPECT_EQ(count, 300 * (2 * WorkerPool::DefaultWorkers() + 1));
 }
 
-// The cores that the calling thread may run on.
+// The cores on which the calling thread may run.
 std::vector<int> MyCores() {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -1,4 +1,4 @@
-// Calls of the simulated GPU's table that are wrong, or are to fail; several GPUs.
+// Wrong and failing calls of the simulated GPU's functions; several GPUs.
 #ifdef MESHWORK_HAVE_CUDA
 #include <stdexcept>
 #include <thread>
@@ -47,7 +47,7 @@ TEST(GpuCallsTest, NothingWorksWithoutACurrentContext) {
   EXPECT_EQ(api.cuCtxPushCurrent(reinterpret_cast<CUcontext>(1)), CUDA_ERROR_INVALID_CONTEXT);
 }
 
-// A library that meshwork runs beside has its own context current.
+// Another library in the same process may have its own context current.
 TEST(GpuCallsTest, TheCurrentContextIsLeftAsItWas) {
   GpuPlayer gpu(0, {{}, {}});
   const auto second = CudaContext::Create(gpu.cuda.api(), 1).value();
@@ -66,7 +66,7 @@ TEST(GpuCallsTest, EventsAndKernelsOfAnotherGpu) {
   const auto event = CudaEvent::Create(second).value();
   EXPECT_THAT(event->Record(*gpu.stream).message(), HasSubstr("CUDA_ERROR_INVALID_HANDLE"));
   EXPECT_THAT(gpu.Launch("fail", *stream, Arguments()).message(), HasSubstr("CUDA_ERROR_INVALID_HANDLE"));
-  // A stream may wait for one, though.
+  // A stream may wait for an event of another GPU, though.
   EXPECT_TRUE(event->Record(*stream).ok());
   EXPECT_TRUE(gpu.stream->Wait(*event).ok());
   EXPECT_TRUE(gpu.stream->Synchronize().ok());
@@ -148,7 +148,7 @@ TEST(GpuCallsTest, GpusDiffer) {
   EXPECT_EQ(small->GetMemoryInfo()->free_bytes, 400);
   EXPECT_EQ(large->GetMemoryInfo()->free_bytes, int64_t{1} << 30);
   EXPECT_EQ(CudaBuffer::Allocate(stream, 401).status().code(), absl::StatusCode::kResourceExhausted);
-  // Code of one generation does not run on another; NVRTC does not know 121, and makes PTX.
+  // Code of one generation does not run on another. NVRTC does not know 121, and makes PTX.
   const std::string code = CompileCuda(cuda.api(), 80, {"a.cu", ""}).value();
   EXPECT_TRUE(CudaModule::Load(small, "a.cu", code).ok());
   EXPECT_THAT(CudaModule::Load(large, "a.cu", code).status().message(),
@@ -157,7 +157,7 @@ TEST(GpuCallsTest, GpusDiffer) {
   EXPECT_FALSE(CompileCuda(cuda.api(), 70, {"a.cu", ""}).ok());
 }
 
-// Memory that streams have not come to free yet counts as free.
+// Memory counts as free before its stream has executed the free.
 TEST(GpuCallsTest, AnAllocationWaitsForFrees) {
   GpuPlayer gpu(0, {{.bytes = 1000}});
   { const CudaBuffer x = gpu.NewBuffer(200); }

@@ -93,7 +93,7 @@ class CompileOnceTest : public TempDirTest {
     api_.code_folder = dir() + "/cuda";
   }
 
-  // Compiles, and says whether NVRTC was asked; "" if nothing could be compiled.
+  // Compiles; `asked` tells whether NVRTC was called. Returns "" if nothing could be compiled.
   std::string Compile(const CudaSource& source, bool& asked, int architecture = 90) {
     cuda_.FailCall("nvrtcCreateProgram", 1);
     absl::StatusOr<std::string> code = CompileCuda(api_, architecture, source);
@@ -176,7 +176,7 @@ TEST_F(CompileOnceTest, WhatDoesNotCompileIsNotKept) {
   EXPECT_EQ(NumFiles(), 0);
 }
 
-// Tables of tests write nothing into the home directory.
+// Function tables of tests do not write into the home directory.
 TEST_F(CompileOnceTest, OtherTablesKeepNothing) {
   EXPECT_EQ(cuda_.api().code_folder, "");
   EXPECT_EQ(LoadCudaApi(cuda_.loader())->code_folder, "");

@@ -28,7 +28,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A source "…\nkernel NAME" has the kernel NAME; one of the kernel "wrong" does not compile, and one of "large" has no memory.
+// A source "…\nkernel NAME" has the kernel NAME. Kernel "wrong" does not compile, and "large" runs out of memory.
 class NamingCompiler : public SimulatedCompiler {
  public:
   absl::StatusOr<std::unique_ptr<SimulatedKernels>> Compile(const std::string& source) override {
@@ -41,7 +41,7 @@ class NamingCompiler : public SimulatedCompiler {
     return std::make_unique<One>(name);
   }
 
-  std::map<std::string, int> compiled;  // how often each kernel was
+  std::map<std::string, int> compiled;  // how often each kernel was compiled
   std::vector<std::string> order;
   std::shared_future<void> wait_for;
 
@@ -77,7 +77,7 @@ class CompileKernelsTest : public TempDirTest {
   absl::StatusOr<KernelCodes> Compile(const std::vector<std::string>& names) {
     return CompileKernels(api_, 90, "step", KernelsOf(names));
   }
-  // Which of these kernels are compiled now.
+  // The kernels among `names` that are compiled now.
   std::set<std::string> CompiledOf(const std::vector<std::string>& names) {
     compiler_.compiled.clear();
     const absl::StatusOr<KernelCodes> codes = Compile(names);
@@ -92,7 +92,7 @@ class CompileKernelsTest : public TempDirTest {
     }
     return compiled;
   }
-  // Loads them, and finds each kernel in the code that is said to be its own.
+  // Loads the kernels, and finds each one in the code that is reported for it.
   absl::Status Load(const std::vector<std::string>& names) {
     MESHWORK_ASSIGN_OR_RETURN(const std::shared_ptr<const CudaContext> context, CudaContext::Create(api_, 0));
     CudaKernels kernels;
@@ -140,7 +140,7 @@ TEST_F(CompileKernelsTest, NamesTheOneThatDoesNotCompile) {
   }
 }
 
-// What takes long is begun first, then what has the longest text.
+// Kernels marked as long are compiled first, then those with the longest text.
 TEST_F(CompileKernelsTest, BeginsWithTheLongest) {
   std::vector<CudaKernel> kernels = KernelsOf({"a", "bbb", "cc", "d"});
   kernels[3].is_long = true;
@@ -148,7 +148,7 @@ TEST_F(CompileKernelsTest, BeginsWithTheLongest) {
   EXPECT_THAT(compiler_.order, ElementsAre("d", "bbb", "cc", "a"));
 }
 
-// Those behind the error are not begun by its thread.
+// Its thread does not begin the kernels after the error.
 TEST_F(CompileKernelsTest, StopsAtAnError) {
   EXPECT_FALSE(Compile({"wrong", "a", "b"}).ok());
   EXPECT_THAT(compiler_.compiled, ElementsAre(testing::Pair("wrong", 1)));
@@ -182,7 +182,7 @@ TEST_F(CompileKernelsTest, WhicheverCallFailsNothingIsLeft) {
       EXPECT_TRUE(status.ok()) << status;
       break;
     }
-    // Nobody can do anything about it; what is destroyed makes its context current, too.
+    // A failed release cannot be reported; destructors also make their context current.
     if (released || (failed == "cuCtxPushCurrent" && status.ok())) continue;
     ++refused;
     EXPECT_FALSE(status.ok()) << failed << ", call " << nth;
@@ -190,7 +190,7 @@ TEST_F(CompileKernelsTest, WhicheverCallFailsNothingIsLeft) {
   EXPECT_GT(refused, 5 * 6);
 }
 
-// ---- What takes long is reported.
+// ---- Reports of long compilations.
 
 TEST_F(CompileKernelsTest, SaysThatItTakesLong) {
   std::vector<std::string> lines;
@@ -209,7 +209,7 @@ TEST_F(CompileKernelsTest, SaysThatItTakesLong) {
                   "CUDA: 3 kernels of \"step\" are being compiled for sm_90 by 2 threads; 0 done after 0.0 "
                   "seconds; the next run finds them in {}",
                   api_.code_folder)));
-  // Nothing is left to be compiled.
+  // Everything is compiled already.
   lines.clear();
   EXPECT_THAT(CompiledOf({"a", "b", "c"}), IsEmpty());
   EXPECT_THAT(lines, IsEmpty());

@@ -1,4 +1,4 @@
-// What the simulated cuBLASLt finds, and the order of its products.
+// The mistakes that the simulated cuBLASLt finds, and the order of its products.
 #ifdef MESHWORK_HAVE_CUDA
 #include "gmock/gmock.h"
 #include "meshwork/runtime/cuda/cuda_products.h"
@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 constexpr ProductAlignment kWellAligned{.a = 256, .b = 256, .d = 256};
 CudaProduct Square() { return {.m = 4, .n = 4, .k = 4, .calls = {{}}}; }
 
-// [4,4] * [4,4], and all that it needs.
+// A product [4,4] * [4,4] with its buffers.
 struct SquarePlayer {
   explicit SquarePlayer(uint64_t seed = 0)
       : gpu(seed),
@@ -37,7 +37,7 @@ struct SquarePlayer {
   CudaBuffer a, b, d, workspace;
 };
 
-// In a graph, too: what is written before is read, and what is read behind is there.
+// Also in a graph: the product reads what was written before it, and later work reads its result.
 TEST(SimulatedCublasTest, ProductsAreInTheOrderOfTheirStream) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     SquarePlayer player(seed);
@@ -78,7 +78,7 @@ TEST(SimulatedCublasTest, FindsWhatIsLessAlignedThanWasSaid) {
   SquarePlayer player;
   const CudaBuffer long_a = player.gpu.NewBuffer(32);
   ASSERT_TRUE(player.Launch({long_a.address() + 64, player.b.address(), player.d.address()}).ok());
-  // To cuBLASLt a is the second operand.
+  // cuBLASLt counts columns first, so that a is its second operand.
   EXPECT_THAT(player.gpu.cuda.TakeFindings(),
               ElementsAre("a product on GPU 0: matrix b is less aligned than its algorithm was chosen for."));
 }

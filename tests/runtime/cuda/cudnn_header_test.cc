@@ -1,4 +1,4 @@
-// The types and numbers of runtime/cuda/cudnn_api.h are those of cudnn_graph.h, where there is one.
+// The types and numbers of runtime/cuda/cudnn_api.h are those of cudnn_graph.h, if that header is installed.
 #if defined(MESHWORK_HAVE_CUDA) && __has_include(<cudnn_graph.h>)
 #include <cudnn_graph.h>
 
@@ -113,8 +113,8 @@ TEST(CudnnHeaderTest, ElementsAreTheSame) {
   EXPECT_LE(CUDNN_NUMERICAL_NOTE_TYPE_COUNT, kMostCudnnNotes);
 }
 
-// Calls by the table's types reach functions of theirs: the same parameters. Only types are named, for nothing here
-// is linked with cuDNN.
+// The function types of the table have the parameters of the library's functions. Only types are compared: this test
+// is not linked with cuDNN.
 template <typename Function>
 constexpr int kParameters = -1;
 template <typename R, typename... A>

@@ -1,4 +1,4 @@
-// Whatever call fails, there is a Status, nothing leaks, and nothing that was freed is used.
+// Whichever call fails, a Status is returned, nothing leaks, and freed memory is not used.
 #ifdef MESHWORK_HAVE_CUDA
 #include "gmock/gmock.h"
 #include "meshwork/runtime/cuda/cuda_memory.h"
@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::IsEmpty;
 
-// All that the room can do, on two GPUs.
+// Uses every function of this room, on two GPUs.
 absl::Status DoEverything(const CudaApi& api, float& result) {
   MESHWORK_RETURN_IF_ERROR(ListGpus(api).status());
   MESHWORK_ASSIGN_OR_RETURN(const auto context, CudaContext::Create(api, 0));
@@ -33,7 +33,7 @@ absl::Status DoEverything(const CudaApi& api, float& result) {
   MESHWORK_RETURN_IF_ERROR(
       memory->Upload(BoxCopy::Linear(4), 4, reinterpret_cast<const std::byte*>(host.data()), place));
   const auto address = reinterpret_cast<CUdeviceptr>(place);
-  // What works on x is waited for before x goes.
+  // Work on x is waited for before x is freed.
   const auto use = [&]() -> absl::Status {
     MESHWORK_ASSIGN_OR_RETURN(const auto fork, CudaEvent::Create(context));
     MESHWORK_ASSIGN_OR_RETURN(const auto join, CudaEvent::Create(context, CudaEvent::Kind::kTiming));
@@ -111,7 +111,7 @@ TEST(CudaFailuresTest, AnyCallMayFail) {
         ++released;
         EXPECT_TRUE(status.ok() || failed == "cuStreamEndCapture") << failed << ": " << status;
       } else if (failed == "cuCtxPushCurrent" && status.ok()) {
-        ++released;  // what is destroyed makes its context current, too
+        ++released;  // destructors make their context current, too
       } else if (result != CUDA_ERROR_NOT_READY || failed != "cuStreamQuery") {
         ++refused;
         EXPECT_FALSE(status.ok()) << failed << ", call " << nth;
@@ -125,7 +125,7 @@ TEST(CudaFailuresTest, AnyCallMayFail) {
   EXPECT_GT(released, 100);
 }
 
-// One that the driver, or here the simulation, does not know.
+// An error code that the driver, here the simulation, does not know.
 TEST(CudaFailuresTest, ErrorsWithoutANameHaveANumber) {
   GpuPlayer gpu;
   gpu.cuda.FailCall("cuMemAllocAsync", 1, CUDA_ERROR_PROFILER_DISABLED);

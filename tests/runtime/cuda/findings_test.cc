@@ -1,4 +1,4 @@
-// What the simulated GPU finds: mistakes that CUDA need not notice.
+// Mistakes that the simulated GPU finds, and that CUDA may not notice.
 #ifdef MESHWORK_HAVE_CUDA
 #include "gmock/gmock.h"
 #include "runtime/cuda/gpu_fixture.h"
@@ -34,7 +34,7 @@ TEST(GpuFindingsTest, CopiesOfFreedMemory) {
                   "a fill on GPU 0 uses allocation 1 (16 bytes, memory of GPU 0) after it was freed."));
 }
 
-// The copy was there first, on another stream, and nobody made the free wait for it.
+// The copy came first, on another stream, and the free did not wait for it.
 TEST(GpuFindingsTest, CopiesThatAreOvertakenByTheFree) {
   int found = 0, not_found = 0;
   for (uint64_t seed = 0; seed < 50; ++seed) {
@@ -195,7 +195,7 @@ TEST(GpuFindingsTest, WhatIsLeft) {
   EXPECT_THAT(gpu.cuda.TakeLeaks(), IsEmpty());
 }
 
-// A kernel that fails: all later calls do, and what is freed is freed.
+// After a kernel has failed, all later calls fail, and memory can still be freed.
 TEST(GpuFindingsTest, NothingWorksAfterAKernelThatFails) {
   GpuPlayer gpu;
   {

@@ -1,4 +1,4 @@
-// A simulated GPU with a few kernels, and what tests do with it.
+// A simulated GPU with a few kernels, and helpers for tests on it.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,7 @@
 namespace meshwork {
 
 // write(float* x, int64 n, float value), add(float* x, int64 n, float value), move(float* to, float* from, int64 n),
-// and `fail`, which does.
+// and `fail`, which fails.
 inline SimulatedFunctions GpuFunctions() {
   const auto for_all = [](auto&& f) {
     return [f](const SimulatedLaunch& launch) {
@@ -40,7 +40,7 @@ inline SimulatedFunctions GpuFunctions() {
                       static_cast<size_t>(launch.Argument<int64_t>(2)) * sizeof(float));
          return absl::OkStatus();
        }},
-      {"write_stale",  // whose argument nobody takes for an address
+      {"write_stale",  // its argument is a complement, so that it is not taken for an address
        [](const SimulatedLaunch& launch) {
          *reinterpret_cast<float*>(~launch.Argument<uint64_t>(0)) = 1;  // NOLINT
          return absl::OkStatus();
@@ -57,7 +57,7 @@ KernelArguments Arguments(const Args&... args) {
   return arguments;
 }
 
-// One GPU of a simulation, with a stream and the kernels above. Calls that fail end the test.
+// One GPU of a simulation, with a stream and the kernels above. A failing call ends the test.
 class GpuPlayer {
  public:
   explicit GpuPlayer(uint64_t seed = 0, std::vector<SimulatedGpu> gpus = {{}})
@@ -78,12 +78,12 @@ class GpuPlayer {
     MESHWORK_ASSIGN_OR_RETURN(const CudaFunction found, module->GetKernel(kernel));
     return found.Launch(on, {.grid = {2}, .block = {32}}, arguments);
   }
-  // write and add.
+  // Launches write or add.
   absl::Status Launch(const std::string& kernel, const CudaStream& on, const CudaBuffer& x,
                       float value) const {
     return Launch(kernel, on, Arguments(x.address(), x.bytes() / static_cast<int64_t>(sizeof(float)), value));
   }
-  // What the stream makes of the buffer's first number, waited for.
+  // The buffer's first number after the work of the stream.
   float First(const CudaStream& on, const CudaBuffer& x) const {
     float first = 0;
     EXPECT_TRUE(CopyToHost(on, &first, x.address(), sizeof(first)).ok());

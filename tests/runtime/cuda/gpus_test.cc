@@ -1,4 +1,4 @@
-// The list of GPUs: of a simulation, and of builds without CUDA.
+// The list of GPUs, of a simulation and in builds without CUDA.
 #include "meshwork/runtime/cuda/gpus.h"
 
 #include "gtest/gtest.h"

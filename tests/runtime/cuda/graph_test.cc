@@ -42,7 +42,7 @@ TEST(CudaGraphTest, CopiesTakeTheBuffersAsTheyAreAtTheLaunch) {
   }
 }
 
-// A second stream takes part: of two kernels without order both orders occur; with events, one.
+// With a second stream: of two kernels without order both orders occur; with events, only one order.
 TEST(CudaGraphTest, OtherStreamsTakePart) {
   for (const bool is_ordered : {false, true}) {
     std::set<float> outcomes;
@@ -69,7 +69,7 @@ TEST(CudaGraphTest, OtherStreamsTakePart) {
   }
 }
 
-// Launches of one graph on two streams follow each other even so.
+// Launches of one graph run one after the other, even on two streams.
 TEST(CudaGraphTest, OneLaunchAtATime) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     GpuPlayer gpu(seed);
@@ -171,7 +171,7 @@ TEST(CudaGraphTest, OtherStreamsMustBeWaitedFor) {
       },
       "CUDA_ERROR_STREAM_CAPTURE_UNJOINED");
   EXPECT_TRUE(other->Synchronize().ok());
-  // The event is of a capture that is over.
+  // The event belongs to a capture that has ended.
   EXPECT_THAT(other->Wait(*fork).message(), HasSubstr("CUDA_ERROR_CAPTURED_EVENT"));
 }
 

@@ -15,7 +15,7 @@
 namespace meshwork::host_copier_test {
 namespace {
 
-// Tensors of `sizes` bytes, none of which begins at a line of a cache, with a byte between them that nobody writes.
+// Tensors of `sizes` bytes, none of which begins at a cache line. Between them lies a byte that is never written.
 struct HostTensors {
   explicit HostTensors(const std::vector<int64_t>& sizes) {
     int64_t bytes = 1;
@@ -28,7 +28,7 @@ struct HostTensors {
       at += size + 1;
     }
   }
-  // What `to` is when all is copied.
+  // The expected content of `to` after all copies.
   std::vector<std::byte> Expected() const {
     std::vector<std::byte> expected(to.size(), kUntouched);
     for (const HostCopy& copy : copies)
@@ -98,7 +98,7 @@ TEST(HostCopierTest, OnlyLargeCopiesStartThreads) {
   EXPECT_EQ(few.num_helpers(), 2);
 }
 
-// After an error nobody touches the memory, which is freed here, and the next call is as good as any.
+// After an error no thread touches the memory, which is freed here, and the next call works.
 TEST(HostCopierTest, EndsWithTheFirstError) {
   for (int helpers : {0, 1, 3}) {
     HostCopier copier(InPieces(helpers, 64));
@@ -121,7 +121,7 @@ TEST(HostCopierTest, EndsWithTheFirstError) {
   }
 }
 
-// Where there are no helpers.
+// Without helper threads.
 TEST(HostCopierTest, CopiesAloneInTheChildOfAFork) {
   if (!kMayFork) GTEST_SKIP();
   auto copier = std::make_unique<HostCopier>(InPieces(2, 64));

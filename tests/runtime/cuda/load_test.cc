@@ -1,4 +1,4 @@
-// The table of functions: found in libraries, or not. The toolkit's own libraries are here where there is no GPU.
+// The table of functions, found in libraries or not. The toolkit's own libraries are there even without a GPU.
 #ifdef MESHWORK_HAVE_CUDA
 #include <filesystem>
 
@@ -34,7 +34,7 @@ TEST(CudaLoadTest, EveryFunctionIsFound) {
   EXPECT_EQ(api->ncclSend, cuda.api().ncclSend);
 }
 
-// Drivers before CUDA 12.8 have the older function alone.
+// Drivers before CUDA 12.8 have only the older function.
 TEST(CudaLoadTest, TheOlderFunctionForTimesDoes) {
   const SimulatedCuda cuda;
   LibraryLoader loader = cuda.loader();
@@ -72,7 +72,7 @@ TEST(CudaLoadTest, WithoutCublasThereIsATableAllTheSame) {
   EXPECT_THAT(api->cublas_status.message(), HasSubstr("there is no libcublasLt.so of CUDA 12 or later"));
 }
 
-// A driver older than cuBLASLt cannot run its kernels; an older cuBLASLt is taken.
+// A driver older than cuBLASLt cannot run its kernels; a cuBLASLt older than the driver is accepted.
 TEST(CudaLoadTest, TakesTheCublasThatFitsTheDriver) {
   const SimulatedCuda cuda({.driver_version = 12040});
   EXPECT_THAT(LoadCudaApi(cuda.loader())->cublas_status.message(),
@@ -98,7 +98,7 @@ TEST(CudaLoadTest, WithoutCudnnThereIsATableAllTheSame) {
   EXPECT_THAT(api->cudnn_status.message(), HasSubstr("there is no libcudnn_graph.so.9"));
 }
 
-// A driver older than NVRTC cannot run its code; an older NVRTC is taken.
+// A driver older than NVRTC cannot run its code; an NVRTC older than the driver is accepted.
 TEST(CudaLoadTest, TakesTheNvrtcThatFitsTheDriver) {
   const SimulatedCuda cuda({.driver_version = 12040});
   EXPECT_THAT(LoadCudaApi(cuda.loader())->nvrtc_status.message(),
@@ -120,7 +120,7 @@ TEST(CudaLoadTest, TakesTheNvrtcThatFitsTheDriver) {
   EXPECT_EQ(api->nvrtc_version, 12040);
 }
 
-// Any NVRTC does where there is no driver.
+// Without a driver any NVRTC is accepted.
 TEST(CudaLoadTest, CompilesWithoutADriver) {
   const SimulatedCuda cuda;
   LibraryLoader loader = cuda.loader();
@@ -139,7 +139,7 @@ TEST(CudaLoadTest, CompilesWithoutADriver) {
   EXPECT_THAT(none.message(), HasSubstr("there is no libnvrtc.so of CUDA 12 or later; install"));
 }
 
-// On this machine: there is a driver, or it is said why there is none.
+// On this machine there is a driver, or the status says why there is none.
 TEST(CudaLoadTest, OfThisProcess) {
   const absl::StatusOr<const CudaApi*> api = LoadCudaApi();
   EXPECT_EQ(api.status(), LoadCudaApi().status());
@@ -154,7 +154,7 @@ TEST(CudaLoadTest, OfThisProcess) {
   EXPECT_FALSE(gpus->gpus.empty());
 }
 
-// The toolkit's stub of the driver has the symbols of the real one.
+// The toolkit's stub of the driver library has the symbols of a real one.
 TEST(CudaLoadTest, TheNamesAreThoseOfTheDriver) {
   std::string stub;
   for (const char* folder : {"/stubs", "64/stubs"})
@@ -173,7 +173,7 @@ TEST(CudaLoadTest, TheNamesAreThoseOfTheDriver) {
   EXPECT_GT(functions, 50);
 }
 
-// So has NVIDIA's own NCCL, which says its version without a GPU.
+// NVIDIA's own NCCL has all functions of the table, and reports its version without a GPU.
 TEST(CudaLoadTest, TheNamesAreThoseOfNccl) {
   const LibraryLoader system = SystemLoader();
   void* library = system.open("libnccl.so.2");
@@ -189,12 +189,12 @@ TEST(CudaLoadTest, TheNamesAreThoseOfNccl) {
   EXPECT_GE(version, kOldestNccl);
 }
 
-// ---- The real NVRTC, which needs no GPU.
+// ---- The real NVRTC, which does not need a GPU.
 
 class NvrtcTest : public testing::Test {
  protected:
   void SetUp() override {
-    // A driver that is simulated, and the system's NVRTC.
+    // A simulated driver, and the system's NVRTC.
     LibraryLoader loader = SystemLoader();
     loader.open = [this, open = loader.open](const std::string& file) {
       return file == "libcuda.so.1" ? cuda_.loader().open(file) : open(file);
@@ -212,7 +212,7 @@ class NvrtcTest : public testing::Test {
   CudaApi api_;
 };
 
-// So that what another build of the same version has made is not taken for its own.
+// So the code of another build of the same version is not taken for this build's.
 TEST_F(NvrtcTest, SaysWhichBuildItIs) {
   EXPECT_EQ(api_.nvrtc_build, BuildIdOf(reinterpret_cast<const void*>(api_.nvrtcGetPTX)));
   EXPECT_NE(api_.nvrtc_build, BuildIdOf(reinterpret_cast<const void*>(&BuildIdOf)));
@@ -231,7 +231,7 @@ extern "C" __global__ void scale(float* x, long n, float by) {
                                   "ELF"));
     EXPECT_THAT(*code, HasSubstr("scale"));
   }
-  // Of an architecture that is not known yet: text that the driver compiles.
+  // For an architecture that NVRTC does not know: PTX, which the driver compiles.
   const absl::StatusOr<std::string> ptx = CompileCuda(api_, 999, source);
   ASSERT_TRUE(ptx.ok()) << ptx.status();
   EXPECT_THAT(*ptx, HasSubstr(".visible .entry scale("));
@@ -249,7 +249,7 @@ TEST_F(NvrtcTest, SaysWhatIsWrong) {
 
 // ---- The real cuBLASLt, which describes products without a GPU.
 
-// A simulated one has the descriptors of the real one. It chooses no algorithm, so that no product is taken.
+// A simulated cuBLASLt with the descriptors of the real one. It chooses no algorithm, so that no product is taken.
 TEST(CublasTest, TakesTheDescriptors) {
   const SimulatedCuda cuda;
   LibraryLoader loader = SystemLoader();

@@ -1,4 +1,4 @@
-// The memory of a GPU behind the runtime's interface.
+// The memory of a GPU, used by the runtime's interface.
 #ifdef MESHWORK_HAVE_CUDA
 #include <numeric>
 
@@ -43,7 +43,7 @@ TEST(CudaMemoryTest, AllocationsOutliveTheMemory) {
   EXPECT_EQ(gpu.cuda.BytesInUse(0), 0);
 }
 
-// Boxes of [6,8] from a tensor to a block and back, by staging memory of every size from one element on.
+// Copies boxes of [6,8] from a tensor to a block and back, with staging memory of every size from one element on.
 TEST(CudaMemoryTest, BoxesAreCopiedAsOnTheCpu) {
   const BoxBuffer whole = BoxBuffer::Whole({6, 8});
   std::vector<float> tensor(48);

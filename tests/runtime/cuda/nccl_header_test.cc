@@ -1,4 +1,4 @@
-// The types and numbers of runtime/cuda/nccl_api.h are those of nccl.h, where there is one.
+// The types and numbers of runtime/cuda/nccl_api.h are those of nccl.h, if that header is installed.
 #if defined(MESHWORK_HAVE_CUDA) && __has_include(<nccl.h>)
 #include <nccl.h>
 
@@ -28,7 +28,7 @@ TEST(NcclHeaderTest, NumbersAreTheSame) {
   EXPECT_EQ(kOldestNccl, NCCL_VERSION(2, 18, 0));
 }
 
-// The first fields of ncclConfig_t, which later versions only add to.
+// The first fields of ncclConfig_t; later versions only append fields.
 TEST(NcclHeaderTest, TheConfigBeginsAsTheirs) {
   const ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
   const NcclConfig ours;
@@ -42,8 +42,8 @@ TEST(NcclHeaderTest, TheConfigBeginsAsTheirs) {
   EXPECT_LE(sizeof(NcclConfig), sizeof(ncclConfig_t));
 }
 
-// Calls by the table's types reach functions of theirs: the same parameters. Only types are named, for nothing here
-// is linked with NCCL.
+// The function types of the table have the parameters of the library's functions. Only types are compared: this test
+// is not linked with NCCL.
 template <typename Function>
 constexpr int kParameters = -1;
 template <typename R, typename... A>

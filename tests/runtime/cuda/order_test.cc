@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kSeeds = 50;
 
-// What `run` returns, over all seeds.
+// The results of `run` over all seeds.
 template <typename F>
 std::set<std::string> OverSeeds(F&& run) {
   std::set<std::string> outcomes;
@@ -47,7 +47,7 @@ TEST(GpuOrderTest, OneStreamKeepsItsOrder) {
             std::set<std::string>{"7"});
 }
 
-// A copy on a second stream, of what a kernel on the first one writes.
+// A copy, on a second stream, of data that a kernel on the first stream writes.
 std::string CopyOfWritten(const GpuPlayer& gpu, bool waits) {
   const auto other = gpu.NewStream();
   const auto written = gpu.NewEvent();
@@ -100,7 +100,7 @@ TEST(GpuOrderTest, AnEventThatWasNeverRecordedIsNotWaitedFor) {
   EXPECT_TRUE(*event->IsDone());
 }
 
-// The value that comes to the host too late is that of the time of the copy, not of the call.
+// A late copy from the host takes pinned memory's value at the time of the copy, and other memory's value at the call.
 TEST(GpuOrderTest, PinnedMemoryIsReadLateAndOtherMemoryAtTheCall) {
   const GpuPlayer gpu;
   const CudaBuffer x = gpu.NewBuffer(1), y = gpu.NewBuffer(1);

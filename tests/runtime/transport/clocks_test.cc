@@ -1,5 +1,5 @@
-// How far apart the clocks of domains are. Started by mpirun or examples/multi_worker/launch, each process plays its own
-// domain.
+// Differences between the clocks of domains. Started by mpirun or examples/multi_worker/launch, each process plays its
+// own domain.
 #include "meshwork/runtime/transport/clocks.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ Offsets Align(Ends& ends, const std::function<Clock(int64_t domain)>& clock_of) 
   return offsets;
 }
 
-// Processes of one host have one clock.
+// The processes of one host share a clock.
 TEST(ClocksTransportTest, ClocksAreFoundWithinTheError) {
   const std::vector<int64_t> ahead = {0, 5 * kSecond, -7 * kSecond - 123'456'789};
   for (int64_t domains : {1, 2, 3}) {
@@ -64,17 +64,17 @@ TEST(ClocksTransportTest, ClocksAreFoundWithinTheError) {
   }
 }
 
-// Each reading is a second after the one before: the answer lies in the middle of each round, which takes two seconds.
+// The domain's reading is assumed to be in the middle of the round; the round that took the least time counts.
 TEST(ClocksTransportTest, TheMiddleOfTheSoonestRoundCounts) {
   if (IsLaunched()) GTEST_SKIP() << "the domains share a clock";
   Ends ends = MakeEnds(2, std::chrono::minutes(2));
-  // Both ends read it in turn, as they wait for each other: domain 1, domain 0, domain 1.
+  // The ends read the clock in turn, because they wait for each other: domain 1, domain 0, domain 1.
   auto readings = std::make_shared<std::atomic<int64_t>>(0);
   const Offsets offsets = Align(ends, [&](int64_t domain) -> Clock {
     return [=, first = true]() mutable -> int64_t {
       if (std::exchange(first, false)) return -1;  // when it begins
       const int64_t reading = (*readings)++, round = reading / 3;
-      // The fourth round is the soonest.
+      // The fourth round is the fastest.
       const int64_t now = round * 100 * kSecond + reading % 3 * (round == 3 ? kSecond : 9 * kSecond);
       return domain == 1 ? now + 50 * kSecond : now;
     };

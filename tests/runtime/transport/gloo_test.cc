@@ -1,4 +1,4 @@
-// Over Gloo, with a process that is killed or stopped in the midst. Here this process is worker 0, and worker 1 is
+// Over Gloo, with a process that is killed or stopped during an operation. This process is worker 0; worker 1 is
 // another process of this program.
 #include "meshwork/runtime/transport/gloo.h"
 
@@ -41,7 +41,7 @@ std::unique_ptr<RemoteOp> PrepareSwap(Transport& end, const std::vector<std::byt
   return end.Prepare({.where = "swap", .sends = {other}, .receives = {other}}).value();
 }
 
-// Worker 1, as another process: it swaps until it ends or is ended.
+// The body of worker 1, in another process: it swaps until an operation fails or it is killed.
 TEST(GlooWorker, Swaps) {
   if (std::getenv("MESHWORK_TEST_WORKER") == nullptr) return;
   const Cluster cluster = Cluster::FromEnvironment(ProcessEnvironment()).value();
@@ -51,7 +51,7 @@ TEST(GlooWorker, Swaps) {
   while (Swap(*op, bytes).ok()) continue;
 }
 
-// By a rendezvous in plain text, and by one over TLS.
+// The parameter: a rendezvous in plain text, or over TLS.
 class GlooTest : public TlsTest, public testing::WithParamInterface<bool> {
  protected:
   void SetUp() override {
@@ -110,7 +110,7 @@ TEST_P(GlooTest, AKilledProcessIsNoticedBetweenOperations) {
               HasSubstr("Gloo: the connection to domain 1, worker 1 (127.0.0.1:1), is broken"));
 }
 
-// The reason of an abort lets go one that waits.
+// An abort ends the wait of the other process, and tells it the reason.
 TEST_P(GlooTest, AnAbortEndsTheOtherProcess) {
   end_->Abort(absl::UnavailableError("domain 0 has no memory."));
   EXPECT_EQ(MessageOf(Swap(*op_, bytes_)), "domain 0 has no memory.");
@@ -123,8 +123,8 @@ TEST_P(GlooTest, AnAbortEndsTheOtherProcess) {
 INSTANTIATE_TEST_SUITE_P(Tls, GlooTest, testing::Values(false, true),
                          [](const auto& info) { return info.param ? "On" : "Off"; });
 
-// Domain 1 has come, but nobody connects at the port that it names: what another process has found lets domain 0 go,
-// which would wait for it otherwise.
+// Domain 1 has joined, but no process connects at the port that it names, and domain 0 waits. The abort of another
+// process ends the wait.
 TEST(GlooJoinTest, AnAbortEndsConnecting) {
   if (!HasGloo()) GTEST_SKIP() << "this build has no Gloo";
   const auto server = RendezvousServer::Start("127.0.0.1:0", "").value();

@@ -1,4 +1,4 @@
-// Which processes of a job are in it: all agree, whoever is lost and comes back.
+// The membership of processes in a job: all processes agree on it, even if some are lost and come back.
 #include "meshwork/runtime/transport/membership.h"
 
 #include <memory>
@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 constexpr milliseconds kLong = std::chrono::minutes(2);
 
-// A process of a job, as far as the rendezvous sees it.
+// A process of a job, as the rendezvous sees it.
 class Process {
  public:
   Process(const std::string& address, const MembersOptions& options)
@@ -54,7 +54,7 @@ class MembershipTest : public testing::Test {
                                                               .patience = patience,
                                                               .deadline = deadline});
   }
-  // What each of them says, at the same time.
+  // Forms a generation in all processes at the same time; returns the result of each.
   static std::vector<absl::StatusOr<Membership>> FormAll(const std::vector<Process*>& processes) {
     std::vector<absl::StatusOr<Membership>> formed(processes.size());
     std::vector<std::thread> threads;
@@ -92,7 +92,7 @@ TEST_F(MembershipTest, AReplacementComesIntoTheNextGeneration) {
   }
 }
 
-// One that dies while it waits is not waited for, if another one is started in its place before all have come.
+// Process 1 dies while it waits. Another one is started in its place before all have come: the generation is left out.
 TEST_F(MembershipTest, AProcessThatIsStartedAgainBeforeAllHaveComeLeavesAGeneration) {
   const auto a = Make(0, 3), c = Make(2, 3);
   const auto dies = Make(1, 3, false, kLong, milliseconds(200));
@@ -110,7 +110,7 @@ TEST_F(MembershipTest, MoreThanHalfGoOnWithoutALostProcess) {
   const auto a = Make(0, 3, true), b = Make(1, 3, true), c = Make(2, 3, true);
   ExpectAll(FormAll({a.get(), b.get(), c.get()}), {0, {0, 1, 2}});
   ExpectAll(FormAll({a.get(), c.get()}), {1, {0, 2}});
-  // It comes back and waits, until the others form a generation again.
+  // The lost process comes back, and waits until the others form a generation again.
   const auto late = Make(1, 3, true);
   ExpectAll(FormAll({a.get(), c.get(), late.get()}), {2, {0, 1, 2}});
 }
@@ -125,7 +125,7 @@ TEST_F(MembershipTest, HalfOfThemDoNot) {
   }
 }
 
-// New processes are no majority of those that were there: they know nothing of the training.
+// Processes that were replaced do not count for the majority: new ones know nothing of the training.
 TEST_F(MembershipTest, NewProcessesDoNotTakeTheJobOver) {
   const auto a = Make(0, 3, true, milliseconds(0), milliseconds(400)), b = Make(1, 3), c = Make(2, 3);
   ExpectAll(FormAll({a.get(), b.get(), c.get()}), {0, {0, 1, 2}});
@@ -134,8 +134,8 @@ TEST_F(MembershipTest, NewProcessesDoNotTakeTheJobOver) {
     EXPECT_EQ(each.status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-// The others took them for lost and went on with fewer and fewer: each of those that come back remembers a generation of
-// which they are more than half.
+// The others lost them one by one. Each process that comes back remembers a generation in which the returning processes
+// are more than half.
 TEST_F(MembershipTest, ThoseThatComeBackTogetherDoNotTakeTheJobOver) {
   std::vector<std::unique_ptr<Process>> p;
   for (int64_t i = 0; i < 5; ++i) p.push_back(Make(i, 5, true, milliseconds(0), milliseconds(400)));
@@ -146,7 +146,7 @@ TEST_F(MembershipTest, ThoseThatComeBackTogetherDoNotTakeTheJobOver) {
     EXPECT_EQ(each.status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-// A process that was stopped when another one was started in its place.
+// A process was stopped, and another one was started in its place.
 TEST_F(MembershipTest, AProcessThatWasReplacedEnds) {
   const auto a = Make(0, 3), b = Make(1, 3), c = Make(2, 3);
   ExpectAll(FormAll({a.get(), b.get(), c.get()}), {0, {0, 1, 2}});
@@ -159,7 +159,7 @@ TEST_F(MembershipTest, AProcessThatWasReplacedEnds) {
   ExpectAll(FormAll({a.get(), b.get(), new_c.get()}), {2, {0, 1, 2}});
 }
 
-// It was stopped while it waited: the generation that it waits in is left out, and it is not in it alone.
+// The process is replaced while it waits. The generation in which it waits is left out, so it does not form it alone.
 TEST_F(MembershipTest, AProcessThatWasReplacedWhileItWaitedEnds) {
   const auto a = Make(0, 2), b = Make(1, 2);
   ExpectAll(FormAll({a.get(), b.get()}), {0, {0, 1}});
@@ -188,7 +188,7 @@ TEST_F(MembershipTest, TheJobIsOverWhenAllHaveFinished) {
   EXPECT_TRUE(a->Finish().value());
   EXPECT_TRUE(a->AllKnow().value());
   EXPECT_TRUE(b->AllKnow().value());
-  // One that was cut off, and one that was started in its place.
+  // A process that was cut off, and a process that was started in its place.
   const auto new_c = Make(2, 3, true);
   for (Process* const late : {c.get(), new_c.get()}) {
     const absl::Status status = late->Form().status();
@@ -222,7 +222,7 @@ TEST_F(MembershipTest, ARendezvousThatIsStartedAnewIsReminded) {
   ExpectAll(FormAll({a.get(), b.get()}), {2, {0, 1}});
 }
 
-// Of those that remember different generations, and of one that was left out.
+// Two processes remember different generations, and one was left out of the last generation.
 TEST_F(MembershipTest, ARendezvousThatIsStartedAnewIsRemindedOfTheLastGenerationOnly) {
   const auto a = Make(0, 3, true, milliseconds(300)), b = Make(1, 3, true, milliseconds(300)),
              c = Make(2, 3, true, milliseconds(300), milliseconds(400));

@@ -1,4 +1,4 @@
-// The rendezvous: values reach those who wait, and what is no request of the job disturbs nobody.
+// The rendezvous: values reach the processes that wait for them, and requests from outside the job disturb nobody.
 #include "meshwork/runtime/transport/rendezvous.h"
 
 #include <atomic>
@@ -48,7 +48,7 @@ class RendezvousTest : public testing::Test {
   std::string address_;
 };
 
-// What a watch has said, if it has.
+// The values that a watch has reported.
 class Told {
  public:
   std::function<void(absl::StatusOr<std::string>)> Teller() {
@@ -171,7 +171,7 @@ TEST_F(RendezvousTest, APortServesOne) {
   EXPECT_TRUE(Client()->Set("key", "value", kPatient).ok());
 }
 
-// A server at the same port serves those who have known the one before.
+// A new server at the same port serves clients of the previous server.
 TEST_F(RendezvousTest, CanStartAgain) {
   const auto client = Client();
   ASSERT_TRUE(client->Set("key", "before", kPatient).ok());
@@ -223,7 +223,7 @@ TEST_F(RendezvousTest, GarbageDisturbsNobody) {
 
 #ifdef MESHWORK_HAVE_GLOO
 
-// What the server answers to a message.
+// The status with which the server answers a message.
 grpc::StatusCode Send(const std::string& address, const std::string& method, const std::string& message) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -246,14 +246,14 @@ grpc::StatusCode Send(const std::string& address, const std::string& method, con
   return status.error_code();
 }
 
-// A field as it travels: its length in four bytes, and its bytes.
+// A field in the wire format: its length in four bytes, then its bytes.
 std::string Field(const std::string& bytes) {
   std::string field;
   for (int b = 0; b < 4; ++b) field += static_cast<char>(bytes.size() >> (8 * b) & 0xFF);
   return field + bytes;
 }
 
-// A call that is added is in the list, and so here. What is refused changes nothing.
+// The list contains every call, so new calls are tested, too. A refused request changes nothing.
 TEST_F(RendezvousTest, EveryCallNeedsTheToken) {
   const auto client = Client();
   ASSERT_TRUE(client->Set("key", "value", kPatient).ok());
@@ -270,7 +270,7 @@ TEST_F(RendezvousTest, EveryCallNeedsTheToken) {
     EXPECT_EQ(Send(address_, call, Field("a token") + Field("key") + Field("changed")), grpc::OK) << call;
 }
 
-// Requests that never say whose they are stay open, and others are served.
+// Requests that never send their token stay open, and other requests are served.
 TEST_F(RendezvousTest, RequestsThatSayNothingAreBounded) {
   constexpr int kRequests = 4500, kOpen = 4096;
   grpc::ChannelArguments arguments;
@@ -291,7 +291,7 @@ TEST_F(RendezvousTest, RequestsThatSayNothingAreBounded) {
   bool ok;
   for (int i = 0; i < kRequests; ++i) queue.Next(&tag, &ok);
   for (int i = 0; i < kRequests; ++i) calls[i]->Finish(&statuses[i], &statuses[i]);
-  // Those that are too many end, while the others are open.
+  // The requests above the limit end, while the others stay open.
   for (int i = kOpen; i < kRequests; ++i) {
     queue.Next(&tag, &ok);
     EXPECT_EQ(static_cast<grpc::Status*>(tag)->error_code(), grpc::UNAVAILABLE);

@@ -1,4 +1,4 @@
-// The rendezvous over TLS: who may meet there, and what somebody sees who reads the network.
+// The rendezvous over TLS: who may join, and what an eavesdropper on the network can read.
 #include "meshwork/runtime/transport/tls.h"
 
 #include <arpa/inet.h>
@@ -117,7 +117,7 @@ TEST_F(RendezvousTlsTest, AServerMayBeStartedAgain) {
   EXPECT_EQ(seen, "value");
 }
 
-// Passes on what one client and a server say to each other, and keeps it.
+// Forwards the bytes between one client and a server, and keeps them.
 class Eavesdropper {
  public:
   explicit Eavesdropper(int server_port) : port_(FreePort()), listening_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -127,7 +127,7 @@ class Eavesdropper {
     thread_ = std::thread([this, server_port] { Listen(server_port); });
   }
   int port() const { return port_; }
-  // REQUIRES: the client has left.
+  // REQUIRES: the client has disconnected.
   std::string Heard() {
     thread_.join();
     return heard_;

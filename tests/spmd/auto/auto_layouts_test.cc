@@ -1,5 +1,5 @@
-// Layouts that are found without a pin cost no more than those that engineers write by hand, for the models that made
-// each of them known.
+// Layouts found without a pin cost no more than layouts written by hand, for the models that made each of
+// these plans known.
 #include "meshwork/spmd/auto/auto_layouts.h"
 
 #include <filesystem>
@@ -39,7 +39,7 @@ Graph Mlp(const std::string& mesh, bool is_pinned, int64_t batch, int64_t units,
 std::vector<ModelByHand> Models() {
   const LayoutSpec whole = {UNSHARDED, UNSHARDED}, rows = {"x", UNSHARDED}, columns = {UNSHARDED, "x"};
   std::vector<ModelByHand> models;
-  // Many examples, few weights: each device has examples of its own.
+  // Many examples, few weights: the devices share the examples.
   models.push_back({"data_parallel", "x=8",
                     [=](bool pinned) { return Mlp("x=8", pinned, 4096, 64, 128, whole, whole, rows); }});
   // Few examples, wide layers: Megatron (Shoeybi et al., arXiv 1909.08053).
@@ -50,7 +50,7 @@ std::vector<ModelByHand> Models() {
       {"zero3", "x=8",
        [=](bool pinned) { return Mlp("x=8", pinned, 8192, 512, 2048, rows, rows, rows, Gathering::kOnUse); },
        40'000'000});
-  // Hosts that are far apart take examples, the devices of one the weights.
+  // Distant hosts shard the examples, the devices of a host the weights.
   models.push_back({"hybrid", "host=4,device=8",
                     [](bool pinned) {
                       return Mlp("host=4,device=8", pinned, 512, 1024, 4096, {"device", UNSHARDED},
@@ -59,7 +59,7 @@ std::vector<ModelByHand> Models() {
                     0,
                     R"({"axes": {"host": {"bandwidth": 1e9, "latency": 1e-5},
                                  "device": {"bandwidth": 1e11, "latency": 1e-6}}, "flops": 1e13})"});
-  // One long sequence: each device has some of its tokens.
+  // One long sequence: the devices share its tokens.
   models.push_back({"sequence", "x=8", [](bool pinned) {
                       const LayoutSpec by_tokens = {UNSHARDED, "x", UNSHARDED};
                       StepByHand step("x=8", pinned);
@@ -77,7 +77,7 @@ std::vector<ModelByHand> Models() {
                       const Value w = step.Weight("w", {512, 32768}, columns);
                       return step.Finish(SparseSoftmaxCrossEntropy(MatMul(h, w), labels));
                     }});
-  // Each device has some experts.
+  // The devices share the experts.
   models.push_back({"experts", "x=8", [](bool pinned) {
                       const LayoutSpec by_expert = {"x", UNSHARDED, UNSHARDED};
                       StepByHand step("x=8", pinned);
@@ -86,7 +86,7 @@ std::vector<ModelByHand> Models() {
                       const Value out = step.Weight("out", {16, 1024, 256}, by_expert);
                       return step.Finish(ReduceMean(Square(MatMul(Relu(MatMul(x, in)), out))));
                     }});
-  // One huge image: rows of it, and what windows need of the next ones.
+  // One huge image: the devices share its rows, and exchange the rows that windows need.
   models.push_back({"spatial", "x=8", [](bool pinned) {
                       const LayoutSpec by_rows = {UNSHARDED, "x", UNSHARDED, UNSHARDED};
                       const LayoutSpec filter = {UNSHARDED, UNSHARDED, UNSHARDED, UNSHARDED};
@@ -117,8 +117,8 @@ TEST_P(AutoLayoutsTest, CostsNoMoreThanByHand) { ExpectCostsNoMoreThanByHand(Get
 INSTANTIATE_TEST_SUITE_P(Models, AutoLayoutsTest, testing::ValuesIn(Models()),
                          [](const auto& info) { return info.param.name; });
 
-// Programs of all kinds, loops and manual regions among them, with nothing pinned but what relayouts ask for: a plan is
-// found, and compiles, and takes no longer than with the pins of the file.
+// Programs of all kinds, with loops and manual regions, without the pins of their arguments: a plan is found
+// and takes no longer than with the pins of the file.
 TEST(FindLayoutsTest, OpenedProgramsCompile) {
   constexpr double kMore = 1.001;
   int count = 0, dearer = 0;
@@ -145,8 +145,8 @@ TEST(FindLayoutsTest, OpenedProgramsCompile) {
     }
   }
   EXPECT_GT(count, 100);
-  // Those that a cut of the mesh serves, which is not tried here, attention with fewer heads of keys than of queries, and
-  // labels that Compile lays out better: it looks at all layouts of a small program.
+  // The dearer ones need a cut of the mesh, which is not tried here, or have attention with fewer heads of
+  // keys than of queries, or labels that Compile lays out better: it tries all layouts of a small program.
   EXPECT_LE(dearer, 9);
 }
 
@@ -170,7 +170,7 @@ TEST(FindLayoutsTest, SaysWhatMemoryIsLeastNeeded) {
   EXPECT_THAT(std::string(MessageOf(found.status())), HasSubstr("a device may hold 100 B"));
 }
 
-// A mask that is made again for its late reader holds less than any layout that takes no longer.
+// Computing a mask again for its late reader needs less memory than any layout that takes no longer.
 TEST(FindLayoutsTest, WhatIsComputedAgainIsAmongThePlans) {
   const Graph graph = ParseGraph(R"(mesh [batch=2]
 func step(%x: f32[8,64] {batch,_}, var %w: f32[64,256] {_,_}, %b: f32[64]) {
@@ -198,7 +198,7 @@ func step(%x: f32[8,64] {batch,_}, var %w: f32[64,256] {_,_}, %b: f32[64]) {
   EXPECT_EQ(CostOf(program.body, {}).peak_bytes, found[0].cost.peak_bytes);
 }
 
-// A step of hours is searched, too, and so is one whose memory has a high price.
+// Steps that take hours are searched, too, and so are steps whose memory has a high price.
 TEST(FindLayoutsTest, LongStepsAreSearched) {
   const LayoutSpec whole = {UNSHARDED, UNSHARDED}, rows = {"x", UNSHARDED};
   const auto build = [&](bool is_pinned) {
@@ -213,7 +213,7 @@ TEST(FindLayoutsTest, LongStepsAreSearched) {
   EXPECT_LE(tight.cost.peak_bytes, budget);
 }
 
-// Where no search is made, nothing is known of the best.
+// Without a search, nothing is known about the best plan.
 TEST(FindLayoutsTest, WithoutASearchTheGapIsWhole) {
   const Graph graph = ParseGraph(R"(mesh [x=2]
 func f(%a: f32[8,4] {x,_}, %w: f32[4,6]) {
@@ -225,7 +225,7 @@ func f(%a: f32[8,4] {x,_}, %w: f32[4,6]) {
   EXPECT_EQ(FindLayouts(graph).value()[0].gap, 1);
 }
 
-// What one axis can do, several can that make it up, and each is known to be the best.
+// Several axes do as well as one axis of as many devices, and each result is known to be the best.
 TEST(FindLayoutsTest, SeveralAxesCostNoMoreThanOneOfAsManyDevices) {
   for (const auto& [batch, units, hidden] :
        {std::tuple<int64_t, int64_t, int64_t>{4096, 64, 128}, {32, 1024, 8192}, {1024, 512, 1024}}) {
@@ -240,7 +240,7 @@ TEST(FindLayoutsTest, SeveralAxesCostNoMoreThanOneOfAsManyDevices) {
   }
 }
 
-// Axes follow each other over one that cuts nothing.
+// An axis of size 1 between two others changes nothing.
 TEST(FindLayoutsTest, AxesOfOneDeviceChangeNothing) {
   const std::string text = ReadGolden("spmd/cases/03_sequence_parallel_attention_step_2d.mw");
   const std::string pinned = "mesh [d=2, x=4]";
@@ -260,8 +260,8 @@ TEST(FindLayoutsTest, AxesOfOneDeviceChangeNothing) {
   EXPECT_LT(apart.gap, 1e-6);
 }
 
-// The channels that a convolution makes, behind a reshape which joins them with rows and columns of the image: there are more
-// ways to cut what it makes than dims and axes.
+// A reshape joins the channels of a convolution with rows and columns of the image: there are more ways to
+// shard the convolution's result than pairs of dims and axes.
 TEST(FindLayoutsTest, SeveralAxesCutJoinedDimsAsOneDoes) {
   const auto seconds = [](const std::string& mesh) {
     const Graph graph = ParseGraph("mesh [" + mesh + R"(]

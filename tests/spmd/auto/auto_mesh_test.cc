@@ -1,4 +1,4 @@
-// Meshes that are found cost no more than those that engineers choose by hand.
+// Meshes that are found cost no more than meshes that engineers choose by hand.
 #include "meshwork/spmd/auto/auto_mesh.h"
 
 #include <string>
@@ -38,7 +38,7 @@ Graph OpenMlp(const std::string& mesh, int64_t batch, int64_t units, int64_t hid
   return Mlp(mesh, batch, units, hidden, open, open, open);
 }
 
-// Four hosts of eight devices, which nobody has told the program: an axis of 32, whose parts have other links.
+// Four hosts of eight devices as one axis of 32: the program does not know that its parts have different links.
 TEST(AutoMeshTest, HostsTakeExamplesAndTheirDevicesWeights) {
   const Graph by_hand = Mlp("host=4,device=8", 512, 1024, 4096, {"host", UNSHARDED}, {UNSHARDED, "device"},
                             {"device", UNSHARDED});
@@ -62,12 +62,12 @@ TEST(AutoMeshTest, HostsTakeExamplesAndTheirDevicesWeights) {
             found[0].cost.bytes);
   const std::vector<FoundLayouts> uncut = FindLayouts(flat, {.topology = topology}).value();
   EXPECT_LT(found[0].seconds(), 0.9 * uncut[0].seconds());
-  // All first cuts, at least: in 2, 4, 8 and 16.
+  // At least all first cuts are searched: in 2, 4, 8 and 16.
   ASSERT_GE(searched.size(), 5);
   EXPECT_EQ(searched[0], flat.mesh().ToString());
 }
 
-// Two examples, for eight devices: an axis that cuts both the batch and the weights has to be cut itself.
+// Two examples, eight devices: an axis that shards both the batch and the weights has to be cut itself.
 TEST(AutoMeshTest, FewExamplesAndManyDevices) {
   const Graph flat = OpenMlp("x=8", 2, 1024, 4096);
   const std::vector<FoundLayouts> found = FindMesh(flat).value();
@@ -100,7 +100,7 @@ TEST(AutoMeshTest, TriesAllDivisors) {
   EXPECT_EQ(meshes_of("x=1000000007"), 1) << "a prime";
 }
 
-// Where no cut helps, the mesh stays as it is, and each plan is there once.
+// If no cut helps, the mesh stays as it is, and each plan is listed once.
 TEST(AutoMeshTest, WhatNeedsNoCutIsNotCut) {
   const std::vector<FoundLayouts> found = FindMesh(OpenMlp("x=4", 4096, 32, 64), {}, {.most = 10}).value();
   EXPECT_EQ(found[0].graph.mesh().ToString(), "[x=4]");

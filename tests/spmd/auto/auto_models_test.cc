@@ -1,4 +1,4 @@
-// Layouts of whole models that are found without a pin, against those that engineers write by hand.
+// Layouts of whole models, found without a pin, against layouts that engineers write by hand.
 #include <cmath>
 #include <string>
 #include <utility>
@@ -12,7 +12,7 @@
 namespace meshwork::auto_models_test {
 namespace {
 
-// DLRM (Naumov et al., arXiv 1906.00091): a perceptron for what is measured, a table for each feature that is one of many,
+// DLRM (Naumov et al., arXiv 1906.00091): a perceptron for numerical features, a table for each categorical feature,
 // the products of all pairs, and a perceptron over these. By hand: the tables by rows, all else by examples.
 Graph Dlrm(const std::string& mesh, const DimSpec& axes, int64_t units_of_row, bool is_pinned) {
   constexpr int64_t kBatch = 512, kMeasured = 16;
@@ -48,8 +48,8 @@ struct TransformerSizes {
   int64_t sequences, tokens, heads, units;
 };
 
-// How a plan lays out a transformer's layer: activations between its blocks [sequences,tokens,units], queries
-// [sequences,heads,tokens,units of a head], weights by the units that blocks have inside.
+// A plan's layouts of a transformer's layer: activations between its blocks [sequences,tokens,units], queries
+// [sequences,heads,tokens,units of a head], weights along the units inside the blocks.
 struct TransformerLayouts {
   LayoutSpec between, heads, in, out;
 };
@@ -94,7 +94,7 @@ Graph Transformer(const std::string& mesh, const TransformerSizes& n, const Tran
 std::vector<ModelByHand> WholeModels() {
   std::vector<ModelByHand> models;
   models.push_back({"dlrm", "x=8", [](bool pinned) { return Dlrm("x=8", "x", 32, pinned); }});
-  // Rows that are shorter than there are devices.
+  // Rows with fewer units than there are devices.
   models.push_back({"dlrm_of_short_rows", "x=8", [](bool pinned) { return Dlrm("x=8", "x", 4, pinned); }});
   models.push_back({"dlrm_of_two_axes", "x=4,y=2", [](bool pinned) {
                       return Dlrm("x=4,y=2", {"x", "y"}, 32, pinned);
@@ -102,8 +102,8 @@ std::vector<ModelByHand> WholeModels() {
   models.push_back({"dlrm_of_three_axes", "x=16,y=16,z=4", [](bool pinned) {
                       return Dlrm("x=16,y=16,z=4", {"x", "y", "z"}, 32, pinned);
                     }});
-  // Wide layers: blocks by heads and units, and what lies between them by tokens (Korthikanti et al., arXiv
-  // 2205.05198). Hosts that are far apart take the sequences.
+  // Wide layers: blocks by heads and units, activations between them by tokens (Korthikanti et al., arXiv
+  // 2205.05198). Distant hosts shard the sequences.
   models.push_back({"sequence_parallel", "host=2,device=4",
                     [](bool pinned) {
                       return Transformer("host=2,device=4", {8, 256, 16, 1024},
@@ -116,7 +116,7 @@ std::vector<ModelByHand> WholeModels() {
                     0,
                     R"({"axes": {"host": {"bandwidth": 1e10, "latency": 1e-5},
                                  "device": {"bandwidth": 1e11, "latency": 1e-6}}, "flops": 1e13})"});
-  // One long sequence, narrow layers: each device has some tokens, and attends to the keys of all.
+  // One long sequence, narrow layers: the devices share its tokens, and attend to the keys of all.
   models.push_back({"long_sequence", "x=8", [](bool pinned) {
                       return Transformer("x=8", {1, 4096, 2, 64},
                                          {.between = {UNSHARDED, "x", UNSHARDED},

@@ -1,4 +1,4 @@
-// Which ops of repeated layers are one.
+// Ops of repeated layers that are folded into one class.
 #include "meshwork/spmd/planner/fold_repeats.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace meshwork::fold_repeats_test {
 namespace {
 
-// h = tanh(h · w), so many times. `last`: what is done behind.
+// h = tanh(h · w), `count` times. `last`: further ops.
 Graph Layers(int count, const std::string& last = "") {
   std::string text = "mesh [x=2]\nfunc f(%h: f32[8,8] {x,_}";
   for (int i = 0; i < count; ++i) text += fmt::format(", %w{}: f32[8,8]", i);
@@ -35,7 +35,7 @@ TEST(FoldRepeatsTest, AsManyClassesForMoreLayers) {
   EXPECT_EQ(ClassesOf(Layers(13), 2), few);
   EXPECT_EQ(ClassesOf(Layers(100), 2), few);
   EXPECT_LT(few, 24);
-  // Each round tells one more op from the next at either end.
+  // Each round tells one more op at either end from the next op.
   EXPECT_EQ(ClassesOf(Layers(100), 4), few + 4);
 }
 
@@ -53,7 +53,7 @@ TEST(FoldRepeatsTest, ClassesOfNodesAreOnClassesOfValues) {
     EXPECT_EQ(fold.value_of[node.results[0]], alike.results[0]);
     EXPECT_EQ(graph.value(node.results[0]).type, graph.value(alike.results[0]).type);
   }
-  // Layers 3, 9 and 12 are read once more than others are.
+  // Layers 3, 9 and 12 have one reader more than the others.
   EXPECT_NE(fold.class_of[2 * 9 + 1], fold.class_of[2 * 7 + 1]);
 }
 
@@ -68,7 +68,7 @@ TEST(FoldRepeatsTest, MarksTellApart) {
   EXPECT_EQ(static_cast<int>(FoldAlike(graph, 0, {}, of_nodes).first.size()), without + 1);
 }
 
-// What constants alone make is known to its beginning, for a sum may wait or not by their values.
+// Values of constants alone are followed back to these, whose numbers decide whether a sum may stay pending.
 TEST(FoldRepeatsTest, ConstantsAreToldApartFromAfar) {
   const Graph graph = ParseGraph(R"(mesh [x=2]
 func f(%a: f32[4]) {
@@ -89,7 +89,7 @@ func f(%a: f32[4]) {
   EXPECT_NE(fold.class_of[8], fold.class_of[9]);
 }
 
-// Of each run the first time and the last stay, and the rest is a program: each value is made before it is read.
+// The first and last repetition of each run stay; the rest is a program: each value is made before it is read.
 TEST(SkipRepeatsTest, LeavesAProgramOfFewLayers) {
   const auto kept = [](int layers) {
     const Graph graph = Layers(layers);
@@ -124,7 +124,7 @@ TEST(SkipRepeatsTest, GradientsAreLeftOutWithTheirLayers) {
     }
     for (ValueId id : nodes[n].results) is_made[id] = true;
   }
-  // A layer's gradient reads what that layer has made: tanh is read by the next product, and by two of the gradient.
+  // A layer's gradient reads values of that layer: tanh is read by the next product, and by two ops of the gradient.
   std::vector<int> readers(graph.values().size(), 0);
   for (int n = 0; n < nodes.size(); ++n)
     for (ValueId id : nodes[n].operands) ++readers[id];

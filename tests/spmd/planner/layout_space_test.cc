@@ -1,4 +1,4 @@
-// The layouts that values could have, and the ways in which ops could run on them.
+// The possible layouts of values, and the possible ways to run ops.
 #include "meshwork/spmd/planner/layout_space.h"
 
 #include <set>
@@ -44,7 +44,7 @@ struct SpaceOf {
     for (int layout : space.layouts(IdOf(name))) texts.push_back(Text(IdOf(name), layout));
     return texts;
   }
-  // "{x,_} {_,_} -> {x,_}", of the op that gives the value.
+  // The modes of the op that gives the value: "{x,_} {_,_} -> {x,_}".
   std::vector<std::string> ModesOf(std::string_view name) {
     const int n = pinned.value(IdOf(name)).node;
     const Node& node = pinned.nodes()[n];
@@ -85,7 +85,7 @@ TEST(LayoutSpaceTest, EveryCutThatReachesADimIsACandidate) {
     EXPECT_EQ(of.LayoutsOf(name)[0], of.propagated.value(of.IdOf(name)).layout->ToString()) << name;
 }
 
-// A variable that the step writes, what it gets, and outputs are cut as before.
+// Variables that the step writes, their new values, and outputs keep the layouts of the narrow space.
 TEST(LayoutSpaceTest, WhatDoesNotLeaveTheStepIsCutByAllAxesInAWideSpace) {
   const Graph graph = ParseGraph(R"(mesh [x=2, y=2, z=2]
 func f(%a: f32[8,4] {x,_}, %i: f32[4,6], %g: f32[4,6] {_,y}, var %w: f32[6,5], var %c: f32[4,6]) {
@@ -159,7 +159,7 @@ func f(%a: f32[8,4] {_,x}, %w: f32[4,6] {x,_}, %c: f32[8,6]) {
   EXPECT_THAT(of.ModesOf("q"), Contains("{_,_ | sum:x} {_,_} -> {_,_ | sum:x}"));
   EXPECT_THAT(of.ModesOf("q"), Not(Contains("{_,_ | sum:x} {_,_ | sum:x} -> {_,_ | sum:x}")));
   for (const std::string& mode : of.ModesOf("t")) EXPECT_EQ(mode.find("sum"), std::string::npos) << mode;
-  // An output owes nothing.
+  // An output has no pending sum.
   EXPECT_THAT(of.LayoutsOf("t"), Not(Contains(testing::HasSubstr("sum"))));
 }
 
@@ -189,7 +189,7 @@ func f(%a: f32[8,4] {x,_}, %b: f32[8,4] {_,x}) {
   EXPECT_THAT(of.ModesOf("s"), Contains("{_,_} -> {_}"));
 }
 
-// What is looked at per value and op is bounded, on any mesh.
+// The number of layouts per value, and of modes per op, is bounded on any mesh.
 TEST(LayoutSpaceTest, IsBounded) {
   SpaceOf of(R"(mesh [a=2, b=2, c=2, d=2, e=2]
 func f(%x: f32[32,32,32,32] {a,b,c,d}, %y: f32[32,32,32,32] {b,c,d,e}, %z: f32[32,32,32,32] {c,(d,e),a,b}) {
@@ -207,7 +207,7 @@ func f(%x: f32[32,32,32,32] {a,b,c,d}, %y: f32[32,32,32,32] {b,c,d,e}, %z: f32[3
     EXPECT_LE(of.space.modes(static_cast<int>(n)).count, 2u * 96u);
 }
 
-// Of all golden programs: the way in which an op runs now is its first one, and layouts fit.
+// For all golden programs: the first mode of an op is its present one, and layouts fit.
 TEST(LayoutSpaceTest, BeginsWithWhatThereIs) {
   int compared = 0;
   for (const std::string& file : GoldenFiles("spmd/insert_relayouts")) {

@@ -1,4 +1,4 @@
-// Numbers of layouts, and what it costs to move a value from one to another.
+// Numbers of layouts, and the cost of relayouts between them.
 #include "meshwork/spmd/planner/layout_table.h"
 
 #include <cmath>
@@ -56,7 +56,7 @@ TEST(LayoutTableTest, TablesOfOnePoolShareCuts) {
   EXPECT_TRUE(pool.is_strided(a.cuts(a.IdOf(Of("{4@y*8@x, _}")))[0]));
 }
 
-// Whatever types were asked before, of any size.
+// Earlier queries about types of other sizes have no effect.
 TEST(LayoutTableTest, TypesOfOnePoolDoNotChangeEachOther) {
   const std::vector<int64_t> sizes = {1, 8, 100514, 50257, 64, 1 << 20, 1 << 18};
   const std::vector<Layout> layouts = {Of("{_}"),     Of("{x}"),         Of("{y}"),
@@ -78,7 +78,7 @@ TEST(LayoutTableTest, TypesOfOnePoolDoNotChangeEachOther) {
   }
 }
 
-// As Localize's program does: 3/4 of two times four bytes.
+// Bytes as in Localize's program: 3/4 of two times four bytes.
 TEST(LayoutTableTest, AScalarsSumSendsWholeBytes) {
   CutPool pool;
   LayoutTable table(Mesh::Parse("x=4").value(), pool, {F32, {}});
@@ -99,7 +99,7 @@ TEST(LayoutTableTest, CollectivesCount) {
   }
 }
 
-// A device with an empty block receives more than each one sends in the plan that sends least.
+// With an empty block, a device receives more than each one sends in the plan that sends least.
 TEST(LayoutTableTest, OfUnevenBlocksTheLeastPlanIsSearchedFor) {
   const Mesh mesh = Mesh::Parse("x=4,y=2").value();
   const Layout from = Layout::Parse(mesh, "{y,x}").value(), to = Layout::Parse(mesh, "{_,_}").value();

@@ -1,4 +1,4 @@
-// Which gathers of whole values are refused. The messages are in tests/errors/replication.txt.
+// Gathers of whole values that are refused. The messages are in tests/errors/replication.txt.
 #include "meshwork/spmd/planner/replication.h"
 
 #include <map>
@@ -19,7 +19,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// "" if the program compiles where nothing may be gathered unasked, else the message.
+// "" if the program compiles with no unasked gathers allowed, else the message.
 std::string Refusal(std::string_view arguments, std::string_view body, int64_t budget = 0) {
   const Graph graph =
       ParseGraph(fmt::format("mesh [x=2, y=2]\nfunc f({}) {{\n{}\n}}", arguments, body)).value();
@@ -35,9 +35,9 @@ TEST(ReplicationTest, IsCountedFromOneByteBeyondTheBudget) {
 TEST(ReplicationTest, IsOfValuesThatLieWholeOnEveryDevice) {
   EXPECT_NE(Refusal("%a: f32[8] {x}", "%0, %s = sort %a dim=0 return %0"), "");
   EXPECT_NE(Refusal("%a: f32[8] {(x,y)}", "%0, %s = sort %a dim=0 return %0"), "");
-  // Where there are columns, these are sorted in blocks.
+  // With columns to share, blocks of columns are sorted.
   EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}", "%0, %s = sort %a dim=0 return %0"), "");
-  // Along x it is gathered, along y it stays.
+  // The value is gathered along x only, and stays sharded along y.
   EXPECT_EQ(Refusal("%a: f32[8,4] {x,y}", "%0, %s = sort %a dim=0 return %0"), "");
   // Blocks are exchanged.
   EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}, %b: f32[8,4] {_,x}", "%0 = add %a, %b return %0"), "");
@@ -51,7 +51,7 @@ TEST(ReplicationTest, IsOfValuesThatLieWholeOnEveryDevice) {
   EXPECT_EQ(Refusal("%a: f32[8,4] {_,x}, %b: f32[4,8] {x,_}", "%0 = matmul %a, %b return %0"), "");
 }
 
-// Recurrences along a pinned dim want it whole; elementwise ops between them could run whole, too, on fewer gathers.
+// Recurrences along a pinned dim need it whole; elementwise ops between them could be whole, too, for fewer gathers.
 TEST(ReplicationTest, WhatComesBeforeIsNotGatheredInstead) {
   EXPECT_NE(Refusal("%a: f32[8] {x}",
                     "%t = tanh %a %r = linear_recurrence %t, %a dim=0 : f32[8] {x} "
@@ -59,7 +59,7 @@ TEST(ReplicationTest, WhatComesBeforeIsNotGatheredInstead) {
             "");
 }
 
-// What a message offers is what compiles, written as it says.
+// The changes that a message offers compile, written as the message says.
 TEST(ReplicationTest, TheWayOutThatIsNamedIsOne) {
   constexpr std::string_view kSort = "%0, %s = sort %a dim=0 : f32[8] {x}, i32[8] return %0";
   const std::string message = Refusal("%a: f32[8] {x}", kSort);
@@ -95,15 +95,15 @@ TEST(ReplicationTest, IsNotWhatTheUserAsksFor) {
   EXPECT_EQ(Refusal("var %w: f32[8,4] {x,_} gather=on_use", "%0, %s = sort %w dim=0 return %0"), "");
 }
 
-// What is pinned whole must be as large as what is gathered for it.
+// A result that is pinned whole permits a gather only if it is as large as the gathered operand.
 TEST(ReplicationTest, ASmallResultDoesNotAskForALargeOperand) {
   EXPECT_NE(
       Refusal("%a: f32[8,1] {x,_}", "%0, %1 = top_k %a dim=0 k=2 : f32[2,1] {_,_}, i32[2,1] {_,_} return %0"),
       "");
 }
 
-// The gradient of a weight: both operands are cut by rows. To gather the small ones sends least; where that
-// is refused, the op runs on them as they lie, and sums into blocks.
+// The gradient of a weight: both operands are sharded by rows. Gathering the small ones sends least; where
+// that is refused, the op runs on blocks as they lie, and reduces into blocks.
 TEST(ReplicationTest, OperandsThatAgreeStayWhereGatheringThemIsRefused) {
   const Graph graph = ParseGraph(R"(mesh [x=4]
 func f(%h: f32[8,64] {x,_}, %d: f32[8,64] {x,_}, var %w: f32[64,64] {x,_}) {
@@ -121,7 +121,7 @@ func f(%h: f32[8,64] {x,_}, %d: f32[8,64] {x,_}, var %w: f32[64,64] {x,_}) {
   EXPECT_THAT(counts(0), ElementsAre(std::pair("reduce_scatter", 1)));
 }
 
-// Where a batch is cut by rows and a weight by columns, the larger would stay; the weight must.
+// A batch sharded by rows, a weight sharded by columns: the larger would stay sharded, but the weight must.
 TEST(ReplicationTest, AnActivationIsGatheredForAWeightThatMustNotBe) {
   constexpr std::string_view kArguments = "%x: f32[64,8] {x,_}, var %w: f32[8,8] {_,x}";
   auto moves = [&](std::string_view body, int64_t budget) {
@@ -140,8 +140,8 @@ TEST(ReplicationTest, AnActivationIsGatheredForAWeightThatMustNotBe) {
   EXPECT_THAT(moves(kRows, 0), ElementsAre(std::pair("all_gather", 1024), std::pair("all_to_all", 512)));
 }
 
-// A weight that is cut along k as the batch is by rows is no such case: its columns say nothing of the
-// result.
+// A weight that is sharded along k as the batch is by rows does not permit a gather: its columns say nothing
+// about the result.
 TEST(ReplicationTest, AnActivationIsNotGatheredToBeSummedOver) {
   EXPECT_NE(Refusal("%x: f32[64,8] {x,_}, var %w: f32[8,8] {x,_}", "%h = matmul %x, %w return %h"), "");
 }
@@ -161,10 +161,10 @@ TEST(ReplicationTest, GradientsOfWhatMayBeGatheredCompile) {
   EXPECT_TRUE(compile(true));
 }
 
-// On a mesh without an axis for the batch, all activations lie whole: one within a layer may, too. Where there is such an axis,
-// none lies whole.
+// On a mesh without an axis for the batch, all activations lie whole, so one within a layer may, too. With
+// such an axis, none may.
 TEST(ReplicationTest, AnActivationMayLieAsOthersOfItsShapeDo) {
-  // The groups of the channels are cut by three devices, which four groups are not.
+  // Three devices shard the 12 channels, but cannot evenly shard their four groups.
   const auto compile = [](const std::string& mesh, const std::string& input) {
     const std::string text = fmt::format(
         "mesh [{0}]\n"
@@ -187,7 +187,7 @@ TEST(ReplicationTest, AnActivationMayLieAsOthersOfItsShapeDo) {
   EXPECT_THAT(cut->decisions, testing::Not(testing::Contains(testing::HasSubstr("lies whole anyway"))));
 }
 
-// Gradients, which have the shape of a variable, and what comes of another refused gather are no such others.
+// Gradients with the shape of a variable, and results of another refused gather, do not permit it either.
 TEST(ReplicationTest, GradientsAndOtherGathersAreNoExample) {
   EXPECT_NE(Refusal("%a: f32[8,8] {x,_}, %b: f32[8,8] {_,_}, var %w: f32[8,8] {_,_}",
                     "%e = exp %a %r = reshape %e shape=[64] %0, %s = sort %r dim=0 return %0, %b"),
@@ -199,7 +199,7 @@ TEST(ReplicationTest, GradientsAndOtherGathersAreNoExample) {
             "");
 }
 
-// Trying other layouts is bounded, however many there are.
+// The search for other layouts is bounded, however many there are.
 TEST(ReplicationTest, LooksForAWayOutAmongManyLayouts) {
   const Graph graph = ParseGraph(R"(mesh [a=2, b=2, c=2, d=2]
 func f(%x: f32[16,1,1,1] {(a,b,c,d),_,_,_}) {

@@ -1,4 +1,4 @@
-// Variables that are gathered on use: what is live, and that nothing else changes.
+// Variables that are gathered on use: the memory of whole values, and that nothing else changes.
 #include "meshwork/spmd/rewrite/gather_on_use.h"
 
 #include <algorithm>
@@ -74,12 +74,12 @@ TEST(GatherOnUseTest, GathersTwiceAndScattersOncePerLayer) {
               ElementsAre(std::pair("all_gather", 23), std::pair("reduce_scatter", 12)));
 }
 
-// Without the mark the program may hold what it gathers, or run otherwise.
+// Without the mark the program may keep gathered weights, or run differently.
 TEST(GatherOnUseTest, PeakIsThatOfBlocks) {
   const int64_t marked = LogicalPeakBytes(Compile(Layers(12, Gathering::kOnUse)).value().body);
   const int64_t whole =
       LogicalPeakBytes(Compile(Layers(12, Gathering::kWithinBudget, {UNSHARDED, UNSHARDED})).value().body);
-  // An eighth of 12 weights instead of 12, and one that is gathered.
+  // An eighth of 12 weights instead of 12, and one gathered weight.
   EXPECT_LE(marked, whole - 12 * kWeightBytes * 7 / 8 + kWeightBytes);
 }
 

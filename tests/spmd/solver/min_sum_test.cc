@@ -1,4 +1,4 @@
-// The least sum of cost tables, against all assignments tried one by one and against what is known.
+// The least sum of cost tables, against a trial of all assignments, and against known sums.
 #include "meshwork/spmd/solver/min_sum.h"
 
 #include <gmock/gmock.h>
@@ -64,7 +64,7 @@ TEST(MinSumTest, FindsTheLeastOfSmallRandomProblems) {
 TEST(MinSumTest, SaysWhereNothingMayBe) {
   MinSum problem;
   const int x = problem.AddVariable(2), y = problem.AddVariable(2), z = problem.AddVariable(2);
-  // Three variables that differ by pairs, of two states.
+  // Three variables of two states that must differ in pairs.
   for (auto [u, v] : {std::pair(x, y), std::pair(y, z), std::pair(x, z)})
     problem.AddTable({u, v}, {kInf, 0, 0, kInf});
   const MinSumResult result = Minimize(problem);
@@ -74,14 +74,14 @@ TEST(MinSumTest, SaysWhereNothingMayBe) {
   EXPECT_EQ(result.assignment.size(), 3);
 }
 
-// States that are as good: the first.
+// The first of equally good states is taken.
 TEST(MinSumTest, PrefersTheFirstOfEqualStates) {
   std::mt19937 random(2);
   MinSum problem;
   for (int v = 0; v < 40; ++v) problem.AddVariable(4);
   for (int v = 0; v + 2 < 40; ++v) {
     std::vector<double> costs(64, 1);
-    // Combinations in which all have state 0 or 1 cost 1, as do some others; the rest costs more.
+    // Combinations in which all states are 0, or all are 1, cost 1, as do some others; the rest costs more.
     for (int i = 0; i < 64; ++i)
       if (i % 4 > 1 || i / 4 % 4 > 1 || i / 16 > 1) costs[i] += random() % 2;
     problem.AddTable({v, v + 1, v + 2}, costs);
@@ -101,7 +101,7 @@ TEST(MinSumTest, SumsThatDifferByRoundingAreEqual) {
   EXPECT_THAT(Minimize(problem).assignment, ElementsAre(0, 0, 0));
 }
 
-// Neighbours differ, at a cost by their states: the chain alternates.
+// Neighbours differ, at a cost that depends on their states: the chain alternates.
 TEST(MinSumTest, AlternatesAlongAChain) {
   MinSum problem;
   constexpr int kLength = 1001;
@@ -148,7 +148,7 @@ TEST(MinSumTest, TakesLongChains) {
   }
 }
 
-// One variable in tables with all others, as a choice that the whole program shares.
+// One variable in tables with all others, like a choice that the whole program shares.
 TEST(MinSumTest, TakesAVariableThatAllOthersMeet) {
   MinSum problem;
   const int hub = problem.AddVariable(3);

@@ -15,7 +15,7 @@ namespace {
 constexpr double kSlackOfNear = 1e-9;
 constexpr double kManyEntries = 1e9;
 
-// A problem, variables that change, and how: for each its usual states, and those of the changes.
+// A problem, the usual states of its variables, the variables that change, and their states per change.
 struct RandomChanges {
   MinSum problem;
   StateLists usual;
@@ -23,7 +23,7 @@ struct RandomChanges {
   std::vector<StateLists> changes;
 };
 
-// Variables of one state do not change. Each state of those that do is usual, or of one of the changes, or of none.
+// Variables of one state do not change. Each state of the changing ones is usual, or of one change, or unused.
 RandomChanges MakeChanges(std::mt19937& random, int num_changes, int most_changing) {
   RandomChanges made{.problem = RandomProblem(random, {}), .changes = std::vector<StateLists>(num_changes)};
   for (int v = 0; v < made.problem.num_variables(); ++v) {
@@ -92,7 +92,7 @@ TEST(NearSumsTest, OfSmallProblemsAreExact) {
   EXPECT_GT(infinite, 50);
 }
 
-// In a chain, what is not near keeps its first state: as if it had no other one.
+// In a chain, variables that are not near the change keep their first state, as if they had no other.
 TEST(NearSumsTest, WhatIsFarStaysAsItIs) {
   const MinSum chain = RandomChain({.length = 9, .states = 3, .seed = 3});
   StateLists usual(9, {0, 1, 2});
@@ -113,7 +113,7 @@ TEST(NearSumsTest, WhatIsFarStaysAsItIs) {
   }
 }
 
-// What is far does not keep a state that another one always beats, though it is the first.
+// A far variable does not keep its first state if another one is always better.
 TEST(NearSumsTest, WhatIsFarHasNoStateThatIsNeverBest) {
   MinSum chain;
   const int x = chain.AddVariable(2), y = chain.AddVariable(2), z = chain.AddVariable(2);
@@ -149,7 +149,7 @@ TEST(NearSumsTest, SaysNothingWhereItWouldTakeTooMuch) {
   EXPECT_LT(sums.MoreWith(std::vector{12}, {{{1}}, {{2}}}, 100, kManyEntries)[0], kInf);
 }
 
-// Nor what it has come to when it ended.
+// If the elimination ends early, its sum so far is no result either.
 TEST(NearSumsTest, SaysNothingOfAnOrderThatEndsEarly) {
   MinSum triangle;
   const int x = triangle.AddVariable(2), y = triangle.AddVariable(3), z = triangle.AddVariable(3);

@@ -160,7 +160,7 @@ TEST(ReduceTest, KeepsTheLeastSumAndTakesAssignmentsToNoWorseOnes) {
   EXPECT_GT(num_dropped, 300);
 }
 
-// Each of two tables allows x to be 0 somewhere, and both together do nowhere; they become one once z is decided.
+// Each of two tables allows x to be 0 with some states, but both together with none; they become one once z is decided.
 TEST(ReduceTest, DropsWhatOnlyTablesThatBecomeOneForbid) {
   MinSum problem;
   const int x = problem.AddVariable(2), y = problem.AddVariable(2), z = problem.AddVariable(2),
@@ -172,7 +172,7 @@ TEST(ReduceTest, DropsWhatOnlyTablesThatBecomeOneForbid) {
   EXPECT_EQ(reduced.kept[x], std::vector<int>{1});
 }
 
-// A ring of tables that are equal, in either order of their variables, and what is added to them.
+// A ring of equal tables, in either order of their variables, plus costs of single variables.
 TEST(ReduceTest, TablesThatAreEqualShareTheirCosts) {
   constexpr int kRing = 8;
   MinSum problem;
@@ -262,7 +262,7 @@ TEST(CondenseTest, KeepsTheLeastSumForAllStatesOfWhatIsLeft) {
     }
     for (const CostTable& table : condensed.model.tables)
       for (int v : table.variables) ASSERT_FALSE(is_gone[v]) << trial;
-    // Per states of what is left: the least sum over the others.
+    // By the states of the remaining variables: the least sum over the others.
     std::vector<int> weights(model.states.size(), 0);
     size_t count = 1;
     for (size_t v = 0; v < is_gone.size(); ++v) {
@@ -296,7 +296,7 @@ TEST(CondenseTest, KeepsTheLeastSumForAllStatesOfWhatIsLeft) {
   EXPECT_GT(num_left, 500);
 }
 
-// A variable's copies, which have copies of its tables, are left out, and their best states are its own.
+// Copies of a variable, which have copies of its tables, are left out; their best states are those of the variable.
 TEST(TwinsTest, CopiesOfAVariableAreLeftOut) {
   std::mt19937 random(11);
   for (int trial = 0; trial < 300; ++trial) {
@@ -346,7 +346,7 @@ TEST(ShrunkTest, LeadsBackToTheFirstModel) {
       const std::vector<int> start = RandomAssignment(random, ProblemOf(reduced.model));
       const double sum = SumOf(reduced.model, start);
       const std::vector<int> into = now.Into(start);
-      // What was forbidden meanwhile costs more.
+      // States that have been forbidden in between cost more.
       const double left = SumOf(now.model(), into), back = SumOf(reduced.model, now.Original(into));
       if (times == 0) {
         ASSERT_LE(left, sum + kSlack * (1 + sum)) << trial;
@@ -354,7 +354,7 @@ TEST(ShrunkTest, LeadsBackToTheFirstModel) {
       if (left < kInf) {
         ASSERT_NEAR(back, left, kSlack * (1 + left)) << trial;
       }
-      // Others than the first state of a variable are forbidden.
+      // States other than a variable's first one are forbidden.
       CostModel less = now.model();
       const int v = static_cast<int>(random() % less.states.size());
       if (less.states[v] < 2) continue;

@@ -21,7 +21,7 @@ struct RandomProblemOptions {
   int max_rank = 4;
 };
 
-// A kind of cost for all tables of a problem: of many magnitudes, or few numbers that make ties.
+// All tables of a problem have one kind of cost: numbers of many magnitudes, or a few numbers that make ties.
 inline MinSum RandomProblem(std::mt19937& random, const RandomProblemOptions& options) {
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   MinSum problem;
@@ -65,7 +65,7 @@ struct RandomChainOptions {
   unsigned seed = 0;
 };
 
-// Tables of two variables between each variable and the `width` ones before it, and of one.
+// Tables of two variables between each variable and the `width` ones before it, and of each single variable.
 inline MinSum RandomChain(const RandomChainOptions& options) {
   std::mt19937 random(options.seed);
   std::uniform_real_distribution<double> cost(0, 1);
@@ -81,7 +81,7 @@ inline MinSum RandomChain(const RandomChainOptions& options) {
   return problem;
 }
 
-// rows x columns variables, tables of two between neighbours and of one.
+// rows x columns variables, with tables of two neighbours and of single variables.
 inline MinSum RandomGrid(int rows, int columns, int states, unsigned seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<double> cost(0, 1);

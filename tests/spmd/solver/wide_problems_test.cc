@@ -1,4 +1,4 @@
-// Problems that cannot be eliminated within the entries allowed: what is found, and what is said of it.
+// Problems whose elimination takes more entries than allowed: the solution found, and the bound stated for it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ TEST(WideProblemsTest, TheLeastCostIsBetweenBoundAndCost) {
   int num_found = 0, num_proven = 0, num_possible = 0, num_started = 0;
   for (int trial = 0; trial < 2000; ++trial) {
     MinSum problem = RandomProblem(random, {.max_variables = 8, .max_tables = 14});
-    // Bounds are near the least cost then, so that branches are looked at.
+    // Then bounds are near the least cost, so that branches are searched.
     if (trial % 2 == 0) problem.AddTable({}, {100});
     const double least = LeastCost(problem);
     MinSumOptions options{.max_entries = 1 << (random() % 12)};
@@ -37,7 +37,7 @@ TEST(WideProblemsTest, TheLeastCostIsBetweenBoundAndCost) {
     num_found += least < kInf && result.cost <= least * (1 + kRounded);
     num_proven += least < kInf && result.is_optimal;
   }
-  // Most are found even so.
+  // Most solutions are found nevertheless.
   EXPECT_GT(num_found, num_possible * 8 / 10);
   EXPECT_GT(num_proven, num_possible / 2);
   EXPECT_LT(num_proven, num_found);
@@ -56,7 +56,7 @@ TEST(WideProblemsTest, AGridIsSolvedNearlyWithAHundredthOfTheEntries) {
   }
 }
 
-// Far too wide for any exact way: message passing proves it.
+// Far too wide for any exact method: message passing proves the solution.
 TEST(WideProblemsTest, AGridWithStrongPreferencesIsProven) {
   std::mt19937 random(4);
   MinSum problem;
@@ -76,7 +76,7 @@ TEST(WideProblemsTest, AGridWithStrongPreferencesIsProven) {
   EXPECT_LT(result.cost, kInf);
 }
 
-// Six variables that all meet, six times in a row: messages leave 2 % open, which branches close.
+// Six variables in tables with each other, six times in a row: messages leave 2 % open, which branches close.
 TEST(WideProblemsTest, BranchesProveWhatMessagesLeaveOpen) {
   for (unsigned seed : {2, 3}) {
     std::mt19937 random(seed);
@@ -97,7 +97,7 @@ TEST(WideProblemsTest, BranchesProveWhatMessagesLeaveOpen) {
   }
 }
 
-// The start of the search is used, and given back where nothing is better.
+// The given start is used, and returned if no better solution is found.
 TEST(WideProblemsTest, TheStartIsKeptIfItIsTheBest) {
   const MinSum problem = RandomGrid(9, 9, 3, 5);
   MinSumOptions options{.max_entries = 20'000};
@@ -106,7 +106,7 @@ TEST(WideProblemsTest, TheStartIsKeptIfItIsTheBest) {
   EXPECT_EQ(result.assignment, options.start);
 }
 
-// Colours of a map, of which a random one has many neighbours of one colour.
+// Colouring a map: a random colouring has many neighbours of one colour.
 TEST(WideProblemsTest, LeavesWhatMayNotBe) {
   std::mt19937 random(6);
   MinSum problem;

@@ -31,8 +31,8 @@ TEST(CheckCrossDeviceTest, TheLibrarysAreRight) {
     const absl::StatusOr<CrossDeviceReport> report = CheckCrossDeviceOps(*ops);
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_THAT(report->notes, IsEmpty());
-    // 7 dtypes and 6 counts, 4 reductions over n devices in one call for all and 1, 2 or 3 for one of them, and n
-    // broadcasts; and 1 + (1, 2 or 3) of many elements.
+    // For 7 dtypes and 6 counts: 4 reductions over n devices, in one call for all and 1, 2 or 3 for one of them, and n
+    // broadcasts. Then 1 + (1, 2 or 3) calls with many elements.
     const int64_t roots = 1 + 2 + 6 * 3;  // over 1 to 8 devices
     EXPECT_EQ(report->cases, 7 * 6 * (4 * (8 + roots) + 36) + 8 + roots);
     EXPECT_EQ(report->ToString(), fmt::format("{}: {} calls are right\n", ops->name(), report->cases));
@@ -54,7 +54,7 @@ TEST(CheckCrossDeviceTest, DevicesThatGetNothingAreFound) {
               HasSubstr("keeps to itself: sum of f32[1] over 2 devices: element 0 on device 12 is "));
 }
 
-// Before any of them is made.
+// Wrong moves are found before any of them is made.
 TEST(CheckCrossDeviceTest, WrongMovesAreFound) {
   EXPECT_EQ(FindingsOf(*MakeCrossDeviceOps(std::make_shared<BackwardsAlgorithm>())), "");
   using How = MistakenMoves::How;
@@ -71,7 +71,7 @@ TEST(CheckCrossDeviceTest, WrongMovesAreFound) {
   expect("Broadcast", {How::kReadsTerm});
 }
 
-// check_replicas does not see it: all devices have the same.
+// check_replicas cannot find it, for all devices hold the same value.
 TEST(CheckCrossDeviceTest, ATermThatIsLeftOutIsFound) {
   LeavesOneOut ops;
   const std::string findings = FindingsOf(ops);
@@ -87,7 +87,7 @@ TEST(CheckCrossDeviceTest, FailuresAreFindings) {
   }
 }
 
-// What they all say, word by word: tests/errors/cross_device_check.txt.
+// The full messages are in tests/errors/cross_device_check.txt.
 TEST(CheckCrossDeviceTest, OtherMistakesAreFound) {
   using How = MistakenOps::How;
   for (const How how : {How::kNoName, How::kChangesTerms, How::kWritesBeyond, How::kBroadcastsBeyond,
@@ -97,7 +97,7 @@ TEST(CheckCrossDeviceTest, OtherMistakesAreFound) {
   }
 }
 
-// Only for what it says it does.
+// Implements only sums.
 class SumsOnly : public BackwardsOps {
  public:
   std::string_view name() const override { return "sums only"; }

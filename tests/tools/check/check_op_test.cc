@@ -1,4 +1,4 @@
-// CheckOp accepts a row that is right and names what is wrong with one that is not.
+// CheckOp accepts a correct row, and names the mistake in a wrong one.
 #include "meshwork/tools/check/check_op.h"
 
 #include <algorithm>
@@ -102,7 +102,7 @@ TEST(CheckOpTest, AGradientThatIsOffIsNamedByItsElement) {
   OpRow row = SwigluRow();
   row.grad = [](const GradView& view) {
     const Value &a = view.operands[0], &b = view.operands[1], &g = view.result_grads[0];
-    return std::vector<Value>{g * b * Sigmoid(a), g * a * Sigmoid(a)};  // forgets the gate's own slope
+    return std::vector<Value>{g * b * Sigmoid(a), g * a * Sigmoid(a)};  // forgets the gate's own derivative
   };
   const std::string error = ErrorOf(row);
   EXPECT_THAT(error, HasSubstr("in f64: the gradient by element 0 of operand 0 is "));
@@ -131,7 +131,7 @@ TEST(CheckOpTest, AKernelThatTakesTheWholeForTheBlockIsNamed) {
   EXPECT_THAT(ErrorOf(row), HasSubstr("the kernel writes beyond result 0, "));
 }
 
-// Right on even blocks: nothing but a program has others.
+// The kernel is right on even blocks. Only a program has other blocks.
 TEST(CheckOpTest, AKernelThatCountsPaddingIsNamedWithItsProgram) {
   OpRow row = SumRow();
   row.name = "count";

@@ -1,5 +1,5 @@
 // Ops that a program adds to those of the library: they are found, parsed, printed, compiled, proven and run
-// as others are.
+// like those.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -100,7 +100,7 @@ TEST(RegisterOpTest, ATextThatUsesTheOpReadsBack) {
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_EQ(graph->nodes()[0].row, &Swiglu());
   EXPECT_EQ(PrintGraph(*graph), kProgram);
-  // And so does the program of each device, which Compile has proven.
+  // The program of each device prints and parses, too; Compile has proven it.
   const absl::StatusOr<Program> program = Compile(*graph, {.verify = true});
   ASSERT_TRUE(program.ok()) << program.status();
   EXPECT_THAT(PrintGraph(program->body), HasSubstr(" = swiglu "));

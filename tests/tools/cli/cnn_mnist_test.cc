@@ -25,7 +25,7 @@ class CnnMnistTest : public TempDirTest {
     return RunProcess(CNN_MNIST, args, fmt::format("{}cli-{}-{}", testing::TempDir(), test.name(), getpid()));
   }
 
-  // Of six steps on drawn digits, the last of an epoch on a shorter batch.
+  // The losses of six steps on drawn digits. The last batch of an epoch is shorter.
   std::vector<double> LossesOn(const std::string& mesh) const {
     const std::string path = Path("cnn.json");
     const Finished finished =

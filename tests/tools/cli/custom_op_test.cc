@@ -22,7 +22,7 @@ TEST(CustomOpTest, ChecksItsOpAndTrainsThroughIt) {
                                     "after 10 steps: (-?[0-9.]+) on 4 devices, (-?[0-9.]+) on one\n"));
 }
 
-// It says that it is short.
+// The example claims to be short.
 TEST(CustomOpTest, IsOfFewerThanSixtyLines) {
   const std::string source = Contents(MESHWORK_TEST_DIR "/../examples/custom_op.cc");
   EXPECT_GT(std::count(source.begin(), source.end(), '\n'), 30);

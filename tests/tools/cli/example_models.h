@@ -1,4 +1,4 @@
-// What the tests of the programs of examples/models share: the meshes that must agree, and the table of docs/examples.md.
+// Shared by the tests of examples/models: the meshes whose losses must agree, and the table of docs/examples.md.
 #pragma once
 
 #include <regex>
@@ -15,7 +15,7 @@ namespace meshwork {
 inline constexpr const char* kModelMeshes[] = {"batch=1", "batch=2", "model=2", "batch=2,model=2",
                                                "batch=4,model=2"};
 
-// Lines that hold more than blanks and a // comment.
+// The number of lines with more than blanks and a // comment.
 inline int CodeLines(const std::string& text) {
   static const std::regex kNoCode("\\s*(//.*)?");
   std::istringstream lines(text);
@@ -24,8 +24,8 @@ inline int CodeLines(const std::string& text) {
   return count;
 }
 
-// Whether examples/models/NAME.cc has the lines that docs/examples.md says, and no more than what was ported. A row is
-// | [NAME](…) | original | its lines | those of what is ported | ours |.
+// Expects that examples/models/NAME.cc has the number of lines in docs/examples.md, and no more than what was ported. A
+// row is | [NAME](…) | original | its lines | those of what is ported | ours |.
 inline void ExpectNotLongerThanTheOriginal(const std::string& name) {
   const std::string root = MESHWORK_TEST_DIR "/..", page = Contents(root + "/docs/examples.md");
   const int lines = CodeLines(Contents(fmt::format("{}/examples/models/{}.cc", root, name)));

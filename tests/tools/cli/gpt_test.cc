@@ -119,7 +119,7 @@ TEST_F(GptProgramTest, LearnsATextAndWrites) {
   EXPECT_THAT(Contents(Path("plot.svg")), HasSubstr("Loss"));
 }
 
-// On text that is not learned the loss is that of one device, and it is another one than on the text that is.
+// The loss on a test text is that of one device, and differs from the loss on the training text.
 TEST_F(GptProgramTest, TestsOnAnotherText) {
   std::string learned, other;
   for (int i = 0; i < 200; ++i) learned += "abcd", other += "abdc";

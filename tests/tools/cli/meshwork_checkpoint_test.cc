@@ -70,7 +70,7 @@ class CheckpointToolTest : public MeshworkTest {
     ExpectFails(Checkpoint(args), 2, fmt::format("meshwork checkpoint {}: {}", args[0], message));
   }
 
-  // What differs from run to run is hidden: this test's folder, the version and the time.
+  // Hides what differs from run to run: this test's folder, the version and the time.
   std::string Hidden(std::string text) const {
     const auto hide = [&](std::string_view what, std::string_view as) {
       for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += as.size())
@@ -245,7 +245,7 @@ TEST_F(CheckpointToolTest, LsOfAFolderWithoutCheckpoints) {
             json::parse(R"({"checkpoints": [], "unfinished": []})"));
 }
 
-// What a file says is no command to the terminal.
+// Text from a file never reaches the terminal as a command.
 TEST_F(CheckpointToolTest, LsPrintsNoControlCharacters) {
   const std::string saved = Save("runs", 1, 1, {{"\x1b[2J", {F32, {}}, "{}"}});
   EXPECT_THAT(Succeeds({"ls", saved}), HasSubstr("\n\"\\u001b[2J\"  f32[]"));
@@ -279,7 +279,7 @@ TEST_F(CheckpointToolTest, VerifyNamesAllThatIsDamaged) {
   EXPECT_EQ(Checkpoint({"verify", damaged}).code, 1);
 }
 
-// A number in the index is as much a part of a checkpoint as one in a shard.
+// The index is checked, too: a changed number in it is damage.
 TEST_F(CheckpointToolTest, VerifyFindsAnotherDigitInTheIndex) {
   const std::string good = Save("runs", 100), changed = Save("runs", 200), index = changed + "/index.json";
   std::string text = ReadFile(index).value();
@@ -337,7 +337,7 @@ TEST_F(CheckpointToolTest, DiffSaysWhatDiffers) {
   EXPECT_EQ(Hidden(files.err), "meshwork checkpoint diff: DIR/a and DIR/b differ.\n");
   EXPECT_EQ(files.code, 1);
 
-  // Checkpoints of these, also what they say besides their variables.
+  // The same tensors as checkpoints: diff also compares the facts besides the variables.
   Succeeds({"convert", a, Path("A")});
   Succeeds({"convert", b, Path("B"), "--step", "7"});
   const Finished checkpoints = Checkpoint({"diff", Path("A"), Path("B")});
@@ -355,7 +355,7 @@ TEST_F(CheckpointToolTest, DiffOfWhatIsTheSame) {
             "step: 100 and 200\nmetric loss: 0.01 and 0.005\n8 of 8 variables the same\n");
 }
 
-// As diff(1): what cannot be compared is no difference.
+// As in diff(1), what cannot be compared is an error, not a difference.
 TEST_F(CheckpointToolTest, DiffOfWhatCannotBeRead) {
   const std::string a = Save("a", 1), b = Save("b", 1);
   std::filesystem::remove(b + "/" + ShardName(1, 2));
@@ -465,14 +465,14 @@ TEST_F(CheckpointToolTest, ReplacesNothingUnasked) {
   EXPECT_EQ(Succeeds({"diff", saved, other}),
             "fact epoch: 3 and none\nmetric loss: 1 and none\n8 of 8 variables the same\n");
   Succeeds({"reshard", saved, Path("other"), "--shards", "2", "--force"});
-  // In its own place, too.
+  // A checkpoint can also replace itself.
   Succeeds({"reshard", saved, Path("runs"), "--shards", "3", "--force"});
   EXPECT_EQ(Succeeds({"diff", saved, other}), "8 of 8 variables the same\n");
   EXPECT_THAT(Succeeds({"ls", saved}), HasSubstr("3 shards"));
   EXPECT_THAT(NamesIn(Path("runs")), ElementsAre("lock", "step-000000000001"));
 }
 
-// Its new hashes would hide the damage.
+// The new hashes of a converted checkpoint would hide the damage.
 TEST_F(CheckpointToolTest, ADamagedCheckpointIsNotConverted) {
   const std::string saved = Save("runs", 1);
   Damage(saved + "/" + ShardName(1, 2));
@@ -501,7 +501,7 @@ TEST_F(CheckpointToolTest, AWriteThatFailsLeavesWhatWasThere) {
   EXPECT_THAT(NamesIn(dir()), UnorderedElementsAre("f", "g", "out", "runs", "step.mw"));
 }
 
-// Nor does it write where a training does.
+// It does not write where a training writes, either.
 TEST_F(CheckpointToolTest, WaitsForNoOtherJob) {
   const std::string saved = Save("runs", 1);
   Succeeds({"convert", saved, Path("f")});
@@ -524,7 +524,7 @@ TEST_F(CheckpointToolTest, ReshardsToFilesOfEqualSize) {
             "DIR/out/step-000000000100: 9 variables of DIR/runs/step-000000000100, 391 KiB in 3 shards\n");
   EXPECT_EQ(Succeeds({"diff", saved, Path("out")}), "9 of 9 variables the same\n");
   const json list = json::parse(Succeeds({"ls", Path("out/step-000000000100"), "--json"}));
-  EXPECT_EQ(list["mesh"], "[a=2*2, b=2]");  // where it was trained
+  EXPECT_EQ(list["mesh"], "[a=2*2, b=2]");  // the mesh of the training
   EXPECT_EQ(
       list["variables"][8],
       json::parse(
@@ -551,18 +551,18 @@ TEST_F(CheckpointToolTest, ReshardsForAMesh) {
                                   variable["layout"].get<std::string>(), variable["pieces"].get<int>()));
     return texts;
   };
-  // Patterns; the last one counts; others keep their layouts if the mesh has the axes.
+  // Layouts by pattern: the last match counts. Other variables keep their layouts if the mesh has the axes.
   EXPECT_THAT(places({"--mesh", "b=3,c=2", "--layout", "[wa]*={_,_}", "--layout=adam/m={(b,c),_}", "--layout",
                       "w={c,b}"}),
               ElementsAre("[b=3, c=2], 6 shards", "adam/m {(b,c),_} 5", "bias {_} 1", "count {} 1",
                           "empty {_,_} 0", "mask {b,_} 3", "narrow {_} 1", "strided {_} 1", "w {c,b} 6"));
-  // Layouts that variables have do not stand in the way of those that are asked for, whichever cut of the mesh they need.
+  // Existing layouts of variables do not prevent the requested ones, whatever cut of the mesh those need.
   const std::string cut = Save("cut", 100, 2, {{"b", {F32, {4}}, "{a:(1)2}"}, {"w", {F32, {4}}, "{_}"}});
   Succeeds({"reshard", cut, Path("cut3"), "--mesh", "a=6", "--layout", "w={a:(1)3}", "--shards", "1"});
   EXPECT_THAT(Succeeds({"ls", Path("cut3/step-000000000100")}),
               AllOf(HasSubstr("on mesh [a=3*2]\n"), HasSubstr("b         f32[4]  {_}            1"),
                     HasSubstr("w         f32[4]  {a:(1)3}       2")));
-  // Fewer files than devices; layouts that cut the mesh.
+  // Fewer files than devices, and layouts that factor the mesh.
   EXPECT_THAT(
       places({"--mesh=a=8", "--shards=2", "--layout=w={a:(1)4,_}", "--layout=strided={a}"}),
       ElementsAre("[a=2*2*2], 2 shards", "adam/m {_,_} 1", "bias {a} 7", "count {} 1", "empty {a,_} 0",

@@ -142,7 +142,7 @@ TEST_F(MeshworkTest, ATopologyGivesTimes) {
       "finite number above 0.");
 }
 
-// ---- What every command that compiles takes and refuses.
+// ---- Options of every command that compiles.
 
 constexpr std::string_view kMomentum = R"(mesh [x=4]
 func step(%x: f32[64,12] {x,_}, %y: f32[64,4] {x,_}, var %w: f32[12,4] {_,_}, var %m: f32[12,4] {_,_}) {
@@ -166,7 +166,7 @@ TEST_F(MeshworkTest, ShardsWeightUpdatesWhereAsked) {
               HasSubstr("laid out by weight-update sharding:\n  %m {x,_} instead of {_,_}\n"));
   EXPECT_EQ(json::parse(Output({"explain", file, flag, "--json"}))["sharded_state"],
             json::parse(R"([{"variable": "m", "from": "{_,_}", "to": "{x,_}"}])"));
-  // A certificate is for the program with its state laid out so.
+  // The certificate is for the program with these layouts of its state.
   const std::string global = File("global.mw", Output({"compile", file, flag, "--emit=global"}));
   const std::string certificate =
       File("certificate.json", Output({"compile", file, flag, "--emit=certificate"}));
@@ -240,7 +240,7 @@ KernelCounts CountsOf(const Finished& finished, std::string_view middle) {
   return counts;
 }
 
-// By the NVRTC of this machine, which needs no GPU.
+// Uses this machine's NVRTC, which needs no GPU.
 TEST_F(MeshworkTest, CompileMakesKernelsAheadOfARun) {
   const std::string codes = Path("codes"), here = " in " + codes;
   const auto compile = [&](const std::string& arch) {

@@ -1,4 +1,4 @@
-// The command plan of the program meshwork. Which layouts are found says tests/spmd/auto/auto_layouts_test.cc.
+// The command plan of the program meshwork. tests/spmd/auto/auto_layouts_test.cc tests which layouts are found.
 #include <string>
 
 #include "gmock/gmock.h"
@@ -30,7 +30,7 @@ TEST_F(MeshworkTest, PlanWritesTheProgramWithItsPins) {
   const Graph laid_out = ParseGraph(Contents(page)).value();
   EXPECT_EQ(laid_out.value(1).layout->ToString(), "{_,x}");
   EXPECT_EQ(Output({"plan", layers, "--memory-budget=12MiB", "--output", "-"}), Contents(page));
-  // What it writes leaves nothing to find.
+  // In the program that it writes, all layouts are pinned.
   EXPECT_THAT(Output({"plan", page}), HasSubstr("the program pins all"));
 }
 
@@ -83,8 +83,8 @@ TEST_F(MeshworkTest, PlanFitsIntoMemory) {
   EXPECT_THAT(nowhere.err, HasSubstr("meshwork plan: --output: "));
 }
 
-// Hosts of devices that nobody has named: parts of one axis, of which the slow one takes the examples.
-// A mask that is made again for its late reader.
+// The program fits the budget only because its mask is computed again for the late reader. The plan says that
+// the budget is needed.
 TEST_F(MeshworkTest, PlanSaysWhatFitsOnlyWithTheBudget) {
   const std::string step = File("step.mw", R"(mesh [batch=2]
 func step(%x: f32[8,64] {batch,_}, var %w: f32[64,256] {_,_}, %b: f32[64]) {
@@ -109,7 +109,7 @@ func step(%x: f32[8,64] {batch,_}, var %w: f32[64,256] {_,_}, %b: f32[64]) {
   EXPECT_THAT(Output({"compile", page, "--memory-budget=75088", "--emit=stats"}), HasSubstr("memory"));
 }
 
-TEST_F(MeshworkTest, PlanFindsAMesh) {
+TEST_F(MeshworkTest, PlanFindsAMesh) {  // unnamed hosts: factors of one axis, the slow one for the examples
   const std::string layers = File("layers.mw", kLayers);
   const std::string pod = File("pod.json", R"({"axes": {"devices:(1)4": {"bandwidth": 1e9, "latency": 1e-5},
       "devices:(4)8": {"bandwidth": 1e11, "latency": 1e-6}}, "flops": 1e12})");
@@ -118,7 +118,7 @@ TEST_F(MeshworkTest, PlanFindsAMesh) {
   EXPECT_EQ(plans.at("mesh"), "[devices=32]");
   EXPECT_EQ(plans.at("plans")[0].at("mesh"), "[devices=4*8]");
   EXPECT_EQ(plans.at("plans")[0].at("pins").size(), 3);
-  // Pins are open, whatever the mesh that they are written for.
+  // The pins of the program are opened, whatever the mesh that they were written for.
   const std::string pinned = File("pinned.mw", R"(mesh [a=2, b=2]
 func layers(%h: f32[32,1024] {a,b}, var %in: f32[1024,8192], var %out: f32[8192,1024] {b,_}) {
   %wide = matmul %h, %in

@@ -1,4 +1,4 @@
-// The command report of the program meshwork. What the page shows say tests/tools/report.
+// The command report of the program meshwork. tests/tools/report tests the contents of the page.
 #include <filesystem>
 #include <string>
 #include <string_view>

@@ -55,7 +55,7 @@ TEST_F(MeshworkTest, RunLeavesOutTensorsThatTheProgramDoesNotHave) {
                         Path("more"), Output({"run", Path("step.mw"), "--inputs", Path("in")})));
 }
 
-// Names of a file are printed on one line, without what a terminal would obey.
+// Names from a file are printed on one line, without control characters.
 TEST_F(MeshworkTest, RunPrintsNoControlCharactersOfNames) {
   const std::string hostile = "w\x1b[31m\nFAKE LINE: ok\x7f";
   const Tensor h = Tensor::From({8, 12}, Ramp(96)), w = Tensor::From({12, 4}, Ramp(48));
@@ -63,7 +63,7 @@ TEST_F(MeshworkTest, RunPrintsNoControlCharactersOfNames) {
   const std::string out = Output({"run", Path("step.mw"), "--inputs", Path("in")});
   EXPECT_THAT(out, testing::StartsWith(R"("w\u001b[31m\nFAKE LINE: ok\u007f" of )"));
   EXPECT_EQ(out.find('\x1b'), std::string::npos);
-  // One that is nearly a name of the program, which lacks it.
+  // A name that is nearly one of the program's inputs, which is missing.
   ASSERT_TRUE(WriteSafetensors(Path("near"), {{"w", w}, {"h\x1b", h}}).ok());
   const Finished near = Run({"run", Path("step.mw"), "--inputs", Path("near")});
   EXPECT_EQ(near.code, 2);
@@ -115,7 +115,7 @@ TEST_F(MeshworkTest, RunsOnAnotherMeshAndWithOtherLayouts) {
   expect_refuses({"run", Path("step.mw"), "--mesh", "batch=0"}, "--mesh: ");
   expect_refuses({"run", Path("step.mw"), "--devices", "gpu"},
                  "meshwork run: --devices: Devices: \"gpu\" is none of ");
-  // In a thread for each of the GPUs; the first error is shown, with its GPU's name.
+  // Each GPU has a thread. The first error is shown, with its GPU's name.
   const Finished gpus = Run({"run", Path("step.mw"), "--devices", "cuda:90,92"});
   EXPECT_EQ(gpus.code, 2);
   EXPECT_THAT(gpus.err, testing::ContainsRegex("meshwork run: GPU 9[02]: --inputs is missing"));
@@ -164,7 +164,7 @@ TEST_F(MeshworkTest, RunPredictsAsASessionDoes) {
     EXPECT_EQ(written[0].second.values<float>().size(),
               session.Predict({{"x", x}}, {"y"})->Get("y")->values<float>().size());
   }
-  // All outputs, of as many rows as the program has; a step of training drops some.
+  // All outputs, for as many rows as the program takes. A training step drops some.
   const Tensor x = Tensor::From({8, 2}, Ramp(16));
   ASSERT_TRUE(WriteSafetensors(Path("all"), {{"x", x}, {"t", Tensor::Zeros({F32, {8}})}, {"w", w}}).ok());
   EXPECT_EQ(Output({"run", file, "--predict", "--inputs", Path("all")}),
@@ -191,7 +191,7 @@ TEST_F(MeshworkTest, RunStartsFromACheckpoint) {
             "f on mesh [x=2], 2 devices\n"
             "y: f32[8] 1, 7, 8, 4, 10, 1, 7, 8\n"
             "n: f32[] 42\n");
-  // What --inputs has comes first.
+  // --inputs takes precedence over the checkpoint.
   ASSERT_TRUE(WriteSafetensors(Path("w"), {{"x", x}, {"w", Tensor::From<float>({2}, {0, 1})}}).ok());
   EXPECT_THAT(Output({"run", file, "--inputs", Path("w"), "--checkpoint", Path("checkpoints"), "--predict",
                       "--return", "y"}),
@@ -246,7 +246,7 @@ TEST_F(MeshworkTest, RunWritesNoTwoTensorsOfOneName) {
       Run({"run", program("n"), "--outputs", Path("out")}), 2,
       "meshwork run: --outputs: an output and an updated variable are both called \"w\"; the file has "
       "room for one. Rename the output.");
-  // The new value of the variable, once.
+  // The file has the variable's new value, once.
   ASSERT_EQ(Run({"run", program("v"), "--outputs", Path("out")}).code, 0);
   const auto written = ReadSafetensors(Path("out"));
   ASSERT_TRUE(written.ok()) << written.status();

@@ -55,7 +55,7 @@ TEST_F(MeshworkTest, SimulateScales) {
   EXPECT_EQ(curve[0].at("efficiency"), 1);
 }
 
-// What this machine measures is read back.
+// Measurements of this machine can be read back.
 TEST_F(MeshworkTest, SimulateMeasures) {
   const std::string machine = Path("here.json");
   const std::string measured = Output({"simulate", Path("step.mw"), "--measure", "--machine", machine});
@@ -65,7 +65,7 @@ TEST_F(MeshworkTest, SimulateMeasures) {
               HasSubstr(" over (batch"));
 }
 
-// What was measured of one program stays when another one is measured; the same program is measured anew.
+// Measurements of one program stay when another program is measured. The same program is measured anew.
 TEST_F(MeshworkTest, SimulateMeasuresOneProgramAfterTheOther) {
   const std::string machine = Path("here.json");
   File("other.mw", "mesh [x=2]\nfunc other(%h: f32[40,30] {x,_}) {\n  %y = exp %h\n  return y=%y\n}");
@@ -102,7 +102,7 @@ TEST_F(MeshworkTest, SimulateScalesStandardInput) {
   EXPECT_EQ(Shell("\"$0\" simulate step.mw" + flags + "- < machine.json").out, named.out);
 }
 
-// An axis goes before the word for the first one.
+// An axis that is named "first" takes precedence over the word for the first axis.
 TEST_F(MeshworkTest, SimulateScalesAnAxisThatIsCalledFirst) {
   const std::string step =
       File("axes.mw", "mesh [a=2, first=2]\nfunc f(%h: f32[8] {first}) {\n  %y = exp %h\n  return y=%y\n}");

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 class SuperviseTest : public MeshworkTest {
  protected:
   SuperviseTest() {
-    // try CODE…: the n-th try ends with the n-th code, or by the signal kill -CODE.
+    // try CODE…: try n ends with the n-th code. A code -N ends it by signal N.
     File("try",
          "n=$(cat tries 2>/dev/null || echo 0); echo $((n + 1)) > tries; shift $n\n"
          "case $1 in -*) kill $1 $$ ;; *) exit $1 ;; esac\n");
@@ -27,13 +27,13 @@ class SuperviseTest : public MeshworkTest {
   Finished Supervise(const std::string& arguments) const {
     return Shell("exec \"$0\" supervise " + arguments);
   }
-  // What it says, with times hidden.
+  // The lines on stderr, with times hidden.
   static std::string Said(const Finished& finished) {
     static const auto* const seconds = new std::regex("after [0-9.]+ s");
     return std::regex_replace(finished.err, *seconds, "after T s");
   }
   std::string Tries() const { return Contents(Path("tries")); }
-  // A shell's function that waits until there is a file that is not empty.
+  // A shell function that waits until a file exists and is not empty.
   static std::string Await() { return "await() { while ! [ -s $1 ]; do sleep 0.01; done; }; "; }
 };
 
@@ -71,7 +71,7 @@ TEST_F(SuperviseTest, RefusesArgumentsThatAreWrong) {
 TEST_F(SuperviseTest, ACommandThatSucceedsRunsOnce) {
   const Finished finished = Supervise("-- sh -c 'echo said; cat; echo \"$1\"' name 'an argument'");
   EXPECT_EQ(finished.code, 0);
-  EXPECT_EQ(finished.out, "said\nan argument\n");  // there is nothing to read
+  EXPECT_EQ(finished.out, "said\nan argument\n");  // standard input is empty
   EXPECT_EQ(finished.err, "");
 }
 
@@ -127,7 +127,7 @@ TEST_F(SuperviseTest, ALongRunResetsTheCount) {
 TEST_F(SuperviseTest, PassesSignalsOnAndWaits) {
   for (const char* signal : {"TERM", "INT", "HUP"}) {
     for (const char* path : {"ready", "child", "said"}) std::filesystem::remove(Path(path));
-    // What the command starts gets the signal as well.
+    // Children of the command get the signal as well.
     const Finished finished = Shell(fmt::format(
         "{0}env --default-signal=INT \"$0\" supervise -- sh -c 'exec 2> /dev/null; "
         "trap \"wait; sleep 0.05; echo saved > said; exit 0\" {1}; env --default-signal=INT "
@@ -165,7 +165,7 @@ TEST_F(SuperviseTest, ASignalEndsTheWaitForAStart) {
   EXPECT_EQ(Tries(), "1\n");
 }
 
-// nohup's.
+// As under nohup.
 TEST_F(SuperviseTest, SignalsThatAreIgnoredStayIgnored) {
   const Finished finished =
       Shell(Await() +
@@ -175,16 +175,16 @@ TEST_F(SuperviseTest, SignalsThatAreIgnoredStayIgnored) {
   EXPECT_EQ(finished.err, "");
 }
 
-// ---- What is left behind.
+// ---- Processes that are left behind.
 
-// Whether the process whose number is in the file is gone, or a zombie that nobody waits for yet.
+// Whether the process whose number is in the file is gone, or is a zombie.
 bool IsGone(const std::string& file) {
   const std::string stat = Contents(fmt::format("/proc/{}/stat", std::stoi(Contents(file))));
   return stat.empty() || stat.find(") Z ") != std::string::npos;
 }
 
 TEST_F(SuperviseTest, EndsWhatACommandLeavesRunning) {
-  // In its process group; in a session of its own; a child of a child of a process that ends at once.
+  // In its process group; in a session of its own; a grandchild whose parent ends at once.
   const Finished finished = Supervise(
       "--restarts 0 -- sh -c 'sleep 1000 & echo $! > a; setsid sh -c \"echo \\$\\$ > b; exec sleep 1000\" & "
       "(setsid sh -c \"echo \\$\\$ > c; sleep 1000; :\" &) ; while ! [ -s b ] || ! [ -s c ]; do sleep 0.01; done; exit 1'");

@@ -36,7 +36,7 @@ TEST_F(MeshworkTest, HelpListsCommandsAndFlags) {
 
 TEST_F(MeshworkTest, SaysItsVersion) { EXPECT_EQ(Output({"--version"}), "meshwork " MESHWORK_VERSION "\n"); }
 
-// Which machine this is, the test cannot know.
+// The test cannot know which machine this is.
 TEST_F(MeshworkTest, ListsDevices) {
   const json devices = json::parse(Output({"devices", "--json"}));
   EXPECT_GE(devices.at("cpu").at("cores"), 1);
@@ -149,7 +149,7 @@ TEST_F(MeshworkTest, OpsTellsOfCompositesToo) {
 
 TEST_F(MeshworkTest, ServesUntilItIsEnded) {
   if (!HasGloo()) GTEST_SKIP() << "this build has no gRPC";
-  // Says where it listens; a second one there is refused; SIGTERM and SIGINT end both cleanly.
+  // It prints where it listens. A second one at that address is refused. SIGTERM and SIGINT end both cleanly.
   for (const char* signal : {"TERM", "INT"}) {
     const std::string command = fmt::format(
         "rm -f said; MESHWORK_TOKEN=secret env --default-signal=INT $0 rendezvous --address 127.0.0.1:0 > said & id=$!; "

@@ -34,7 +34,7 @@ class MeshworkTest : public TempDirTest {
     const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
     return RunProcess(MESHWORK, args, fmt::format("{}cli-{}-{}", testing::TempDir(), test.name(), getpid()));
   }
-  // As a shell does, in the test's folder, where $0 is the program.
+  // Runs a shell command in the test's folder, where $0 is the program.
   Finished Shell(const std::string& command) const {
     return RunProcess("/bin/sh", {"-c", fmt::format("cd {} && {}", dir(), command), MESHWORK}, Path("shell"));
   }
@@ -51,7 +51,7 @@ class MeshworkTest : public TempDirTest {
     EXPECT_EQ(finished.code, code);
   }
 
-  // What a command prints that succeeds.
+  // The output of a command that succeeds.
   static std::string Output(const std::vector<std::string>& args) {
     const Finished finished = Run(args);
     EXPECT_EQ(finished.code, 0);

@@ -1,4 +1,4 @@
-// What examples/mlp_mnist refuses: flags, meshes, data files, and outputs that cannot be written.
+// What examples/mlp_mnist refuses: flags, meshes, data files, and output files that cannot be written.
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -165,7 +165,7 @@ TEST_F(MlpMnistTest, RefusesDamagedData) {
       Train({}),
       "LoadMnist: $/data/train-images-idx3-ubyte: its shape is [28,14,56]; MNIST images are [n,28,28].");
 
-  // The same bytes, gzipped and then cut off or damaged: an empty file's header, and a block of no known
+  // The same bytes, gzipped and then truncated or damaged: the header of an empty file, and a block of an unknown
   // type.
   std::filesystem::remove(Path(path));
   const std::string header("\x1f\x8b\x08\0\0\0\0\0\0\x03", 10);

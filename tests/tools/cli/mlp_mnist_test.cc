@@ -1,4 +1,4 @@
-// examples/mlp_mnist as a shell sees it: what it prints, draws and measures.
+// examples/mlp_mnist as a shell sees it: its output, plots and measurements.
 #include "tools/cli/mlp_mnist.h"
 
 #include <algorithm>
@@ -77,7 +77,7 @@ TEST_F(MlpMnistTest, WritesATraceOfTheLastFullSteps) {
   const Finished finished = Train(
       {"--mesh", "batch=4,model=2", "--epochs", "12", "--workers", "2", "--profile", Path("trace.json")});
   ASSERT_EQ(finished.code, 0) << finished.err;
-  EXPECT_THAT(finished.out, HasSubstr("\n12 steps, "));  // of one full batch each, in the table
+  EXPECT_THAT(finished.out, HasSubstr("\n12 steps, "));  // in the table, with one full batch each
   EXPECT_THAT(Written(), ElementsAre("trace.json"));
   std::map<int, std::string> tracks;
   std::map<std::string, std::map<std::string, int>> counts;  // by track and category
@@ -138,7 +138,7 @@ TEST_F(MlpMnistTest, LogsForTensorBoard) {
       expected[fmt::format("histograms {}/{}", layer, part)] = epochs;
   EXPECT_EQ(steps, expected);
   EXPECT_EQ(log.graphs, 1);
-  // The last line that is printed says the same.
+  // The last printed line agrees.
   const auto last = std::find_if(test.scalars.rbegin(), test.scalars.rend(),
                                  [](const ScalarSummary& s) { return s.tag == "loss"; });
   EXPECT_THAT(finished.out, HasSubstr(fmt::format("test loss {:.4f}", last->value)));
@@ -279,7 +279,7 @@ TEST_F(MlpMnistTest, TrainsTheSameOnEveryMeshInDoubles) {
   }
 }
 
-// Where there is no GPU, it says why, and ends.
+// Without a GPU, the program says why it cannot run, and ends.
 TEST_F(MlpMnistTest, TrainsTheSameOnAGpu) {
   auto train = [&](const std::string& devices) {
     return Train({"--devices", devices, "--mesh", "batch=4,model=2", "--dtype", "f64", "--epochs", "2",

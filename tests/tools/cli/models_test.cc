@@ -1,5 +1,5 @@
-// examples/models as a shell sees them: the same losses on every mesh, and fewer lines than the programs that they are
-// written after.
+// examples/models as a shell sees them: the same losses on every mesh, and fewer lines than the original
+// programs.
 #include <unistd.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@
 namespace meshwork::models_test {
 namespace {
 
-// A program of examples/models; a line for each.
+// A program of examples/models, with its name in one line.
 struct Example {
   const char* name;
 };
@@ -31,7 +31,7 @@ constexpr Example kExamples[] = {
 
 void PrintTo(const Example& example, std::ostream* out) { *out << example.name; }
 
-// Numbers by what they are called in the lines "pretraining step 3: loss 0.52, of the generator 0.7", in their order.
+// The printed numbers by name. A line is "pretraining step 3: loss 0.52, of the generator 0.7".
 using Series = std::map<std::string, std::vector<double>>;
 
 Series LossesIn(const std::string& output) {
@@ -86,7 +86,7 @@ TEST_P(ModelsTest, LossesFall) {
   };
   int losses = 0;
   for (const auto& [what, values] : LossesOn("batch=2,model=2", 12)) {
-    if (!what.ends_with("loss")) continue;  // a generator's may rise
+    if (!what.ends_with("loss")) continue;  // the loss of a generator may rise
     ++losses;
     ASSERT_EQ(values.size(), 12u) << what;
     EXPECT_LT(four(values, 8), four(values, 0)) << what;

@@ -30,7 +30,7 @@ class ResumeTest : public MlpMnistTest {
     args.insert(args.begin(), {"--data-dir", data(), "--batch-size", "8", "--mesh", mesh, "--workers", "1"});
     return RunProcess(MLP_MNIST, args, Path("process"), {}, meanwhile);
   }
-  // The same in a folder of checkpoints.
+  // Runs TrainOn with a folder of checkpoints and --resume.
   Finished Resume(const std::string& mesh, std::vector<std::string> args,
                   const std::function<void(pid_t)>& meanwhile = {}) const {
     args.insert(args.begin(), {"--checkpoint-dir", Path("runs"), "--resume"});
@@ -61,7 +61,7 @@ class ResumeTest : public MlpMnistTest {
   }
 };
 
-// What a report says of training, without times.
+// A report without times.
 json Measured(const json& report) {
   json measured = report;
   for (const char* key : {"startup_seconds", "step_ms", "peak_rss_mb"}) measured.erase(key);
@@ -106,7 +106,7 @@ TEST_F(ResumeTest, ThreeEpochsAreThoseInOneGo) {
     EXPECT_THAT(last.out, HasSubstr("\nepoch 3/3  4 steps  "));
     EXPECT_THAT(last.out, Not(HasSubstr("epoch 1/3")));
     EXPECT_TRUE(Contents(Path("weights")) == expected);
-    // The second epoch is whole, though its first steps were made by another process.
+    // The report has the whole second epoch, though another process made its first steps.
     const json report = Measured(ReadJson("json"));
     EXPECT_THAT(report["epochs"], ElementsAre(whole["epochs"][1], whole["epochs"][2]));
     EXPECT_EQ(report["epochs"][0]["epoch"], 2);
@@ -169,7 +169,7 @@ TEST_F(ResumeTest, SigtermWritesACheckpointAndEndsWell) {
     EXPECT_THAT(stopped.out,
                 HasSubstr(fmt::format("stopped after step {}, as a signal asked worker 0 on ", step)));
     EXPECT_THAT(stopped.out, HasSubstr("; --resume goes on from " + Path("runs") + "\n"));
-    EXPECT_FALSE(std::filesystem::exists(Path("weights")));  // they are not trained
+    EXPECT_FALSE(std::filesystem::exists(Path("weights")));  // the training is not finished
 
     const std::string steps = fmt::format("{}", step + 3);
     ASSERT_EQ(Resume("batch=2", {"--epochs", "1000000", "--steps", steps, "--save", Path("resumed")}).code,
@@ -240,7 +240,7 @@ TEST_F(ResumeTest, OtherExamplesAreRefused) {
   EXPECT_THAT(other.err, HasSubstr("adam/"));
 }
 
-// A disk that is full, or taken away: each checkpoint that fails is reported, and the last one is the program's error.
+// A full disk, or one that is taken away: each failed checkpoint is reported; a failed last one is the program's error.
 TEST_F(ResumeTest, AFolderThatGoesAwayIsReported) {
   const Finished finished =
       Resume("batch=2", {"--checkpoint-every", "3steps", "--epochs", "100", "--save", Path("weights")},

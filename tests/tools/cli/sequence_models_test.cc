@@ -1,5 +1,5 @@
-// The programs of docs/examples.md that learn sequences and ratings, or call Fit in all its forms, as a shell sees them: the
-// same losses on every mesh, and not longer than the programs that they were written after.
+// The programs of docs/examples.md that learn sequences and ratings, or call Fit in all its forms, as a shell sees
+// them: the same losses on every mesh, and no longer than the original programs.
 #include <unistd.h>
 
 #include <cmath>
@@ -22,7 +22,7 @@ struct SequenceModel {
   std::string name, program;
   int steps;        // of a training
   size_t losses;    // of all trainings of the program
-  std::string end;  // of what it prints
+  std::string end;  // the end of its output
 };
 
 void PrintTo(const SequenceModel& model, std::ostream* out) { *out << model.name; }
@@ -53,7 +53,7 @@ TEST_P(SequenceModelsTest, LossesAreEqualOnFiveMeshes) {
     const Finished finished = RunSequenceModel(
         model, {"--mesh", mesh, "--steps", std::to_string(model.steps), "--dtype", "f64", "--digits", "17"});
     ASSERT_EQ(finished.code, 0) << finished.err;
-    // Each Fit says what begins.
+    // Each Fit prints which part begins.
     const std::string line = R"(I[0-9]+ [0-9:.]+ [0-9]+\] Fit: [^\n]*\n)";
     EXPECT_TRUE(std::regex_match(finished.err, std::regex("(" + line + ")*"))) << finished.err;
     EXPECT_THAT(finished.out, testing::ContainsRegex(model.end));

@@ -18,13 +18,13 @@ using ::testing::SizeIs;
 
 class StrategyProgramTest : public TempDirTest, public ::testing::WithParamInterface<std::string> {
  protected:
-  // In a folder of its own, where a program may save.
+  // Runs the program in a folder of its own, where it may save files.
   Finished RunHere(const std::vector<std::string>& args) const {
     std::string command = fmt::format("cd '{}' && exec {}/{}", Path(""), STRATEGIES, GetParam());
     for (const std::string& arg : args) command += " " + arg;
     return RunProcess("/bin/sh", {"-c", command}, Path("run"));
   }
-  // All numbers behind "loss".
+  // All printed numbers that follow "loss".
   std::vector<double> Losses(std::vector<std::string> args) const {
     args.insert(args.end(),
                 {"--dtype", "f64", "--digits", "17", "--train-examples", "120", "--test-examples", "60"});

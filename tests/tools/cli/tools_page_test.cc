@@ -26,8 +26,8 @@ std::vector<std::string> Lines(const std::string& text) {
   return lines;
 }
 
-// The commands of all blocks as one shell runs them. Each is followed by a line that no command prints, and
-// $? is that of the command before.
+// The commands of all blocks form one shell script. After each follows a line that no command prints; $? is then
+// that of the command before.
 constexpr std::string_view kMark = "---- end of a command ----";
 
 struct Session {
@@ -58,7 +58,7 @@ std::string WithOutputs(const std::string& page, const std::vector<std::string>&
   std::string text;
   bool inside = false, in_output = false;
   size_t next = 0;
-  std::string pending;  // stands below the command and what it reads
+  std::string pending;  // output that follows the command and its input lines
   for (const std::string& line : Lines(page)) {
     const bool command = inside && line.starts_with("$ ");
     if (line.starts_with("```")) inside = line == "```console";

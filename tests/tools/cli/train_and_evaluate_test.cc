@@ -21,7 +21,7 @@ class TrainAndEvaluateCliTest : public TempDirTest {
   Finished Run(std::vector<std::string> args) const {
     return RunProcess(TRAIN_AND_EVALUATE, args, Path("process"));
   }
-  // Of 40 steps with four batches an epoch; learns slowly with the tutorial's rate, which is 1e-4.
+  // Trains up to `steps` steps, four batches an epoch. The tutorial's rate, 1e-4, would learn slowly.
   Finished Train(const std::string& name, int steps, const std::vector<std::string>& more = {}) const {
     std::vector<std::string> args = {"--data-dir",
                                      "synthetic",
@@ -62,7 +62,7 @@ TEST_F(TrainAndEvaluateCliTest, RefusesWhatIsWrong) {
   EXPECT_THAT(flag.err, HasSubstr("there is no flag --save"));
 }
 
-// Stopped in the middle of an epoch and started again, it ends with the numbers of a run that was not stopped.
+// A run that was stopped in the middle of an epoch and started again ends with the numbers of a run without a stop.
 TEST_F(TrainAndEvaluateCliTest, GoesOnWhereItWasStopped) {
   const Finished whole = Train("whole", 40, {"--log-step-count-steps", "10"});
   ASSERT_EQ(whole.code, 0) << whole.err;

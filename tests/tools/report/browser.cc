@@ -54,7 +54,7 @@ std::string FindBrowser() {
 }
 
 Browser::Browser(const std::string& program, const std::string& profile) {
-  // Above 4, so that neither is in the way of the other when the child gets them as 3 and 4.
+  // Both ends are above 4, so that they do not collide when the child gets them as 3 and 4.
   const auto open_pipe = [](int ends[2]) {
     int low[2];
     if (pipe2(low, O_CLOEXEC) != 0) return false;
@@ -74,7 +74,7 @@ Browser::Browser(const std::string& program, const std::string& profile) {
                                    "--headless=new",
                                    "--remote-debugging-pipe",
                                    "--user-data-dir=" + profile,
-                                   "--no-sandbox",  // which root may not have
+                                   "--no-sandbox",  // root may not use the sandbox
                                    "--disable-gpu",
                                    "--disable-dev-shm-usage",
                                    "--disable-background-networking",
@@ -95,7 +95,7 @@ Browser::Browser(const std::string& program, const std::string& profile) {
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  // A group of its own, that its helpers end with it.
+  // A process group of its own, so that helpers of the browser can be ended with it.
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   const int error = posix_spawn(&child_, program.c_str(), &actions, &attributes, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
@@ -117,7 +117,7 @@ Browser::Browser(const std::string& program, const std::string& profile) {
   for (const char* domain : {"Page", "Runtime", "Network", "Log"}) Call(fmt::format("{}.enable", domain));
   Call("Page.setLifecycleEventsEnabled", {{"enabled", true}});
   ShowScrollbars(false);
-  // Errors of observers come to the window alone.
+  // ResizeObserver errors are only events of the window; this script copies them to the console.
   Call(
       "Page.addScriptToEvaluateOnNewDocument",
       {{"source",
@@ -217,7 +217,7 @@ void Browser::Open(const std::string& path) {
   requests_.clear();
   const json result = Call("Page.navigate", {{"url", url_}});
   if (result.contains("errorText")) Fail(fmt::format("{}: {}", url_, result["errorText"].dump()));
-  // Each navigation has a loader; that of the blank page before may still report.
+  // Each navigation has its own loader. The loader of the blank page before may still report.
   const std::string loader = result.value("loaderId", "");
   while (ok_ && !loaded_.contains(loader)) {
     const json event = Read();
@@ -236,7 +236,7 @@ json Browser::Evaluate(std::string_view expression) {
 }
 
 void Browser::Click(const std::string& selector) {
-  // What scrolling draws is there after two frames.
+  // Scrolled content is drawn after two frames.
   const json at = Evaluate(fmt::format(
       "(async () => {{ const find = () => document.querySelector({0}); if (!find()) return null;"
       "  find().scrollIntoView({{block: 'center', inline: 'center'}});"

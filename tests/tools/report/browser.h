@@ -20,7 +20,7 @@
 
 namespace meshwork {
 
-// The browser's path; empty if this machine has none. The environment's CHROMIUM goes before what is in PATH.
+// The browser's path; empty if this machine has none. The environment variable CHROMIUM takes precedence over PATH.
 std::string FindBrowser();
 
 class Browser {
@@ -37,16 +37,16 @@ class Browser {
   void ShowScrollbars(bool shown);
   // Returns when the page's scripts have run.
   void Open(const std::string& path);
-  // What the JavaScript expression gives; a promise is waited for.
+  // The value of the JavaScript expression. If it is a promise, waits for it.
   nlohmann::json Evaluate(std::string_view expression);
-  // Clicks the middle of the first element of a CSS selector with the mouse, scrolled into view.
+  // Scrolls the first element that matches the CSS selector into view, and clicks its middle with the mouse.
   void Click(const std::string& selector);
-  // "Enter", "Escape", "Tab".
+  // `key`: "Enter", "Escape" or "Tab".
   void Press(const std::string& key);
-  // A picture of what is in sight, as the bytes of a PNG file.
+  // A picture of the visible part of the page, as the bytes of a PNG file.
   std::string Screenshot();
 
-  // What has been seen since Open: errors of scripts and of the page's security policy, and URLs that were asked for
+  // Seen since Open: errors of scripts and of the page's security policy, and requested URLs
   // other than the page.
   const std::vector<std::string>& errors() const { return errors_; }
   const std::vector<std::string>& requests() const { return requests_; }
@@ -62,8 +62,8 @@ class Browser {
   pid_t child_ = -1;
   int to_ = -1, from_ = -1;
   int64_t last_id_ = 0;
-  std::string read_;     // so far, of messages that are not complete
-  std::string session_;  // of the page
+  std::string read_;     // of a message that is not complete yet
+  std::string session_;  // the page's
   std::string url_;
   std::set<std::string> loaded_;  // loaders
   std::vector<std::string> errors_, requests_;

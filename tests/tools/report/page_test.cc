@@ -1,4 +1,4 @@
-// The page in a browser: a click on a collective says what it is and what would be cheaper, nothing is fetched, and no
+// The page in a browser: a click on a collective shows its facts and the cheapest change, nothing is fetched, and no
 // script fails. Skipped where there is no Chromium.
 #include <cstdint>
 #include <cstdlib>
@@ -41,7 +41,7 @@ class ReportPageTest : public TempDirTest {
   // No script has failed, and nothing was fetched.
   void TearDown() override {
     if (browser_ == nullptr) return;
-    Evaluate("0");  // what has happened before is known then
+    Evaluate("0");  // by its answer, all earlier events have been noted
     EXPECT_THAT(browser_->errors(), expected_errors_);
     EXPECT_THAT(browser_->requests(), expected_requests_);
   }
@@ -65,7 +65,7 @@ class ReportPageTest : public TempDirTest {
     return Evaluate(fmt::format("document.querySelectorAll({}).length", nlohmann::json(selector).dump()))
         .get<int64_t>();
   }
-  // After what is drawn in the next frames.
+  // Returns after the next frames are drawn.
   void AwaitFrames() {
     Evaluate("(async () => { for (let i = 0; i < 3; ++i) await new Promise(requestAnimationFrame); })()");
   }
@@ -88,7 +88,7 @@ class ReportPageTest : public TempDirTest {
   testing::Matcher<std::vector<std::string>> expected_errors_ = IsEmpty(), expected_requests_ = IsEmpty();
 };
 
-// The tests below are of no use if this does not hold.
+// Checks the checks: without this, the tests below would prove nothing.
 TEST_F(ReportPageTest, AnotherPagesErrorsAndRequestsAreNoticed) {
   browser_->Open(
       File("other.html", "<img src='none.png'><script>console.error('it', 'says'); missing();</script>"));
@@ -102,7 +102,7 @@ TEST_F(ReportPageTest, AClickOnACollectiveInTheTableShowsItsLineItsRuleAndTheChe
   browser_->Click("#collectives button[data-collective='0']");
   ExpectFirstCollectiveIsShown();
   AwaitFrames();
-  // It is marked wherever it is.
+  // The collective is marked in every view.
   EXPECT_EQ(Evaluate("document.querySelector('.vertex.selected').dataset.collective"), "0");
   EXPECT_EQ(Evaluate("document.querySelector('.span.selected').dataset.collective"), "0");
   EXPECT_EQ(Evaluate("document.querySelector('tr.chosen').dataset.row"), "0");
@@ -125,7 +125,7 @@ TEST_F(ReportPageTest, TheKeysDoTheSame) {
   ExpectFirstCollectiveIsShown();
   browser_->Press("Escape");
   EXPECT_EQ(Count("#panel.open"), 0);
-  EXPECT_EQ(Evaluate("document.activeElement.dataset.collective"), "0");  // where it was
+  EXPECT_EQ(Evaluate("document.activeElement.dataset.collective"), "0");  // the focus returns to where it was
   AwaitFrames();
   Evaluate("document.querySelector(\"#graph .vertex[data-collective='0']\").focus()");
   browser_->Press("Enter");
@@ -140,7 +140,7 @@ TEST_F(ReportPageTest, ShowsTheProgramWithLayoutsAsColours) {
   EXPECT_EQ(Count("#graph .vertex"), 11);
   EXPECT_EQ(Count("#graph .vertex.collective"), 2);
   EXPECT_GE(Count("#graph .edge"), 10);
-  // A colour for each set of axes, of edges and in the legend alike.
+  // Each set of axes has one colour, on edges and in the legend alike.
   EXPECT_THAT(Texts("#legend"), HasSubstr("cut over (batch,model) {batch,model}"));
   const auto edge = [&](std::string_view title) {
     return Evaluate(
@@ -186,7 +186,7 @@ TEST_F(ReportPageTest, ShowsCollectivesInTheBodiesOfLoops) {
   EXPECT_EQ(Evaluate("document.querySelector('.span.selected').dataset.collective"), "0");
 }
 
-// 128 layers of 13 ops: only what is in sight is in the page, and it is whatever is asked for.
+// 128 layers of 13 ops: only the visible part is in the page, and any part appears when it is asked for.
 TEST_F(ReportPageTest, ALongProgramIsDrawnWhereItIsSeen) {
   Open(LongProgram(128), "long.mw", {.alternatives = 0});
   AwaitFrames();
@@ -194,7 +194,7 @@ TEST_F(ReportPageTest, ALongProgramIsDrawnWhereItIsSeen) {
             1500);
   EXPECT_LT(Count("#graph .vertex"), 200);
   EXPECT_EQ(Count("tr.row"), 100);
-  browser_->Click("#graph-tools button:nth-of-type(5)");  // the previous one: of none, the last
+  browser_->Click("#graph-tools button:nth-of-type(5)");  // "previous": at first this selects the last
   AwaitFrames();
   const int64_t last =
       Evaluate("JSON.parse(document.getElementById('data').textContent).collectives.length").get<int64_t>() -
@@ -205,7 +205,7 @@ TEST_F(ReportPageTest, ALongProgramIsDrawnWhereItIsSeen) {
   EXPECT_LT(Count("#graph .vertex"), 200);
 }
 
-// A graph that comes to have a scrollbar changes the room for it.
+// A graph that gets a scrollbar has less room.
 TEST_F(ReportPageTest, ScrollbarsAreNoErrors) {
   browser_->ShowScrollbars(true);
   for (const int width : {1300, 700, 400}) {
@@ -218,8 +218,8 @@ TEST_F(ReportPageTest, ScrollbarsAreNoErrors) {
   }
 }
 
-// Those of docs/pictures, with UPDATE_PICTURES=1 in the environment: other browsers draw other pixels, so that they are
-// not compared.
+// Writes the pictures of docs/pictures if UPDATE_PICTURES=1 is in the environment. They are not compared, for other
+// browsers draw other pixels.
 TEST_F(ReportPageTest, DrawsTheDocsPictures) {
   Open(kStepProgram);
   browser_->SetSize(1080, 1340, /*dark=*/false);

@@ -21,7 +21,7 @@ func step(%h: f32[128,700] {batch,model}, var %w: f32[700,500] {model,_}) {
 }
 )";
 
-// Each of its iterations sums a product over the devices; from docs/control-flow.md.
+// A loop whose iterations each sum a product over the devices; from docs/control-flow.md.
 inline constexpr std::string_view kLoopProgram = R"(mesh [data=2, model=2]
 func rnn(%h0: f32[8,6] {data,_}, %xs: f32[5,8,6], %w: f32[6,6] {model,_}) {
   %h, %all = scan %h0, %xs, %w length=5 slices=1 (var %h: f32[8,6], %x: f32[8,6], %w: f32[6,6]) {
@@ -35,7 +35,7 @@ func rnn(%h0: f32[8,6] {data,_}, %xs: f32[5,8,6], %w: f32[6,6] {model,_}) {
 }
 )";
 
-// `layers` blocks of a product whose operands are cut over model, its activation and a sum with what went in.
+// `layers` blocks: a product with operands sharded over model, its activation, and a sum with the block's input.
 inline std::string LongProgram(int layers) {
   std::string arguments = "%x0: f32[8,64] {batch,_}", body;
   for (int i = 0; i < layers; ++i) {

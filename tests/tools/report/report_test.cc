@@ -1,4 +1,4 @@
-// What the page is made of: the data is complete, and names that are markup stay text.
+// The data of the page: it is complete, and names that look like markup stay text.
 #include <limits>
 #include <set>
 #include <string>
@@ -83,7 +83,7 @@ TEST(DrawingTest, NamesWhatMakesAndWhatReadsTheValueOfACollective) {
               ElementsAre("%y = matmul %h, %w, mk,kn->mn", "%loss = reduce_sum %y, ab->", "return y, "));
 }
 
-// What a device runs for a part of an op, a cut of a block and a mask are no vertices of their own.
+// Nodes that devices run for a part of an op, to cut a block, or to mask it, are not vertices of their own.
 TEST(DrawingTest, WhatDevicesRunBesidesIsNoVertex) {
   const Compiled padded = CompileText(R"(mesh [x=4]
 func f(%a: f32[10,6] {x,_}, %b: f32[10,6] {x,_}) {
@@ -164,8 +164,8 @@ TEST(ReportJsonTest, HasEveryCollectiveOfTheExplanation) {
   }
 }
 
-// The simulation takes the dearer branch, whose collective is another one than that of the other branch, also where both
-// are of one op and one line.
+// The simulation takes the dearer branch. The span belongs to the collective of that branch, also if both branches have
+// a collective of the same op and line.
 TEST(ReportJsonTest, ASpanOfABranchIsTheCollectiveOfThatBranch) {
   constexpr std::string_view kCheap =
       "(%a: f32[8,8] {_,x}, %b: f32[8,8] {x,_}) { %m = matmul %a, %b return %m }";
@@ -185,7 +185,7 @@ TEST(ReportJsonTest, ASpanOfABranchIsTheCollectiveOfThatBranch) {
   }
 }
 
-// 2^80 turns are more than can be counted.
+// 2^80 turns cannot be counted: the count stops at its maximum.
 TEST(ReportJsonTest, TurnsThatCannotBeCountedAreAsManyAsCan) {
   const Compiled loops = CompileText(R"(mesh [x=2]
 func f(%a: f32[8,8] {_,x}, %s: f32[8,8] {x,_}) {
@@ -220,7 +220,7 @@ TEST(ReportJsonTest, HasCostsMemoryAndProof) {
   for (const json& at : report["times"]["memory"]) most = std::max(most, at[1].get<int64_t>());
   EXPECT_EQ(most, 606000);
   EXPECT_EQ(report["alternatives"]["changes"][0]["value"], "%y");
-  EXPECT_FALSE(report["cost"].contains("seconds"));  // of no machine
+  EXPECT_FALSE(report["cost"].contains("seconds"));  // no machine was given
 }
 
 TEST(ReportJsonTest, SaysWhatIsNotProven) {
@@ -260,7 +260,7 @@ TEST(HtmlReportTest, BytesThatAreNoTextAreReplaced) {
   EXPECT_EQ(data["collectives"][0]["values"][0]["line"], "\xef\xbf\xbd.mw:4");
 }
 
-// No address but those of XML namespaces, and everything filled in.
+// The page has no URLs but those of XML namespaces, and all placeholders are filled in.
 TEST(HtmlReportTest, NeedsNoNetwork) {
   const Compiled step = CompileText(kStepProgram);
   std::string html = HtmlReport(step.global, step.program);
@@ -275,7 +275,7 @@ TEST(HtmlReportTest, IsTheSameEachTime) {
   EXPECT_EQ(HtmlReport(step.global, step.program), HtmlReport(step.global, step.program));
 }
 
-// Thousands of ops: about a kilobyte for each, and nothing that grows with the square of their number.
+// A page with thousands of ops: about a kilobyte for each, and nothing quadratic in their number.
 TEST(HtmlReportTest, ALongProgramGivesAPageThatABrowserOpens) {
   const Compiled small = CompileText(LongProgram(8)), large = CompileText(LongProgram(64));
   const size_t eight = HtmlReport(small.global, small.program, {.alternatives = 0}).size();

@@ -1,4 +1,4 @@
-// What the time of a process's step consists of, and when what happens in it.
+// The costs that make up the time of a process's step, and when they occur.
 #include <string_view>
 #include <vector>
 
@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// The time of a program whose kernels take no time on two processes.
+// Simulates a program on two processes, with kernels that take no time.
 Simulation OnTwoProcesses(const Program& program, const Link& link, Machine machine) {
   std::vector<Topology::AxisLink> links;
   for (const Axis& axis : program.body.mesh().axes()) links.push_back({axis.name, link});
@@ -28,7 +28,7 @@ double SecondsIn(const Simulation& step, Lane lane) {
   return sum;
 }
 
-// Also of a step that is latency, starts, barriers and its own start and end alone.
+// Also for a step of nothing but latency, starts, barriers and its own start and end.
 TEST(ProcessCostsTest, CostsAreAllOfTheStep) {
   for (const int64_t workers : {1, 2}) {
     const Program program = Compiled(kProcessStep, 2);
@@ -64,7 +64,7 @@ func step(%h: f32[64,96] {x,_}, %d: f32[64,32] {x,_}) {
   EXPECT_EQ(meeting.limit, "compute: barrier takes 100 %");
 }
 
-// What is held begins with the step, and changes where the first instruction of a node starts.
+// Memory use starts at the beginning of the step, and changes at the first instruction of a node.
 TEST(ProcessCostsTest, MemoryChangesWhereNodesBegin) {
   const Program program = Compiled(R"(mesh [x=2]
 func step(%s: f32[64] {x}) {
@@ -97,7 +97,7 @@ func step(%s: f32[64] {x}) {
   EXPECT_LT(step.memory[nodes.size() - 1].start, step.memory.back().start);
 }
 
-// Of a branch the dearer body is taken, whichever it is; a loop of unknown length runs once.
+// Of an if, the dearer branch is taken, first or second. A loop of unknown length runs once.
 TEST(ProcessCostsTest, ABranchAndALoopOfUnknownLength) {
   constexpr std::string_view kCheap = "(%c: f32[64]) {\n    %n = neg %c\n    return %n\n  }";
   constexpr std::string_view kDear =

@@ -22,7 +22,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Where ops alone take time, the step is the sum of its pieces.
+// If only ops take time, the step takes the sum of its pieces.
 TEST(ProcessTest, AStepTakesItsPieces) {
   const Program program = Compiled(kProcessStep);
   Machine machine{.product_flops = 1e300, .step_seconds = 1000, .workers = 2};
@@ -101,7 +101,7 @@ func step(%w: f32[96,64] {batch,_}) {
   const Machine machine{
       .topology = Topology::Create(program.body.mesh(), {{"batch", link}, {"model", link}}).value(),
       .workers = 1};
-  // Processes 0 and 3 have a part of the rows that they want.
+  // Processes 0 and 3 already hold part of the rows that they need.
   std::vector<double> bytes;
   for (int64_t domain = 0; domain < 4; ++domain) {
     const Schedule schedule = ScheduleOfProcess(program, machine, {}, domain).value();
@@ -114,7 +114,7 @@ func step(%w: f32[96,64] {batch,_}) {
               1e-9);
 }
 
-// What crosses between processes takes the time that Session::PredictTime says, with and without overlap.
+// A crossing between processes takes the time that Session::PredictTime says, with and without overlap.
 TEST(ProcessTest, CrossesAsPredictSays) {
   constexpr std::string_view kShared = R"(mesh [x=2]
 func step(%h: f32[64,96] {x,_}, %d: f32[64,32] {x,_}, %e: f32[64,64] {x,_}, var %w: f32[96,32], var %u: f32[96,64]) {
@@ -174,7 +174,7 @@ func step(%s: f32[64] {x}) {
   EXPECT_GE(step.seconds, 5 * inside);
 }
 
-// Whatever this machine measures, all pieces can be run alone, and each has its time.
+// Whatever this machine measures, each piece can run alone, and has a time.
 TEST(MeasureTest, EveryPieceIsTimed) {
   const Program program = Compiled(kProcessStep);
   Machine machine = MeasureMachine({.workers = 1, .rounds = 1}).value();
@@ -189,7 +189,7 @@ TEST(MeasureTest, EveryPieceIsTimed) {
   }
   const auto known = machine.kernels;
   ASSERT_TRUE(MeasureKernels(program, machine, {.rounds = 1}).ok());
-  EXPECT_EQ(machine.kernels, known);  // what is there stays
+  EXPECT_EQ(machine.kernels, known);  // known times stay
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The step that tests of processes simulate.
+// The step that the tests of process simulation use.
 #pragma once
 
 #include <cstdint>

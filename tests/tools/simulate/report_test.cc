@@ -71,7 +71,7 @@ TEST(SimulationReportTest, TracesAreReadByTraceViewers) {
   const Graph local = ParseGraph(kOneSum).value();
   const Trace trace = TraceOf(local, Simulate(local, SlowLinks(local.mesh())));
   EXPECT_EQ(Trace::Decode(trace.Encode()).value(), trace);
-  std::vector<std::pair<std::string, double>> events;  // with their ends, in microseconds
+  std::vector<std::pair<std::string, double>> events;  // start times and ends, in microseconds
   const json all = json::parse(trace.ToJson());
   for (const json& event : all.at("traceEvents"))
     if (event.at("ph") == "X")
@@ -80,7 +80,7 @@ TEST(SimulationReportTest, TracesAreReadByTraceViewers) {
             (std::vector<std::pair<std::string, double>>{{"matmul", 48e6}, {"all_reduce over (x)", 116e6}}));
 }
 
-// Times of nothing, and those that no trace can hold.
+// A step that takes no time, and times that no trace can hold.
 TEST(SimulationReportTest, TimesAtTheEndsOfTheirRange) {
   const Graph local = ParseGraph(kOneSum).value();
   Simulation none = Simulate(local, SlowLinks(local.mesh()));
@@ -177,7 +177,7 @@ TEST(ScaleTest, TheBatchIsWhatTheAxisCuts) {
   EXPECT_THAT(ToText(same), Not(HasSubstr("The batch")));
 }
 
-// An activation of `examples` sequences for each position, of 1024 tokens and 768 numbers each.
+// A program for `examples` sequences per position, with activations of 1024 tokens and 768 numbers each.
 absl::StatusOr<ScaleProgram> SequencesOn(const Mesh& mesh, int64_t examples) {
   MESHWORK_ASSIGN_OR_RETURN(
       Graph graph,
@@ -203,7 +203,7 @@ TEST(ScaleTest, ACurveReachesAsFarAsTheBatchCanGrow) {
   EXPECT_TRUE(large[large.size() - 4].status.ok());
 }
 
-// No mesh has more than 2^40 devices, and no batch has more elements.
+// A mesh has at most 2^40 devices, and a batch at most as many elements.
 TEST(ScaleTest, SizesThatCannotBeCountedAreErrors) {
   const auto point_on = [](const Mesh& mesh) -> absl::StatusOr<ScaleProgram> {
     Graph graph(mesh);

@@ -98,7 +98,7 @@ TEST(SimulateTest, CollectivesRunBesideOpsUntilTheyAreRead) {
   const Graph local = Parsed(kTwoSums);
   const Machine machine = SlowMachine(local);
   const Simulation step = Simulate(local, machine);
-  // The first sum from 48 to 116; the second product until 96, its sum when the link is free, from 116 to 184.
+  // The first sum takes 48 to 116. The second product ends at 96, but its sum waits for the link, from 116 to 184.
   EXPECT_EQ(step.seconds, 184);
   EXPECT_EQ(step.compute_seconds, 48 + 48 + 8);
   EXPECT_EQ(step.waited_seconds, (116 - 96) + (184 - 124));
@@ -139,7 +139,7 @@ TEST(SimulateTest, ALoopTakesItsBodyAsOftenAsItRuns) {
     EXPECT_LE(step.spans[s].end(), turn);  // of the first turn
   }
   const std::vector<SimulatedCost> dearest = DearestOf(step);
-  ASSERT_EQ(dearest.size(), 3u);  // without the loop, which consists of them
+  ASSERT_EQ(dearest.size(), 3u);  // the loop itself is not listed
   EXPECT_EQ(dearest[0].op, "all_gather over (x)");
   EXPECT_EQ(dearest[0].seconds, 5 * gather);
   EXPECT_EQ(dearest[0].times, 5);
@@ -167,7 +167,7 @@ TEST(SimulateTest, OfABranchTheDearerBodyIsTaken) {
   }
 }
 
-// 2^80 turns are more than can be counted.
+// 2^80 turns cannot be counted: the count stops at its maximum.
 TEST(SimulateTest, TurnsThatCannotBeCountedAreAsManyAsCan) {
   const Graph local = Parsed(R"(mesh [x=4]
 func step(%s: f32[2] of f32[8] {x}) {

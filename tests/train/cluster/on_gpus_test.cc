@@ -1,4 +1,4 @@
-// What of several devices of a process needs no GPU: names, threads, errors.
+// Several devices of one process, as far as no GPU is needed: names, threads, errors.
 #include "meshwork/train/cluster/on_gpus.h"
 
 #include <cstddef>
@@ -72,7 +72,7 @@ TEST(OnEachGpuTest, SeveralAreDomains) {
   EXPECT_THAT(sums, ElementsAre(21, 21, 21));
 }
 
-// The others, which wait for it, end too.
+// The other threads, which wait for the one with the error, end too.
 TEST(OnEachGpuTest, TheErrorOfOneEndsAll) {
   for (const bool throws : {false, true}) {
     const absl::Status status =

@@ -1,4 +1,4 @@
-// What processes tell each other between steps; here they are domains of this process, with clocks that the test sets.
+// What processes tell each other between steps. Here they are domains of this process, with clocks that the test sets.
 #include "meshwork/train/cluster/pulse.h"
 
 #include <atomic>
@@ -25,7 +25,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// The end of a domain that has waited as long as the test says.
+// The end of a domain, with a waiting time that the test sets.
 class WaitedEnd : public Transport {
  public:
   explicit WaitedEnd(Transport& end) : end_(end) {}
@@ -83,7 +83,7 @@ TEST(PulseTest, FollowsStepsThatBecomeSlower) {
   EXPECT_EQ(pulse.steps_between(), 1);
 }
 
-// A clock that stands still, as one of few ticks does between fast steps, or goes back.
+// A clock may stand still, as one with coarse ticks does between fast steps, or go back.
 TEST(PulseTest, BearsAnyClock) {
   double now = 0;
   Pulse pulse(nullptr, {.clock = [&] { return now; }});
@@ -168,8 +168,8 @@ TEST(PulseTest, WhatAPartRefusesEndsTheTraining) {
 
 // ---- Slow processes.
 
-// Runs 3 processes, of which number 1 computes `factor` times as long as the others in `share` of a step's time. Returns
-// what the chief reports.
+// Runs 3 processes. Process 1 computes `factor` times as long as the others, for `share` of a step's time. Returns
+// the chief's reports.
 std::vector<std::string> ReportsOf(double factor, double share, int pulses) {
   std::vector<std::string> reports;
   InDomainsOf(3, [&](Transport* end) {
@@ -199,7 +199,7 @@ TEST(PulseTest, NamesASlowProcess) {
 
 TEST(PulseTest, LeavesSmallDifferencesAlone) {
   EXPECT_THAT(ReportsOf(1.4, 1, 60), IsEmpty());
-  EXPECT_THAT(ReportsOf(4, 0.1, 60), IsEmpty());  // steps are no longer for it
+  EXPECT_THAT(ReportsOf(4, 0.1, 60), IsEmpty());  // steps are hardly longer because of it
 }
 
 // ---- How long a domain waits.

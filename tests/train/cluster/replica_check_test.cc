@@ -51,7 +51,7 @@ std::vector<absl::Status> Check(const std::vector<State>& states, int64_t step =
   });
 }
 
-// ---- Random layouts, and bits that are flipped in them.
+// ---- Random layouts, with flipped bits.
 
 class Drawer {
  public:
@@ -74,7 +74,7 @@ class Drawer {
     return type;
   }
 
-  // The state of all domains, whose padding holds anything.
+  // The state of all domains, with arbitrary bytes in the padding.
   std::vector<State> DrawState(const Placement& placement) {
     std::vector<State> states(static_cast<size_t>(placement.num_domains()));
     const bool share = Below(3) > 0;
@@ -99,7 +99,7 @@ class Drawer {
   std::mt19937_64 random_;
 };
 
-// The bytes of the elements that an instance holds, each once: where each element begins.
+// Where the elements that an instance holds begin; each element once.
 std::vector<std::byte*> ElementsOf(DTensor& tensor, int64_t instance) {
   const Shape local = tensor.local_type().shape;
   const int64_t device = tensor.instances().Representative(instance);
@@ -128,7 +128,7 @@ constexpr std::pair<const char*, int64_t> kPlacements[] = {
     {"a=2,b=3", 1}, {"a=2,b=3", 2}, {"a=4", 2},         {"a=4,b=2", 4},     {"a=3,b=2", 3}, {"a=6,b=1", 3},
     {"a=6", 2},     {"a=1,b=4", 2}, {"a=2,b=2,c=2", 2}, {"a=2,b=2,c=2", 4}, {"a=3", 3},     {"a=2,b=2", 1}};
 
-// No false alarm, whatever padding holds; and a flipped bit is found where there is something to compare it with.
+// No false alarm, whatever the padding holds. A flipped bit is found if another replica exists to compare with.
 TEST(ReplicaCheckTest, AFlippedBitIsFoundAndNamed) {
   int found = 0, alone = 0, named = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
@@ -173,7 +173,7 @@ TEST(ReplicaCheckTest, AFlippedBitIsFoundAndNamed) {
         ++named;
         EXPECT_THAT(message, HasSubstr(fmt::format(", the other {} replicas hold ", replicas - 1)));
         EXPECT_EQ(message.find(" on host-"), message.rfind(" on host-"));
-        // The first device that has it is the first that is named.
+        // The first device that holds it is named first.
         EXPECT_THAT(message, testing::ContainsRegex(fmt::format("17: devices? {}[-, ]", device)));
       }
     }
@@ -184,7 +184,7 @@ TEST(ReplicaCheckTest, AFlippedBitIsFoundAndNamed) {
   EXPECT_GT(named, 30);
 }
 
-// ---- What is said.
+// ---- Messages.
 
 State OneVariable(const Placement& placement, int64_t domain, const std::string& layout, bool share = true,
                   const Type& type = {F32, {4, 6}}) {
@@ -231,7 +231,7 @@ TEST(ReplicaCheckTest, OfManyTheFewAreNamed) {
   for (const absl::Status& status : Check(states))
     EXPECT_THAT(WithoutHashes(status),
                 HasSubstr(": device 5 of worker 2 on host-2 holds #, the other 3 replicas hold #; "));
-  // Two against two.
+  // Two replicas differ from two others.
   FirstOf(states[0], 1) = FirstOf(states[2], 1);
   for (const absl::Status& status : Check(states))
     EXPECT_THAT(
@@ -324,7 +324,7 @@ TEST(ReplicaCheckTest, ATrainingIsNeverStoppedWithoutCause) {
             MESHWORK_RETURN_IF_ERROR(session.Run(PerceptronFeeds()).status());
             MESHWORK_RETURN_IF_ERROR(check.AfterStep(step, session));
           }
-          // Of each variable that has a replica elsewhere, a bit.
+          // Flips a bit of each variable: it is found if the variable has a replica in another domain.
           for (auto& [name, tensor] : session.State()) {
             DTensor copy = tensor;
             const bool is_elsewhere =
@@ -378,7 +378,7 @@ TEST(ReplicaCheckTest, DomainsCheckAlikeOrNotAtAll) {
         MessageOf(status),
         "Transport: the domains differ: domain 0: the check of replicas every=0; domain 1: the check of replicas "
         "every=1.");
-  // Other variables; another step.
+  // The domains check other variables, or another step.
   std::vector<State> states = InEach("batch=2", 2, "{_,_}");
   states[1].emplace("b", states[1].at("w"));
   for (const absl::Status& status : Check(states))

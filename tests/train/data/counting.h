@@ -1,4 +1,4 @@
-// A dataset whose examples say which they are, and what walks over it give.
+// A dataset whose examples hold their own number, and the example numbers of the rows of a batch.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ inline Columns CountingColumns(int64_t first, int64_t end) {
 // Examples 0 to n - 1.
 inline Dataset Counting(int64_t n) { return Dataset::Create(CountingColumns(0, n)).value(); }
 
-// The examples of these rows of a batch; checks that its columns belong together.
+// The numbers of the examples in these rows of a batch. Checks that the columns belong together.
 inline std::vector<int64_t> ExamplesOf(const Batch& batch, RowRange rows) {
   std::vector<int64_t> examples;
   EXPECT_EQ(batch["x"].shape(), Shape({batch.rows(), 3}));

@@ -192,7 +192,7 @@ TEST(DatasetPartsTest, AWalkThrowsWhereAPartFails) {
   for (int again = 0; again < 2; ++again) EXPECT_THROW(++it, absl::BadStatusOrAccess);
   EXPECT_TRUE(it == std::default_sentinel);
 
-  fails = false;  // and is asked again
+  fails = false;  // the part is loaded again
   walk({.batch_size = 5});
   EXPECT_EQ(seen.size(), 12u);
   EXPECT_TRUE(status.ok()) << status;

@@ -32,7 +32,7 @@ std::function<RowRange(int64_t)> RowsOf(int64_t p, int64_t processes) {
   };
 }
 
-// Seeds, sizes and lanes over which the laws are looped.
+// Seeds, sizes and lanes over which the tests loop.
 struct Case {
   int64_t n, batch_size, lanes;
   std::optional<uint64_t> seed;
@@ -184,7 +184,7 @@ TEST(DatasetRowsTest, NoRowsMayBeWanted) {
   EXPECT_EQ(rows, 10);
 }
 
-// Bytes from `data` on that lie in memory.
+// How many bytes, from `data` on, are resident in memory.
 int64_t ResidentBytes(const void* data, int64_t bytes) {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t begin = reinterpret_cast<uintptr_t>(data) / page * page;

@@ -229,7 +229,7 @@ class LoadMnistTest : public TempDirTest {
       file += static_cast<char>(static_cast<int>(i) == change_at ? to : i);
     File(name, file);
   }
-  // The error of loading, which begins with "LoadMnist: ".
+  // Expects this error of loading; it begins with "LoadMnist: ".
   void ExpectLoadError(std::string_view message) {
     ExpectInvalid(LoadMnist(dir(), F32).status(), dir(), message);
   }
@@ -267,7 +267,7 @@ TEST_F(LoadMnistTest, KeepsTheFirstExamplesOfEachPart) {
 
 TEST_F(LoadMnistTest, FallsBackToTheGzippedFile) {
   std::filesystem::rename(Path("train-labels-idx1-ubyte"), Path("train-labels-idx1-ubyte.gz"));
-  EXPECT_EQ(LoadMnist(dir(), F32)->train.size(), 3);  // what is in it decides whether it is unpacked
+  EXPECT_EQ(LoadMnist(dir(), F32)->train.size(), 3);  // its content decides, not its name
   File("train-labels-idx1-ubyte.gz", "\x1f\x8b");
   ExpectLoadError(
       "LoadMnist: $/train-labels-idx1-ubyte.gz: the gzip data is cut off after 0 unpacked bytes; the file is "

@@ -1,5 +1,5 @@
-// Images of all kinds, as libpng and libjpeg write them, against the levels that were written; cut off at each byte, changed
-// at random, and larger than they look.
+// Images of all kinds, written by libpng and libjpeg, compared with the written levels; cut off at each byte, changed
+// at random, and much larger than their files.
 #include "meshwork/train/data/decode_image.h"
 
 #include <gmock/gmock.h>
@@ -112,7 +112,7 @@ std::vector<uint16_t> RandomSamples(const PngKind& kind, int pixels, std::mt1993
   for (int i = 0; i < pixels * kind.samples(); ++i)
     samples.push_back(static_cast<uint16_t>(random() % (1u << kind.bits)));
   if (!kind.transparent.has_value()) return samples;
-  // A transparent pixel, and one that differs in a bit of the lower byte.
+  // One pixel is transparent, another differs from it in a bit of the lower byte.
   const png_color_16& t = *kind.transparent;
   samples[0] = HasColor(kind) ? t.red : t.gray;
   if (HasColor(kind)) samples[1] = t.green, samples[2] = t.blue;
@@ -153,7 +153,7 @@ TEST(DecodePngTest, ReadsWhatEncodePngWrites) {
   }
 }
 
-// A gamma in the file changes no level, and texts are not unpacked.
+// A gamma in the file changes no level. Compressed text chunks are not unpacked.
 TEST(DecodePngTest, OtherChunksDoNotCount) {
   const std::string file = PngBytes({PNG_COLOR_TYPE_GRAY, 16}, 1, 2, {1000, 60000});
   std::string with = file.substr(0, 33);  // the signature and the header
@@ -177,7 +177,7 @@ TEST(DecodePngTest, OtherChunksDoNotCount) {
 
 // ---- JPEG.
 
-// A smooth picture: what JPEG keeps.
+// A smooth picture, which JPEG compression preserves.
 std::string Smooth(int height, int width, int channels) {
   std::string levels;
   for (int y = 0; y < height; ++y)
@@ -211,7 +211,7 @@ TEST(DecodeJpegTest, GreyAndColors) {
       EXPECT_EQ(b.type(), (Type{U8, {37, 50, 3}}));
       EXPECT_LE(FarthestOf(Of(b), rgb), 4);
     }
-    // With half as many rows and columns of the colours, as most files have.
+    // With half as many rows and columns for the colours, as in most files.
     const Tensor c =
         DecodeImage(JpegBytes({.progressive = progressive, .small_colors = true}, 37, 50, 3, rgb)).value();
     EXPECT_LE(FarthestOf(Of(c), rgb), 30);
@@ -359,7 +359,7 @@ TEST(HugeImagesTest, PngOfOneColor) {
   const std::string file = PngBytes({PNG_COLOR_TYPE_GRAY, 1}, 3000, 4000, std::vector<uint16_t>(12'000'000));
   EXPECT_LT(file.size(), 10'000u);
   EXPECT_EQ(DecodeImage(file, {.unpack = {.max_bytes = 12'000'000}}).value().num_elements(), 12'000'000);
-  // It is the result that counts.
+  // The limit applies to the size of the result.
   for (const DecodeImageOptions& options :
        {DecodeImageOptions{.unpack = {.max_bytes = 11'999'999}},
         DecodeImageOptions{.channels = 3, .unpack = {.max_bytes = 35'999'999}}})
@@ -373,7 +373,7 @@ TEST(HugeImagesTest, JpegThatClaimsMore) {
   SetBigEndian(file, frame + 5, 65'500, 2);
   SetBigEndian(file, frame + 7, 65'500, 2);
   EXPECT_EQ(DecodeImage(file).status().code(), absl::StatusCode::kResourceExhausted);
-  // Within the limit: it ends where its data does.
+  // Within the limit, decoding ends where the data end.
   SetBigEndian(file, frame + 5, 4000, 2);
   SetBigEndian(file, frame + 7, 6000, 2);
   EXPECT_EQ(DecodeImage(file).status().code(), absl::StatusCode::kInvalidArgument);
@@ -387,7 +387,7 @@ TEST(HugeImagesTest, JpegOfManyScans) {
 
 // ---- Sizes.
 
-// The sum over all pixels, by what the header says of their weights.
+// The pixel at y, x, c by the header's formula: a weighted sum over all pixels.
 double At(const Tensor& image, ImageSize size, bool antialias, int64_t y, int64_t x, int64_t c) {
   const auto weight = [&](int64_t from, int64_t to, int64_t i, int64_t k) {
     const double scale = static_cast<double>(from) / static_cast<double>(to);
@@ -432,7 +432,7 @@ TEST(ResizeImageTest, AsTensorFlow) {
   };
   EXPECT_THAT(resized({0, 100}, 4, false).values<uint8_t>(), ElementsAre(0, 25, 75, 100));
   EXPECT_THAT(resized({0, 40, 80, 120}, 2, false).values<uint8_t>(), ElementsAre(20, 100));
-  // Weights 3, 3, 1 of 7, by the edge.
+  // At the edge, weights are 3/7, 3/7 and 1/7.
   EXPECT_THAT(resized({0, 40, 80, 120}, 2, true).values<uint8_t>(), ElementsAre(29, 91));
 }
 

@@ -50,7 +50,7 @@ TEST_F(IdxTest, ReadsAGzipFileOfSeveralMembers) {
 
 TEST_F(IdxTest, RejectsTruncatedGzip) {
   const std::string zipped = Gzip(Idx({1000}, 1000));
-  // In the trailer all elements are there already; the checksum is not.
+  // If the trailer is cut, all elements are there, but the checksum is not.
   ExpectInvalid(
       ReadIdx(File("f", zipped.substr(0, zipped.size() - 1))).status(), Path("f"),
       "$: the gzip data is cut off after 1008 unpacked bytes; the file is incomplete, fetch it again.");
@@ -85,7 +85,7 @@ TEST_F(IdxTest, RejectsDamagedGzip) {
       ReadIdx(File("f", damaged)).status(), Path("f"),
       "$: the gzip data is damaged after 0 unpacked bytes (unknown compression method); fetch the file "
       "again.");
-  // Past the header's fields that say nothing about the data, no damage goes unnoticed.
+  // Except in header fields that say nothing about the data, every damaged byte is found.
   for (size_t i = 10; i < zipped.size(); ++i) {
     damaged = zipped;
     damaged[i] ^= 1;

@@ -27,7 +27,7 @@ using LabeledFiles = std::vector<std::pair<std::string, int>>;
 
 class ImageFolderTest : public TempDirTest {
  protected:
-  // A PNG of one level.
+  // Writes a PNG in which all pixels have one level.
   void Write(const std::string& name, int64_t height = 2, int64_t width = 3, char level = '\x10') {
     fs::create_directories(fs::path(Path(name)).parent_path());
     const Image image{height, width, 1, std::string(static_cast<size_t>(height * width), level)};
@@ -82,7 +82,7 @@ TEST_F(ImageFolderTest, PositionsSharesAndFingerprints) {
   }
   EXPECT_EQ(FilesOf(files.Shard(1, 3)), (LabeledFiles{all[1], all[4]}));
   EXPECT_EQ(files.ToString(), "image_files(7 files)");
-  // Where the folder lies does not count, the names do.
+  // The folder's own path does not count; the names in it do.
   fs::copy(Path("here"), Path("elsewhere"), fs::copy_options::recursive);
   const std::string here = files.Fingerprint();
   EXPECT_EQ(ImageFolder::List(Path("elsewhere")).value().files.Fingerprint(), here);
@@ -90,7 +90,7 @@ TEST_F(ImageFolderTest, PositionsSharesAndFingerprints) {
   EXPECT_NE(ImageFolder::List(Path("elsewhere")).value().files.Fingerprint(), here);
 }
 
-// Files are parted once for all epochs: what is not trained on is never seen.
+// Files are split once for all epochs: training never sees the validation files.
 TEST_F(ImageFolderTest, ApartForTrainingAndValidation) {
   for (int i = 0; i < 20; ++i) Write(fmt::format("{}/{}.png", i % 2, i));
   const ImageFolder folder = ImageFolder::List(dir()).value();

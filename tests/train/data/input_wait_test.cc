@@ -12,7 +12,7 @@
 namespace meshwork::input_wait_test {
 namespace {
 
-// The wait that is to be the longest is longer than those of a machine that does other work.
+// The wait that has to be the longest must exceed all waits that other load on the machine causes.
 Example Slow(int64_t i) {
   if (i == 1 || i == 3) std::this_thread::sleep_for(std::chrono::milliseconds(i == 3 ? 400 : 5));
   return {{"x", Tensor::From<float>({2}, {static_cast<float>(i), 1})}};
@@ -32,8 +32,8 @@ TEST(InputWaitTest, TheProfileNamesStepsThatStarved) {
   EXPECT_EQ(input.longest_step, 4);
 }
 
-// What an evaluation waits for is not the next step's; nor is what another thread waits for, or this one before there
-// was a session.
+// An evaluation's wait does not count for the next step. Nor does another thread's, or one of this thread before
+// there was a session.
 TEST(InputWaitTest, OnlyItsOwnWaitsAreAStepsOwn) {
   Graph graph(Mesh::VirtualCpus("batch=1").value());
   graph.Output("loss", ReduceSum(graph.Input("x", F32, {2}, {"batch"})));

@@ -41,7 +41,7 @@ std::string ReadFixture(std::string_view name) {
   return Contents(fmt::format("{}/fixtures/{}", MESHWORK_TEST_DIR, name));
 }
 
-// The same texts come from each position, and that position's own walk goes on alike.
+// A walk from each position gives the texts that follow there.
 void ExpectPositions(const Pipeline& pipeline, std::string_view name) {
   const std::vector<std::string> all = TextsOf(pipeline, name);
   PipelineIterator walk = pipeline.Begin();
@@ -73,7 +73,7 @@ TEST_F(PipelineFilesTest, LinesOfAllFiles) {
   ExpectPositions(TextLines({a, empty, b, a}), "line");
 }
 
-// Lines that end anywhere in a portion of the file, and longer than one.
+// Lines that end anywhere within a chunk of the file, and lines longer than a chunk.
 TEST_F(PipelineFilesTest, LinesLongerThanAPortion) {
   std::vector<std::string> lines;
   std::string text;
@@ -130,12 +130,12 @@ TEST_F(PipelineFilesTest, CsvColumnsByHeaderOrByName) {
       Csv({File("g", "x,y\n,1\n-,2\n")}, {.columns = {{.name = "x", .missing = NAN}}, .missing = {"", "-"}}),
       "x");
   EXPECT_TRUE(std::isnan(gaps[0]) && std::isnan(gaps[1]));
-  // Rows become batches as other examples do.
+  // Rows can be batched like other examples.
   const Example batch = Csv({a, b}, {.columns = {{"x"}}}).Batch(3).Begin().Next()->value();
   EXPECT_THAT(batch["x"].values<float>(), ElementsAre(1, 3, 5));
 }
 
-// Of as many columns as genes or words: a look at all of them for each would not end.
+// As many columns as a data set of genes or words has: a search through all columns for each one would not end.
 TEST_F(PipelineFilesTest, CsvOfManyColumns) {
   constexpr int kColumns = 200'000;
   std::string names, row;
@@ -156,7 +156,7 @@ TEST_F(PipelineFilesTest, CsvOfManyColumns) {
   EXPECT_EQ(rows, 2);
 }
 
-// Whatever stands in a file, the end is a status; what is cut off gives no rows that are not there.
+// Whatever a file contains, reading ends with a status. A truncated file gives no rows that are not in it.
 TEST_F(PipelineFilesTest, NoCsvDoesHarm) {
   const std::string text = "a,\"b\"\n1,\"2\"\n\"3\",4\r\n";
   const CsvOptions options = {.columns = {{"a", I64}, {.name = "b", .is_text = true}}};
@@ -178,7 +178,7 @@ const std::vector<TfFeature>& FixtureFeatures() {
   return *features;
 }
 
-// What TensorBoard's writer and Google's protobuf have written (fixtures/tf_records.py).
+// Files that TensorBoard's writer and Google's protobuf have written (fixtures/tf_records.py).
 TEST_F(PipelineFilesTest, TfRecordsOfOthersAreRead) {
   for (const char* name : {"examples.tfrecord", "examples.tfrecord.gz"}) {
     int64_t i = 0;
@@ -198,8 +198,8 @@ TEST_F(PipelineFilesTest, TfRecordsOfOthersAreRead) {
   }
 }
 
-// What is read of those files and written again are the same bytes: map entries in the order of their names, as the
-// script's deterministic serialization has them.
+// Records of those files that are read and written again have the same bytes: map entries are sorted by name, as by the
+// script's deterministic serialization.
 TEST_F(PipelineFilesTest, TfRecordsAreWrittenAsOthersWriteThem) {
   const std::string path = Path("again.tfrecord"), zipped = Path("again.tfrecord.gz");
   TfRecordWriter out = TfRecordWriter::Create(path).value(), gz = TfRecordWriter::Create(zipped).value();

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// An element's columns by name, of any shape.
+// An element with random columns: "x", of any shape, and "n".
 Example Drawn(Random& random, DType dtype, int rank) {
   Shape shape;
   for (int d = 0; d < rank; ++d) shape.push_back(static_cast<int64_t>(random.Below(5)));
@@ -27,7 +27,7 @@ Example Drawn(Random& random, DType dtype, int rank) {
                  {"n", Tensor::From<int64_t>({}, {x.num_elements()})}};
 }
 
-// Where the element at `place` of a tensor of this shape lies; nothing if there is none.
+// The index of the element at `place` of a tensor of this shape; nothing if there is none.
 std::optional<int64_t> IndexOf(const Shape& shape, const std::vector<int64_t>& place) {
   int64_t index = 0;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -101,7 +101,7 @@ TEST(PipelinePaddedTest, ShapesMayBeGiven) {
       ElementsAre(ElementsAre(20, 21, -7, 22, 23, -7, -7, -7, -7, -7, -7, -7)));
 }
 
-// Memory that comes back holds what was in it; a batch is what it was when it was made.
+// Reused memory still holds old values; a batch keeps the values that it was made with.
 TEST(PipelinePaddedTest, BatchesKeepTheirNumbers) {
   const Pipeline pipeline = Pipeline::FromFunction(40, Ragged).PaddedBatch(3, {.values = {{"x", -1}}});
   std::vector<Example> kept;
@@ -158,7 +158,7 @@ TEST(PipelinePaddedTest, BucketsHaveElementsOfTheirLengths) {
   }
 }
 
-// What decides on the elements is in the description, and so in positions and fingerprints.
+// Options that change the elements are in the description, and so in positions and fingerprints.
 TEST(PipelinePaddedTest, DescriptionsAreFingerprints) {
   const Pipeline p = Pipeline::FromFunction(9, Ragged);
   EXPECT_EQ(

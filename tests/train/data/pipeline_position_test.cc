@@ -1,4 +1,4 @@
-// Positions of pipelines: what is saved anywhere is gone on from with the same elements.
+// Positions of pipelines: a walk that is saved anywhere resumes with the same elements.
 #include <atomic>
 #include <string>
 #include <vector>
@@ -13,8 +13,8 @@
 namespace meshwork::pipeline_position_test {
 namespace {
 
-// A finite pipeline of each kind of stage, and of some that stand behind each other. Maps have so many threads, and the
-// last stage is a Prefetch if there are any.
+// Finite pipelines: one of each kind of stage, and some with several stages. Maps have `threads` threads. The
+// last stage is a Prefetch if `threads` > 0.
 std::vector<Pipeline> SmallPipelines(int threads) {
   const MapOptions on = {.threads = threads};
   const auto negative = [](const Example& e) { return Number(-NumberOf(e)); };
@@ -106,7 +106,7 @@ TEST(PipelinePositionTest, GoesOnAnywhereWithTheSameElements) {
   }
 }
 
-// A walk that has gone on from a position has positions itself.
+// A walk that was resumed from a position can be saved again.
 TEST(PipelinePositionTest, GoesOnAfterEveryElement) {
   for (const Pipeline& pipeline : SmallPipelines(0)) {
     Walked all;
@@ -133,7 +133,7 @@ TEST(PipelinePositionTest, ALoopsPositionIsBehindItsElement) {
   EXPECT_EQ(RestOf(pipeline.Begin(position).value()), RestOf(walk));
 }
 
-// What restoring costs: the elements that are in a buffer are made again, no others.
+// The cost of resuming: only the elements in a buffer are made again.
 TEST(PipelinePositionTest, ReadsAgainWhatIsInBuffers) {
   std::atomic<int64_t> calls = 0;
   const Pipeline pipeline = Pipeline::FromFunction({},
@@ -159,7 +159,7 @@ TEST(PipelinePositionTest, ReadsAgainWhatIsInBuffers) {
   EXPECT_EQ(ValuesOf(**restored.Next()), next);
 }
 
-// The same of buckets: what was read since the oldest element in one of them, and no more than the buckets hold before it.
+// For buckets: elements since the oldest one in a bucket are read again, but no more than the buckets hold before it.
 TEST(PipelinePositionTest, ReadsAgainWhatWasReadSinceTheOldestInABucket) {
   std::atomic<int64_t> calls = 0;
   const Pipeline pipeline =
@@ -188,7 +188,7 @@ TEST(PipelinePositionTest, DamagedPositionsAreRefused) {
   for (int i = 0; i < 9; ++i) ASSERT_TRUE(walk.Next().ok());
   const std::string position = walk.Save().value();
   for (size_t at = 0; at < position.size(); ++at) {
-    EXPECT_EQ(pipeline.Begin(position.substr(0, at)).ok(), at == 0);  // "" is the beginning
+    EXPECT_EQ(pipeline.Begin(position.substr(0, at)).ok(), at == 0);  // "" is the beginning of the walk
     for (int bit = 0; bit < 8; ++bit) {
       std::string damaged = position;
       damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));

@@ -1,4 +1,4 @@
-// What stages make of elements: their order, their sizes, the laws between them.
+// Results of stages: the order of elements, their sizes, and laws between stages.
 #include "meshwork/train/data/pipeline.h"
 
 #include <algorithm>
@@ -102,14 +102,14 @@ TEST(PipelineTest, Laws) {
       EXPECT_EQ(Walk(Pipeline::Interleave(shards, {.cycle = k})), Walk(p));
       EXPECT_EQ(Flat(p.Batch(k)), Flat(p));
       EXPECT_EQ(Flat(p.Batch(k, {.drop_remainder = true})), Flat(p.Take(n / k * k)));
-      // Batches go to processes as their elements do, block by block.
+      // Skip and Take of batches skip and take whole blocks of elements.
       EXPECT_EQ(Walk(p.Batch(k).Skip(1)), Walk(p.Skip(k).Batch(k)));
       EXPECT_EQ(Walk(p.Batch(k).Take(2)), Walk(p.Take(2 * k).Batch(k)));
     }
   }
 }
 
-// Skip and Shard leave out elements without making them, so they must do so rightly for every stage.
+// Skip and Shard leave out elements without making them. Every stage must skip the right ones.
 TEST(PipelineTest, SkippedElementsAreThoseThatWouldHaveCome) {
   const Pipeline p = Numbers(23);
   const std::vector<Pipeline> all = {
@@ -266,7 +266,7 @@ TEST(PipelineTest, ABatchStaysAsItIsWhileTheCallerHasIt) {
   }
   EXPECT_EQ(batches, 20);
   for (size_t k = 0; k < kept.size(); ++k) EXPECT_EQ(ValuesOf(kept[k])[4], static_cast<int64_t>(35 * k + 4));
-  // Memory comes back: three batches are kept, and the others take turns in one or two buffers.
+  // Memory is reused: three batches are kept, and the others use one or two buffers in turns.
   EXPECT_LE(seen.size(), 5u);
 }
 
@@ -321,7 +321,7 @@ TEST(PipelineTest, CacheReadsItsInputOnce) {
                               .Cache();
   (void)Walk(cached.Take(3));
   const int partly = calls.exchange(0);
-  EXPECT_EQ(partly, 10);  // the buffer of the shuffle
+  EXPECT_EQ(partly, 10);  // as many as the shuffle's buffer holds
   const std::vector<int64_t> epochs = Flat(cached.Repeat(3));
   EXPECT_EQ(calls, 10);
   const std::vector<int64_t> first(epochs.begin(), epochs.begin() + 10);

@@ -73,7 +73,7 @@ TEST(PipelineThreadsTest, ReadsAheadAsFarAsSaidAndNoFarther) {
     }
     return farthest.load();
   };
-  // The element that the loop works on has been taken, and is not counted by it yet.
+  // The loop has received the current element, but has not counted it yet.
   EXPECT_EQ(walk_slowly(Pipeline::FromFunction(100, count)), 1);
   for (int64_t n : {1, 2, 8}) {
     EXPECT_LE(walk_slowly(Pipeline::FromFunction(100, count).Prefetch(n)), n + 1);

@@ -25,7 +25,7 @@ inline Example Ragged(int64_t i) {
 }
 inline int64_t LengthOf(const Example& example) { return example["x"].shape()[0]; }
 
-// The elements of the column "x", element by element of the pipeline.
+// The numbers of the column "x" of one element.
 inline std::vector<int64_t> ValuesOf(const Example& example) {
   const auto values = example["x"].values<int64_t>();
   return {values.begin(), values.end()};
@@ -37,7 +37,7 @@ inline Walked RestOf(PipelineIterator walk) {
   return all;
 }
 inline Walked Walk(const Pipeline& pipeline) { return RestOf(pipeline.Begin()); }
-// Of single numbers.
+// The column "x" of all elements of a pipeline, in one list.
 inline std::vector<int64_t> Flat(const Pipeline& pipeline) {
   std::vector<int64_t> all;
   for (const std::vector<int64_t>& values : Walk(pipeline))

@@ -1,4 +1,4 @@
-// CheckpointManager: when checkpoints are written, what training goes on from, and what it does when one fails.
+// CheckpointManager: when it writes checkpoints, where training resumes, and what happens if a checkpoint fails.
 #include "meshwork/train/fit/checkpoints.h"
 
 #include <sys/stat.h>
@@ -52,7 +52,7 @@ class CheckpointsTest : public TempDirTest {
       if (note->has_value()) step = (*note)->step;
     }
     CheckpointNote Note() const { return {.step = step, .facts = {{"batch", fmt::format("{}", step % 4)}}}; }
-    // Trains to the step, with so many seconds each. Returns after which steps checkpoints began.
+    // Trains to step `end`, `seconds` per step. Returns the steps after which checkpoints began.
     std::vector<int64_t> To(int64_t end, double seconds = 1) {
       std::vector<int64_t> begun;
       while (step < end) {
@@ -109,11 +109,11 @@ TEST_F(CheckpointsTest, ComeBySeconds) {
   Training training(nullptr, "batch=2", options);
   EXPECT_THAT(training.To(25), ElementsAre(10, 20));
   ASSERT_EQ(MessageOf(training.checkpoints->Finish(training.Note())), "");
-  ASSERT_EQ(MessageOf(training.checkpoints->Finish(training.Note())), "");  // it is there
+  ASSERT_EQ(MessageOf(training.checkpoints->Finish(training.Note())), "");  // the checkpoint is there already
   EXPECT_THAT(Steps(), ElementsAre(25, 20, 10));
 }
 
-// By the chief's clock, after the same step in all domains, in the background or not.
+// The chief's clock decides: checkpoints begin after the same step in all domains, in the background or not.
 TEST_F(CheckpointsTest, ComeInAllDomainsAlike) {
   for (const bool background : {true, false}) {
     std::filesystem::remove_all(Path("runs"));
@@ -168,7 +168,7 @@ TEST_F(CheckpointsTest, TheBestStays) {
   EXPECT_THAT(Steps(), ElementsAre(4, 2));
 }
 
-// ---- Going on.
+// ---- Resuming.
 
 TEST_F(CheckpointsTest, TrainingGoesOnAsIfThereHadBeenNoStop) {
   for (const int64_t domains : {1, 3}) {
@@ -218,7 +218,7 @@ TEST_F(CheckpointsTest, ThereMayBeNothingToGoOnFrom) {
   });
 }
 
-// A program that has nothing to train any more writes no other checkpoint of the same step.
+// If nothing is left to train, the restored checkpoint is not written again.
 TEST_F(CheckpointsTest, WhatWasRestoredIsNotWrittenAgain) {
   CheckpointOptions options = Options();
   {
@@ -235,7 +235,7 @@ TEST_F(CheckpointsTest, WhatWasRestoredIsNotWrittenAgain) {
   EXPECT_EQ(std::filesystem::last_write_time(Path("runs/" + CheckpointName(3))), written);
 }
 
-// ---- What is refused before training.
+// ---- Errors before training.
 
 TEST_F(CheckpointsTest, AFolderOfAnotherTrainingIsRefused) {
   {
@@ -252,7 +252,7 @@ TEST_F(CheckpointsTest, AFolderOfAnotherTrainingIsRefused) {
   EXPECT_THAT(errors[1], HasSubstr("--resume"));
 }
 
-// By whatever code the system knows the error; what is wrong with the note stays wrong input.
+// A full disk is not reported as wrong input, whatever the system's error code; a mistake in the note still is.
 TEST_F(CheckpointsTest, AnErrorAtTheLastOneIsNoWrongInput) {
   CheckpointOptions options = Options();
   Training training(nullptr, "batch=2", options);
@@ -282,7 +282,7 @@ TEST_F(CheckpointsTest, ASecondJobInAFolderIsRefused) {
   EXPECT_EQ(MessageOf(Training(nullptr, "batch=2", options).status), "");
 }
 
-// A training that has lost a process goes on in the folder that this one may still hold, if it only stands still.
+// A training that has lost a process resumes in its folder, though that process may only stand still and hold it.
 TEST_F(CheckpointsTest, ATrainingThatHasLostAProcessKeepsItsFolder) {
   CheckpointOptions options = Options();
   Training stopped(nullptr, "batch=2", options);
@@ -322,9 +322,9 @@ TEST_F(CheckpointsTest, DomainsThatSeeDifferentFoldersAreRefused) {
   EXPECT_THAT(ListCheckpoints(Path("runs")).value(), IsEmpty());
 }
 
-// ---- What goes wrong while training.
+// ---- Failures while training.
 
-// A folder in which nothing can be made: a file has its place.
+// Blocks a folder: a file takes its place, so that nothing can be made in it.
 class Blocked {
  public:
   explicit Blocked(const std::string& dir) : dir_(dir), aside_(dir + "-aside") {
@@ -349,7 +349,7 @@ TEST_F(CheckpointsTest, TrainingGoesOnWhenACheckpointFails) {
       options.steps = 2;
       Training training(end, "batch=2", options);
       const bool is_chief = end == nullptr || end->domain() == 0;
-      auto meet = [&] {  // all domains are there, and wait for the next one
+      auto meet = [&] {  // waits until all domains are here
         if (end != nullptr) {
           ASSERT_TRUE(end->AllGather("the test", "").ok());
         }
@@ -383,7 +383,7 @@ TEST_F(CheckpointsTest, TrainingGoesOnWhenACheckpointFails) {
   }
 }
 
-// The last one matters: all domains say that it is not there.
+// A failure of the last checkpoint is an error: all domains report it.
 TEST_F(CheckpointsTest, ALastCheckpointThatFailsIsAnError) {
   std::optional<Blocked> blocked;
   std::vector<std::string> errors(2);
@@ -399,7 +399,7 @@ TEST_F(CheckpointsTest, ALastCheckpointThatFailsIsAnError) {
   EXPECT_THAT(errors[1], HasSubstr(Path("runs")));
 }
 
-// Where a domain is lost, its shard never comes. What remains of the training does not wait for it long.
+// A lost domain never writes its shard. The domains that remain do not wait long for it.
 TEST_F(CheckpointsTest, AManagerThatEndsByAnErrorDoesNotWaitForOthers) {
   CheckpointOptions options = Options();
   options.background = true;
@@ -409,7 +409,7 @@ TEST_F(CheckpointsTest, AManagerThatEndsByAnErrorDoesNotWaitForOthers) {
     ASSERT_EQ(MessageOf(training->status), "");
     training->To(1);
     if (end->domain() == 1) return;  // is lost: writes no shard
-    // Domain 0 begins by itself.
+    // Domain 0 begins a checkpoint alone.
     ASSERT_TRUE(*training->checkpoints->AfterStep(2, [&] { return CheckpointNote{.step = 2}; }));
     training = nullptr;  // within the deadline of this test, not of CheckpointWriter
   });

@@ -1,5 +1,5 @@
-// Processes whose data differ: all end with the same error, or all take the same steps. Each process is a domain, on a thread of
-// its own; what they compute is compared with one device that has the data of all.
+// Processes whose data differ: all end with the same error, or all take the same steps. Each process is a domain, on a
+// thread of its own. Results are compared with those of one device that has the data of all.
 #include "meshwork/train/fit/data_agreement.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ Graph Scale(int64_t processes) {
   return g;
 }
 
-// What process p reads for batch i; two rows that no other batch has.
+// The rows that process p reads for batch i: two rows that no other batch has.
 Tensor ShareOf(int64_t p, int64_t i) {
   const double first = 0.01 * static_cast<double>(100 * i + 10 * p);
   return Tensor::From<double>({kShare, 1}, {first, first + 0.01});
@@ -53,7 +53,7 @@ Tensor BatchOf(int64_t processes, int64_t i) {
   for (int64_t p = 0; p < processes; ++p) shares.push_back(ShareOf(p, i));
   return Tensor::Concat(shares, 0);
 }
-// So many batches, of which process p reads its share. `is_known`: whether their number is known before they are made.
+// `batches` batches, of which process p reads its share. `is_known`: the number is known before the batches are made.
 Pipeline Shares(int64_t p, int64_t processes, int64_t batches, bool is_known) {
   Pipeline shares = Pipeline::FromFunction(batches, [p](int64_t i) { return Example{{"x", ShareOf(p, i)}}; });
   if (!is_known) shares = shares.Filter([](const Example&) { return true; });
@@ -124,7 +124,7 @@ void ExpectNear(const absl::StatusOr<Numbers>& found, const absl::StatusOr<Numbe
   for (size_t i = 0; i < found->size(); ++i) EXPECT_NEAR((*found)[i], (*expected)[i], 1e-12) << i;
 }
 
-// One error in all processes, which names one that differs.
+// All processes must return one error, which names a process that differs.
 void ExpectOneError(const std::vector<absl::StatusOr<Numbers>>& results, const std::string& named) {
   for (const absl::StatusOr<Numbers>& result : results) {
     EXPECT_EQ(result.status(), results[0].status());
@@ -132,7 +132,7 @@ void ExpectOneError(const std::vector<absl::StatusOr<Numbers>>& results, const s
   }
 }
 
-// All lengths from 0 to 5 of the data of each process.
+// All combinations of data lengths from 0 to 5, one length per process.
 std::vector<std::vector<int64_t>> AllLengths(int64_t processes) {
   std::vector<std::vector<int64_t>> all = {{}};
   for (int64_t p = 0; p < processes; ++p) {
@@ -191,7 +191,7 @@ TEST(DataAgreementTest, SharesOfAllLengthsAreOneWalkOrOneError) {
   }
 }
 
-// An epoch of so many steps goes on where the data begin again.
+// An epoch of a given number of steps continues at the beginning of the data when they end.
 TEST(DataAgreementTest, StepsPerEpochTakeTheSameWalks) {
   const FitOptions options{.epochs = 3, .steps_per_epoch = 3};
   std::vector<std::vector<absl::StatusOr<Numbers>>> once(36, std::vector<absl::StatusOr<Numbers>>(2)),
@@ -219,7 +219,7 @@ TEST(DataAgreementTest, StepsPerEpochTakeTheSameWalks) {
         ExpectNear(result, FitOnce(alone, Whole(2, *most), options));
     }
     if (*least > 0) {
-      // Each process begins its own data again where they end.
+      // Each process starts again at the beginning of its own data when they end.
       const Pipeline both = Pipeline::FromFunction({}, [lengths](int64_t i) {
         return Example{{"x", Tensor::Concat({ShareOf(0, i % lengths[0]), ShareOf(1, i % lengths[1])}, 0)}};
       });
@@ -245,9 +245,9 @@ TEST(DataAgreementTest, ValidationDataOfOtherLengthsAreAnError) {
     });
 }
 
-// What two processes describe differently.
+// A case in which two processes describe their data differently.
 struct Described {
-  std::string name, said;  // in the message; empty: it differs by design
+  std::string name, said;  // text in the message; empty: the difference is allowed
   std::function<Pipeline(int64_t p)> data;
 };
 
@@ -372,7 +372,7 @@ TEST(DataAgreementTest, OptionsOfOneProcessAreNamed) {
   });
 }
 
-// Other feeds of one process.
+// One process feeds batches of another size.
 TEST(DataAgreementTest, BatchesOfOtherSizesAreNamed) {
   InProcesses(2, [&](int64_t p, Transport& end) {
     Session session = Make(2, &end);
@@ -407,7 +407,7 @@ TEST(DataAgreementTest, PredictsInPartsInAllProcesses) {
 
 // ---- Stop.
 
-// In epoch 2 of three steps each, but for the first.
+// When a process asks to stop: before the first epoch, or in epoch 2. An epoch has three steps.
 enum class When { kTrainBegin, kEpochBegin, kStepEnd, kLastStepEnd, kEpochEnd };
 constexpr When kAllTimes[] = {When::kTrainBegin, When::kEpochBegin, When::kStepEnd, When::kLastStepEnd,
                               When::kEpochEnd};
@@ -433,7 +433,7 @@ CallbackPtr StopIn(const std::vector<int64_t>& who, int64_t p, When when) {
            [=](FitState& state) { return stop_if(state, when == When::kEpochEnd && state.epoch() == 1); }});
 }
 
-// How a training ends that process p of `who` wants to stop.
+// The history of a training with the callback `stops`.
 History StoppedFit(Session& session, const Pipeline& data, const CallbackPtr& stops, bool prefetch) {
   return Fit(session, data, Quietly({.epochs = 4, .callbacks = {stops}, .prefetch_to_device = prefetch}))
       .value();

@@ -1,4 +1,4 @@
-// Which op FindFirstNan names, by the user's line.
+// Which op FindFirstNan names, by its line in the user's source.
 #include "meshwork/train/fit/find_nan.h"
 
 #include <cmath>
@@ -130,7 +130,7 @@ TEST(FindFirstNanTest, LooksAtGradientsAndNewValues) {
   Sgd({.learning_rate = 0.1}).Minimize(loss);
   g.Output("loss", loss);
   Session session = Session::Create(g).value();
-  EXPECT_EQ(session.Run({})->scalar("loss").value(), 0);  // it is the gradient that is infinite
+  EXPECT_EQ(session.Run({})->scalar("loss").value(), 0);  // the gradient is infinite, not the loss
   Session again = Session::Create(g).value();
   const NanOrigin origin = FindFirstNan(again, {})->value();
   EXPECT_EQ(origin.location.line, line);

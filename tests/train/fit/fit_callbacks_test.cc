@@ -89,7 +89,7 @@ TEST_F(FitCallbacksTest, EarlyStoppingWaitsAndRestoresTheBest) {
     EXPECT_THAT(history.Of("loss"), ElementsAre(5, 3, 4, 2.5, 2.6, 2.45, 2.7, 1));  // never twice in a row
     EXPECT_EQ(Seen(), 1);
   }
-  // By 0.1 at least, 2.45 is no better than 2.5.
+  // With min_delta 0.1, 2.45 is no better than 2.5.
   for (const bool restore : {false, true}) {
     const History history =
         Train(losses,
@@ -111,8 +111,8 @@ TEST_F(FitCallbacksTest, ReduceOnPlateauLowersAVariable) {
   Train({5, 5, 5, 5, 5, 5, 4, 4, 4},
         {ReduceOnPlateau({.monitor = "loss", .factor = 0.5, .patience = 2, .cooldown = 1, .min_rate = 0.1}),
          note});
-  // Epochs 2 and 3 are no better: 0.25. The fourth is left out, 5 and 6 are no better: 0.125. Epoch 7 is better, 8 and 9
-  // are not: not below 0.1.
+  // Epochs 2 and 3 are no better: 0.25. The fourth does not count (cooldown), 5 and 6 are no better: 0.125. Epoch 7 is
+  // better, 8 and 9 are not: the rate stops at 0.1.
   EXPECT_THAT(rates, ElementsAre(0.5, 0.5, 0.25, 0.25, 0.125, 0.125, 0.125, 0.125, 0.1f));
   EXPECT_THAT(
       log_,
@@ -190,7 +190,7 @@ TEST_F(FitCallbacksTest, TensorBoardLogHasEachStepOnceAfterAResume) {
   }
 }
 
-// The same where the steps are made elsewhere: lost after its second epoch, it goes on with the second.
+// The same if the steps are made elsewhere: a training that was lost after its second epoch repeats that epoch.
 TEST_F(FitCallbacksTest, TensorBoardLogHasEachEpochOnceAfterAResumeElsewhere) {
   const auto train = [&](int64_t first, int64_t end, double loss) {
     EpochCallbacks calls(&session_,

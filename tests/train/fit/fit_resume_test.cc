@@ -71,7 +71,7 @@ void ExpectSame(const History& a, const History& b) {
 
 TEST_F(FitResumeTest, AfterAnyStepBitByBit) {
   for (const char* mesh : {"batch=1", "batch=3,model=2"}) {
-    for (const int64_t steps_per_epoch : {0, 4}) {  // three batches are a walk over the data
+    for (const int64_t steps_per_epoch : {0, 4}) {  // the data have three batches
       const Pipeline data = ExampleBatches(5, /*shuffle_seed=*/3);
       Session whole = Session::Create(Model(mesh)).value();
       const History expected = Fit(whole, data, Options(steps_per_epoch)).value();
@@ -106,14 +106,14 @@ TEST_F(FitResumeTest, AfterAnErrorFromTheLastBackup) {
   FitOptions options = Options(0);
   const History expected = Fit(whole, data, options).value();
   options.callbacks.push_back(BackupHere(/*steps=*/2));
-  // A fourth callback, which the second run has, too.
+  // A fourth callback, which fails at step 5 of the first run only.
   bool fails = true;
   options.callbacks.push_back(Lambdas({.on_step_end = [&](FitState& state) {
     return fails && state.steps() == 5 ? absl::AbortedError("lost") : absl::OkStatus();
   }}));
   Session first = Session::Create(Model("batch=2")).value();
   EXPECT_EQ(Fit(first, data, options).status(), absl::AbortedError("lost"));
-  // Its last line says from where it goes on: every step of them is saved, but for the last one.
+  // The last log line says from which step it resumes: step 4, the last one saved.
   EXPECT_EQ(
       log_.back(),
       fmt::format("Fit: it has failed after step 2 of epoch 2 of 4. Step 4 is saved in {}; the same Fit "
@@ -139,7 +139,7 @@ TEST_F(FitResumeTest, ATrainingThatHasEndedReturnsItsHistory) {
   EXPECT_EQ(second.steps_done(), 0);
   for (const auto& [name, tensor] : StateOf(second))
     EXPECT_TRUE(BitwiseEqual(tensor, first.Get(name).value())) << name;
-  // More epochs go on from the last.
+  // With more epochs, training resumes after the last one.
   options.epochs = 6;
   options.callbacks[1] = EarlyStopping({.monitor = "accuracy", .best = Best::kHighest, .patience = 30});
   Session third = Session::Create(Model("batch=2")).value();
@@ -183,7 +183,7 @@ TEST_F(FitResumeTest, ASignalStopsAfterTheStepAndSaysHowToGoOn) {
   EXPECT_EXIT(interrupted(), ExitedWithCode(0),
               "\\] Fit: interrupted by this process after step 2 of epoch 2 of 4.\n"
               "I.*\\] BackupAndResume: step 5 is saved in .*/backup; the same Fit goes on from there.");
-  // Another process goes on.
+  // Another process resumes.
   Session session = Session::Create(Model("batch=2")).value(),
           whole = Session::Create(Model("batch=2")).value();
   FitOptions options = Options(0);

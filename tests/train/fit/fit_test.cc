@@ -236,7 +236,7 @@ TEST(FitTest, SeveralDomainsFitAsOne) {
       for (size_t e = 0; e < 2; ++e)
         for (const auto& [name, value] : expected.epochs[e].values)
           EXPECT_NEAR(history->epochs[e].values.at(name), value, 1e-12) << name;
-      // One of them wants to stop, or cannot go on: all end.
+      // One process wants to stop, or fails: all end.
       int64_t steps = 0;
       const bool is_first = end.domain() == 0;
       FitOptions stopped{
@@ -260,7 +260,7 @@ TEST(AccumulateTest, CountsInMetricsAloneAndUndoStillKnowsTheStep) {
     const Tensor start = session.Get("w").value();
     ASSERT_TRUE(session.Run(Examples(5)).ok());
     const Tensor trained = session.Get("w").value();
-    ASSERT_TRUE(session.Accumulate(Examples(5), {"loss"}).ok());  // depends on no metric
+    ASSERT_TRUE(session.Accumulate(Examples(5), {"loss"}).ok());  // "loss" depends on no metric
     EXPECT_EQ(session.Get("metrics/perplexity/count")->Scalar().value(), 5);
     ASSERT_TRUE(session.Accumulate(Examples(3), {"perplexity"}).ok());
     EXPECT_EQ(session.Get("metrics/perplexity/count")->Scalar().value(), 8);

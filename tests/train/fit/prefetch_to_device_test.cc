@@ -82,7 +82,7 @@ TEST_P(PrefetchToDeviceTest, NeedsASource) {
   EXPECT_THAT(ahead->Next().status().message(), HasSubstr("call Start first"));
 }
 
-// The set that is lent stays as it is, and the source is at most two batches ahead.
+// The set that Next returned stays unchanged, and the source is at most two batches ahead.
 TEST(PrefetchAheadTest, IsTwoBatchesAheadAtMost) {
   const Session session = Session::Create(Echo(), {.workers = 1}).value();
   const auto ahead = PrefetchToDevice::Create(session, true).value();
@@ -120,7 +120,7 @@ TEST(PrefetchAheadTest, AsksForNoMoreThanAreWanted) {
   }
 }
 
-// Nor does a training whose steps are counted: there may be no more data, and whoever makes them may wait for ever.
+// A Fit with counted steps asks for no more, either: there may be no more data, and a request could block for ever.
 TEST(PrefetchAheadTest, AFitTakesTheBatchesOfItsStepsAlone) {
   for (const bool prefetches : {false, true}) {
     Session session = Session::Create(Echo(), {.workers = 1}).value();
@@ -140,7 +140,7 @@ TEST(PrefetchAheadTest, AFitTakesTheBatchesOfItsStepsAlone) {
   }
 }
 
-// In all states that the thread may be in: not begun, fetching, waiting for a set, at the end.
+// The object may be destroyed in every state of the thread: not begun, fetching, waiting for a set, at the end.
 TEST(PrefetchAheadTest, MayEndAtAnyTime) {
   const Session session = Session::Create(Echo(), {.workers = 1}).value();
   for (int round = 0; round < 50; ++round)
@@ -152,7 +152,7 @@ TEST(PrefetchAheadTest, MayEndAtAnyTime) {
     }
 }
 
-// The source uses what is gone behind the object.
+// The source uses objects that are destroyed after the PrefetchToDevice.
 TEST(PrefetchAheadTest, WaitsForTheSourceThatIsRunning) {
   const Session session = Session::Create(Echo(), {.workers = 1}).value();
   auto ahead = PrefetchToDevice::Create(session, true).value();
@@ -177,7 +177,7 @@ TEST(PrefetchAheadTest, FailsInTheChildOfAFork) {
   ahead->Start(Numbers(5));
   ASSERT_TRUE(ahead->Next().ok());
   const std::string said = SaidByChild([&] {
-    ahead->Start(Numbers(5));  // which is not its to begin
+    ahead->Start(Numbers(5));  // the child may not start the parent's object
     const absl::Status refused = ahead->Next().status();
     const auto own = PrefetchToDevice::Create(session, true).value();
     own->Start(Numbers(2));
@@ -192,7 +192,7 @@ TEST(PrefetchAheadTest, FailsInTheChildOfAFork) {
 
 class PrefetchFitTest : public TempDirTest {};
 
-// With a short last batch and a validation.
+// Options with a validation; the last batch is short.
 FitOptions OptionsOf(bool prefetches, int64_t steps_per_epoch) {
   FitOptions options{.epochs = 3,
                      .steps_per_epoch = steps_per_epoch,
@@ -227,7 +227,7 @@ TEST_F(PrefetchFitTest, NumbersAndPositionsAreTheSame) {
   }
 }
 
-// What was fetched ahead of the last backup comes again.
+// Batches that were fetched ahead of the last backup are fetched again.
 TEST_F(PrefetchFitTest, GoesOnFromAnyStep) {
   const Pipeline data = ExampleBatches(5, /*shuffle_seed=*/3);
   Session whole = Session::Create(Classifier("batch=1", 5)).value();
@@ -249,7 +249,7 @@ TEST_F(PrefetchFitTest, GoesOnFromAnyStep) {
   }
 }
 
-// `feeds` is called ahead, what callbacks feed is read by the step itself.
+// `feeds` is called ahead; the step itself reads what callbacks feed.
 TEST_F(PrefetchFitTest, WhatACallbackFeedsIsOfItsStep) {
   Graph g(Mesh::VirtualCpus("batch=1").value());
   const Value x = g.Input("x", F64, {1}, {UNSHARDED});

@@ -47,7 +47,7 @@ Dataset SomeExamples(int64_t n, int64_t shift) {
 
 Feeds Feed(const Batch& batch) { return {{"x", batch["x"]}, {"y", batch["y"]}}; }
 
-// A classifier with momentum, so that there is state of an optimizer, too.
+// A classifier with momentum, so that the optimizer has state.
 Graph Classifier(const std::string& mesh, Mode mode, double dropout = 0) {
   Graph g(Mesh::VirtualCpus(mesh).value());
   Value x = g.Input("x", F64, {kRows, 3}, {"batch", UNSHARDED});
@@ -67,7 +67,7 @@ ModelFn ModelOn(const std::string& mesh, double dropout = 0) {
   return [=](Mode mode) { return Classifier(mesh, mode, dropout); };
 }
 
-// The first lines of a log, and times, which differ, left out.
+// The lines of a log, with filters: lines with a given word, or lines without the times, which differ.
 class Lines {
  public:
   std::function<void(std::string_view)> Add() {
@@ -122,10 +122,10 @@ class TrainAndEvaluateTest : public TempDirTest {
   }
 };
 
-// What TrainAndEvaluate does, in a few lines.
+// The results of TrainAndEvaluate, computed by TrainByHand in a few lines.
 struct Plain {
   std::map<std::string, std::vector<double>> weights;
-  std::map<int64_t, Metrics> evaluations;  // after so many steps
+  std::map<int64_t, Metrics> evaluations;  // by number of steps
   double last_loss = 0;
 };
 Plain TrainByHand(const ModelFn& model, const TrainSpec& train, const EvalSpec& eval,
@@ -255,12 +255,12 @@ TEST_F(TrainAndEvaluateTest, AfterAnErrorItSaysHowToGoOn) {
 }
 
 TEST_F(TrainAndEvaluateTest, EvaluatesTheProgramOfItsMode) {
-  // Without dropout, the program of evaluation is that of training less what only training needs.
+  // Without dropout, the program of evaluation is the training program less the parts that only training needs.
   EXPECT_TRUE(ComputeTheSame(Classifier("batch=2", Mode::kTrain), Classifier("batch=2", Mode::kEvaluate)));
   EXPECT_FALSE(ComputeTheSame(Classifier("batch=2", Mode::kTrain), Classifier("batch=1", Mode::kEvaluate)));
   EXPECT_FALSE(
       ComputeTheSame(Classifier("batch=2", Mode::kTrain, 0.5), Classifier("batch=2", Mode::kEvaluate)));
-  // With dropout, evaluation has a session of its own, which computes on the weights of the training.
+  // With dropout, evaluation has a session of its own, which uses the weights of the training.
   const ModelFn model = ModelOn("batch=2", 0.5);
   const RunConfig config = Config("a", 100);
   const Evaluation last = TrainAndEvaluate(model, Train(9), Eval(), config, Processes()).value();
@@ -284,7 +284,7 @@ TEST_F(TrainAndEvaluateTest, EvaluatesAsManyBatchesAsAsked) {
             TrainAndEvaluate(ModelOn("batch=1"), Train(3), first, Config("b", 100), Processes()).value());
 }
 
-// By a clock that goes on by a second a step.
+// The clock advances by a second per step.
 TEST_F(TrainAndEvaluateTest, ThrottlesEvaluations) {
   EvalSpec eval = Eval();
   eval.start_delay_secs = 5;
@@ -325,7 +325,7 @@ TEST_F(TrainAndEvaluateTest, DomainsTrainAsOneDoes) {
   std::vector<std::thread> threads;
   for (const std::unique_ptr<Transport>& end : ends) {
     threads.emplace_back([&] {
-      for (int64_t steps : {4, 12}) {  // stopped in between
+      for (int64_t steps : {4, 12}) {  // the first run stops at step 4
         RunConfig mine = config;
         mine.model_dir = Path("two");
         mine.session = OnTransport(config.session, end.get());
@@ -343,7 +343,7 @@ TEST_F(TrainAndEvaluateTest, DomainsTrainAsOneDoes) {
   EXPECT_EQ(Results("two").size(), 4u) << "by one of the domains: after 4, 5, 10 and 12 steps";
 }
 
-// The evaluator sees the newest checkpoints, and what it says of them is what the training would have said.
+// The evaluator sees the newest checkpoints, and its results are those that the training would have computed.
 TEST_F(TrainAndEvaluateTest, AnEvaluatorSaysTheSame) {
   const ModelFn model = ModelOn("batch=2");
   RunConfig config = Config("apart", 3);
@@ -383,7 +383,7 @@ TEST_F(TrainAndEvaluateTest, AnEvaluatorLeavesOutWhatItCannotRestore) {
   config.seconds = [] { return 0.0; };
   const EvalSpec eval = Eval();
   const Evaluation last = TrainWithCheckpoints(ModelOn("batch=1"), Train(8), &eval, config).value();
-  // A checkpoint of another model, the newest one; the training goes on meanwhile.
+  // The newest checkpoint is of another model. The training goes on meanwhile.
   const auto other = [](Mode) {
     Graph g(Mesh::VirtualCpus("batch=1").value());
     Variable w = g.Var("w", Filled(1, {2}, F64), {UNSHARDED});
@@ -428,13 +428,13 @@ TEST(DataPositionTest, IsThatOfAWalk) {
   }
 }
 
-// On fewer processes, with smaller batches: no example is left out.
+// Batches become smaller, as with fewer processes. No example is left out.
 TEST(DataPositionTest, GoesOnWithBatchesOfAnotherSize) {
   InputSpec input{SomeExamples(kExamples, 0), {.batch_size = 12}, Feed}, other = input;
   other.batches.batch_size = 8;
   EXPECT_EQ(PositionIn(FactsOf({2, 2}, input), other).value(), (DataPosition{2, 3}));  // 24 examples
   EXPECT_EQ(PositionIn(FactsOf({2, 3}, input), other).value(),
-            (DataPosition{2, 4}));  // 36, of which 4 come again
+            (DataPosition{2, 4}));  // 36 examples, 4 of which are seen again
 }
 
 }  // namespace

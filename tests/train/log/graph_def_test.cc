@@ -25,7 +25,7 @@ using ::testing::UnorderedElementsAre;
 struct DrawnNode {
   std::string op, device;
   std::vector<std::string> inputs;
-  std::map<std::string, std::string> attrs;  // texts; what is none, as its bytes
+  std::map<std::string, std::string> attrs;  // texts; attributes of other kinds as their bytes
 };
 
 template <typename F>

@@ -20,7 +20,7 @@ uint32_t BigEndian(std::string_view bytes) {
   return number;
 }
 
-// A reader of its own: the chunks, with right checksums, and the image that they hold.
+// An independent PNG reader: it checks the chunks' checksums and returns the chunk types and the image.
 struct DecodedPng {
   std::vector<std::string> types;
   std::string header;

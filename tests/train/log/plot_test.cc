@@ -157,7 +157,7 @@ TEST(LineChartTest, ValuesThatAreNoneAreGapsAndSaid) {
   EXPECT_THAT(svg, HasSubstr(">1 value not finite, left out<"));
   EXPECT_THAT(svg, HasSubstr(">no values<"));
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
-  // Each line of the legend, two runs of both broken lines, one of the other.
+  // Five lines in the legend; two runs for each of the two broken lines, and one for the third.
   EXPECT_EQ(Count(svg, "<polyline"), 5u + 2 + 2 + 1);
 
   LineChart chart{

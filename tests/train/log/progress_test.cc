@@ -22,7 +22,7 @@ class ProgressTest : public testing::Test {
   ProgressReporter::Options Options(bool is_tty, int64_t epochs, int64_t steps) {
     return {.is_tty = is_tty, .epochs = epochs, .steps_per_epoch = steps, .seconds = [this] { return now_; }};
   }
-  // What has been written since the last call.
+  // Returns the text written since the last call.
   std::string Written() {
     std::fflush(out_);
     std::fseek(out_, read_, SEEK_SET);
@@ -39,7 +39,7 @@ class ProgressTest : public testing::Test {
   long read_ = 0;
 };
 
-// Two steps of the epoch were made by another process, which took its own time.
+// Another process made two steps of the epoch; its time does not count.
 TEST_F(ProgressTest, GoesOnInTheMiddleOfAnEpoch) {
   for (const bool is_tty : {false, true}) {
     ProgressReporter progress(out_, Options(is_tty, 2, 4));

@@ -26,14 +26,14 @@ using ::testing::ElementsAre;
 
 TEST(BucketsTest, HoldTheElementsFromTheirLeftEndOn) {
   const Buckets b = BucketsOf(Tensor::From<double>({7}, {0, 0.5, 1, 2, 3.999, 4, 4}), 4);
-  EXPECT_THAT(Counts(b), ElementsAre(2, 1, 1, 3));  // 4 is in the last one
+  EXPECT_THAT(Counts(b), ElementsAre(2, 1, 1, 3));  // 4 is counted in the last bucket
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(b.buckets[i].left, static_cast<double>(i));
     EXPECT_EQ(b.buckets[i].right, static_cast<double>(i + 1));
   }
 }
 
-// Against a loop over the edges that were given out.
+// Compared with a loop over the edges that BucketsOf returned.
 TEST(BucketsTest, CountWhatLiesBetweenTheirEdges) {
   Random random(/*seed=*/5, 0);
   std::vector<float> values;
@@ -72,7 +72,7 @@ TEST(BucketsTest, LeaveOutWhatIsNotFinite) {
   EXPECT_THAT(Counts(BucketsOf(Tensor::Zeros({F32, {0}}), 2)), ElementsAre(0, 0));
 }
 
-// The width of the whole range is no number of f64.
+// The width of the whole range is not a finite f64.
 TEST(BucketsTest, SpanTheRangeOfDoubles) {
   const Buckets b = BucketsOf(Tensor::From<double>({4}, {-kMost, -1e307, 1e307, kMost}), 4);
   EXPECT_THAT(Counts(b), ElementsAre(1, 1, 1, 1));

@@ -1,4 +1,4 @@
-// What TensorBoard itself makes of such files is asked by tests/oracle/check_tensorboard.
+// tests/oracle/check_tensorboard checks how TensorBoard itself reads such files.
 #include "meshwork/train/log/summary_writer.h"
 
 #include <gmock/gmock.h>
@@ -82,7 +82,7 @@ TEST_F(SummaryWriterTest, EventsAreProtocolBuffers) {
   EXPECT_EQ(ReadFile(log.path()).value(), expected);
 }
 
-// As after a crash at step 7 whose last checkpoint was of step 4.
+// The state after a crash at step 7 whose last checkpoint was of step 4.
 TEST_F(SummaryWriterTest, AWriterThatGoesOnVoidsTheStepsThatItLogsAgain) {
   double time = 100;
   const auto write = [&](std::optional<int64_t> purge_step, int64_t first, int64_t last) {
@@ -162,7 +162,7 @@ TEST_F(SummaryWriterTest, WhatIsLoggedShowsWithoutAFlush) {
   EXPECT_THAT(Read().scalars, SizeIs(1));
 }
 
-// A megabyte does not wait for flush_seconds.
+// More than a megabyte of events is written without waiting for flush_seconds.
 TEST_F(SummaryWriterTest, MuchIsWrittenEarly) {
   SummaryWriter log = Create();
   EXPECT_TRUE(log.Text("notes", std::string(2 << 20, 'x'), 1).ok());
@@ -216,7 +216,7 @@ TEST_F(SummaryWriterTest, MemoryIsBoundedWhileTheDiskIsFull) {
   }
   const absl::Status closed = log.Close();
   EXPECT_TRUE(absl::IsDataLoss(closed)) << closed;
-  // 63 MiB and what stands around them waited; what was logged after the last attempt found room again.
+  // 63 MiB of events and their framing waited; events logged after the last attempt found room again.
   std::vector<int64_t> kept, expected;
   for (const OtherSummary& other : Read().others) kept.push_back(other.step);
   for (int64_t step = 0; step < 63; ++step) expected.push_back(step);
@@ -291,7 +291,7 @@ TEST_F(SummaryWriterTest, AFileThatWasCutShortGivesWhatItHas) {
   for (int step = 0; step < 3; ++step) EXPECT_TRUE(log.Scalar("loss", step, step).ok());
   EXPECT_TRUE(log.Close().ok());
   std::filesystem::resize_file(log.path(), std::filesystem::file_size(log.path()) - 1);
-  SummaryWriter later = Create();  // the training that went on
+  SummaryWriter later = Create();  // the writer of the resumed training
   EXPECT_TRUE(later.Scalar("loss", 2, 2).ok());
   EXPECT_TRUE(later.Close().ok());
   const Summaries read = Read();

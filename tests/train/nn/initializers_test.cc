@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::Each;
 
-// What a variable of this initializer holds at the start.
+// The initial value of a variable with this initializer.
 Tensor Initial(const Initializer& initializer, int64_t seed = 1) {
   Graph g(Mesh::VirtualCpus("model=2").value());
   g.Var("w", initializer, LayoutSpec(initializer.type.shape.size(), UNSHARDED));
@@ -160,7 +160,7 @@ TEST(InitializersTest, OrthogonalHasOrthogonalColumnsOrRows) {
   EXPECT_EQ(Initial(Orthogonal({0, 5}, 1, F64)).num_elements(), 0);
 }
 
-// As the recurrent kernel of an Lstm of 512 units starts. All workers make it together.
+// The shape of the recurrent kernel of an Lstm of 512 units. All workers compute it together.
 TEST(InitializersTest, OrthogonalOfManyUnitsIsTheSameForAnyNumberOfWorkers) {
   constexpr int64_t kUnits = 512, kColumns = 4 * kUnits;
   const auto initial = [&](int workers, const std::string& mesh) {
@@ -183,7 +183,7 @@ TEST(InitializersTest, OrthogonalOfManyUnitsIsTheSameForAnyNumberOfWorkers) {
 }
 
 TEST(InitializersTest, OrthogonalIsAsLikelyOneWayAsTheOther) {
-  // LAPACK makes the diagonal of r negative more often than not; with the signs taken back, each element of q has mean 0.
+  // LAPACK makes r's diagonal negative more often than not. With the signs undone, each element of q has mean 0.
   double sum = 0;
   constexpr int kSeeds = 100;
   for (int seed = 0; seed < kSeeds; ++seed)

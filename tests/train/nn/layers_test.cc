@@ -45,7 +45,7 @@ TEST(DenseTest, AddsItsBiasOnceWhereTheContractionIsSharded) {
   EXPECT_THAT(y.values<double>(), ElementsAre(110, 210));
 }
 
-// What three steps of Adam make of two layers and a norm.
+// The weights of two layers and a norm after three steps of Adam.
 std::vector<Tensor> Trained(const std::string& mesh, Gathering gather, std::string* explained) {
   Graph g(Mesh::VirtualCpus(mesh).value());
   const DimSpec batch = g.mesh().num_axes() == 0 ? DimSpec(UNSHARDED) : DimSpec("batch");
@@ -80,7 +80,7 @@ TEST(DenseTest, LearnsTheSameWhereItsWeightsAreGatheredOnUse) {
   }
 }
 
-// A layer with an activation is the layer and then the op.
+// A layer with an activation equals the layer followed by the op.
 TEST(LayersTest, AnActivationIsTheOpBehindTheLayer) {
   const auto dense = [](Graph& g, const Activation& activation) {
     return Dense(g, "dense", 3, {.activation = activation})(g.Input("x", F32, {2, 4}));
@@ -160,7 +160,7 @@ TEST(DenseTest, ReportsMistakesWhereItIsBuiltAndCalled) {
           line + 2, line + 3, line + 3, line + 4, line + 6));
 }
 
-// All layers that have inputs, told how many or not; the square mean of what they make is trained.
+// All layers that have inputs, with the number of inputs given or not. The mean square of the result is trained.
 Session AllLayers(bool told) {
   Graph made(Mesh::VirtualCpus("batch=2,model=2").value());
   const auto layer = [&](auto with, auto without) { return told ? with() : without(); };
@@ -171,7 +171,7 @@ Session AllLayers(bool told) {
     const FeedForwardOptions cut{.hidden = "model"};
     model.emplace(
         layer([&] { return Conv1D(g, "conv", 3, 4, {2}); }, [&] { return Conv1D(g, "conv", 4, {2}); }));
-    model  // one after the other: arguments of one call may be evaluated in any order
+    model  // in sequence: arguments of one call may be evaluated in any order
         ->Add(layer([&] { return DepthwiseConv1D(g, "depthwise", 4, {2}, {.multiplier = 2}); },
                     [&] { return DepthwiseConv1D(g, "depthwise", {2}, {.multiplier = 2}); }))
         .Add(layer([&] { return SeparableConv1D(g, "separable", 8, 6, {2}); },
@@ -245,7 +245,7 @@ std::vector<double> AttentionOf(const std::vector<double>& x, const std::vector<
   return times(y, kernels[3]);
 }
 
-// By default every position sees all of the sequence, as with the op; with `causal`, none sees a later one.
+// By default every position sees the whole sequence, as with the op. With `causal`, none sees a later position.
 TEST(MultiHeadAttentionTest, IsCausalOnlyWhereItIsAskedFor) {
   EXPECT_EQ(MultiHeadAttentionOptions().causal, AttentionOptions().causal);
   constexpr size_t kLength = 5, kUnits = 6, kHeads = 3;
@@ -321,14 +321,14 @@ TEST(LayersTest, OptionsTakeInitializersWithoutAShape) {
   Session session = Session::Create(g).value();
   EXPECT_THAT(session.Get("dense/kernel")->values<double>(), ElementsAre(0, 1, 2, 0, 1, 2));
   EXPECT_THAT(session.Get("dense/bias")->values<double>(), Each(7));
-  // As a matrix [inputs, gates · units]; the forget gate's bias starts at 1.
+  // The kernel is a matrix [inputs, gates · units]. The forget gate's bias starts at 1.
   EXPECT_THAT(session.Get("lstm/kernel")->values<float>(),
               ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7));
   EXPECT_THAT(session.Get("lstm/bias")->values<float>(), ElementsAre(5, 5, 1, 1, 5, 5, 5, 5));
   EXPECT_THAT(session.Get("embedding/table")->values<float>(), ElementsAre(0, 1, 0, 1, 0, 1, 0, 1));
   EXPECT_THAT(session.Get("norm/scale")->values<float>(), Each(3));
   EXPECT_THAT(session.Get("norm/offset")->values<float>(), ElementsAre(0, 1));
-  // Of 4608 numbers of variance 2 / (3 · 3 · 16), the mean of the squares.
+  // The mean square of 4608 numbers with variance 2 / (3 · 3 · 16).
   double squares = 0;
   const Tensor kernel = session.Get("conv/kernel").value();
   for (float w : kernel.values<float>()) squares += w * w;

@@ -29,8 +29,8 @@ using ::testing::Pointwise;
 
 constexpr int64_t kBatch = 127, kClasses = 5, kIgnored = -1, kThresholds = 21;
 
-// Rows of a classifier and of a binary one. Some labels are ignored, some out of range; some predictions lie on a
-// threshold, some beyond 0 and 1; some logits are equal.
+// Rows for a classifier and for a binary one. Some labels are ignored, some are out of range. Some predictions lie on a
+// threshold, some outside of 0 to 1. Some logits are equal.
 struct Rows {
   std::vector<double> logits;  // [n,5]
   std::vector<int32_t> labels;
@@ -53,7 +53,7 @@ Rows MakeRows(int64_t n) {
   return rows;
 }
 
-// A program with every metric; its outputs are their results.
+// A program with every metric. Its outputs are the results of the metrics.
 Graph Metered(const std::string& mesh_text, int64_t batch) {
   Graph g(Mesh::VirtualCpus(mesh_text).value());
   const DimSpec rows = AxisOrWhole(g.mesh(), "batch"), model = AxisOrWhole(g.mesh(), "model");
@@ -110,7 +110,7 @@ struct PlainMean {
   double value() const { return count == 0 ? 0 : total / count; }
 };
 
-// What Keras' AUC says: counts at each threshold, rates, trapezoids.
+// Keras' definition of AUC: counts at each threshold, rates, trapezoids.
 double PlainAuc(const Rows& rows, int64_t end, bool is_weighted) {
   std::vector<double> x, y;
   for (int64_t i = 0; i < kThresholds; ++i) {
@@ -218,7 +218,7 @@ INSTANTIATE_TEST_SUITE_P(Meshes, MetricsTest,
                          testing::Values("batch=1", "batch=8", "batch=3", "batch=2,model=2", "model=5",
                                          "batch=2,model=3"));
 
-// A batch as long as there are classes or thresholds: which is the batch must still be told.
+// The batch is as long as there are classes or thresholds. The session must still recognise the batch dim.
 TEST(MetricsTest, SizesMayBeThoseOfTheBatch) {
   for (const int64_t batch : {kClasses, kThresholds}) {
     const Rows rows = MakeRows(batch + 2);
@@ -310,7 +310,7 @@ TEST(MetricsTest, AreResetByName) {
   EXPECT_EQ(result.scalar("test").value(), 3.5);
 }
 
-// By the definition, in doubles: NaN where the row counts and its label is no class; its gradient is 0.
+// By the definition, in doubles: the loss is NaN if the row counts and its label is no class; the gradient is 0 there.
 TEST(MetricsTest, LabelsOutOfRangeHaveNoLossAndNoGradient) {
   constexpr int64_t kRows = 11, kClasses = 3;
   for (int seed = 0; seed < 8; ++seed) {

@@ -190,7 +190,7 @@ TEST(NormLayersTest, TrainTheSameOnEveryMeshWithShortBatches) {
 
 // ---- Dropout.
 
-// x: f64[8,100] of ones -> "y", and of layers of other names "z" and of a second call "again".
+// x: f64[8,100] of ones -> "y"; "z": of a layer with another name; "again": of a second call of the first layer.
 Session Dropped(const std::string& mesh, double rate, int64_t seed = 0) {
   Graph g(Mesh::VirtualCpus(mesh).value());
   const Value x = g.Input("x", F64, {8, 100}, {AxisOrWhole(g.mesh(), "batch"), UNSHARDED});
@@ -297,7 +297,7 @@ TEST(DropoutLayerTest, OneCounterCountsTheStepsOfTraining) {
   EXPECT_EQ(Numbers(*session.Evaluate(Ones()), "y"), std::vector<double>(800, 1));
   EXPECT_EQ(Numbers(*session.Predict(Ones(5), {"y"}), "y"), std::vector<double>(500, 1));
   EXPECT_EQ(session.Get(kDropoutStep)->Scalar().value(), 2);
-  // What a checkpoint restores: the counter decides what is dropped.
+  // A checkpoint restores this counter, which decides what is dropped.
   ASSERT_TRUE(session.Set(kDropoutStep, Tensor::From<int64_t>({}, {0})).ok());
   EXPECT_EQ(Numbers(*session.Run(Ones()), "y"), first);
 }

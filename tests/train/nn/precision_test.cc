@@ -1,4 +1,4 @@
-// What layers of mixed precision compute, beside loops over rounded numbers.
+// Results of layers in mixed precision, compared with loops over rounded numbers.
 #include "meshwork/train/nn/precision.h"
 
 #include <cmath>
@@ -104,7 +104,7 @@ TEST(PrecisionTest, ALayerMaySayOtherwise) {
   const Dense narrow(g, "narrow", 6, 6, {.dtype = BF16});
   EXPECT_EQ(narrow.kernel().dtype(), BF16);
   EXPECT_EQ(narrow(Cast(x, BF16)).dtype(), BF16);
-  // Each reads what another has computed.
+  // Each layer can read the result of a layer with another compute type.
   EXPECT_EQ(narrow(Dense(g, "first", 6, 6, {.compute = F32})(Dense(g, "inner", 6, 6)(x))).dtype(), BF16);
   g.SetPrecision({});
   EXPECT_EQ(Dense(g, "own", 6, 6, {.compute = BF16})(x).dtype(), BF16);
@@ -154,7 +154,7 @@ Session Trained(const std::string& mesh, const Precision& precision, Gathering g
 
 TEST(PrecisionTest, BlocksAreCastBeforeTheyAreGathered) {
   for (const Gathering gather : {Gathering::kOnUse, Gathering::kAllowed}) {
-    // So many rows that weights are gathered, and not rows sent to where they lie.
+    // With this many rows, weights are gathered; rows are not sent to where the weights lie.
     const Session mixed = Trained("batch=4", kMixed, gather, 1024),
                   full = Trained("batch=4", {}, gather, 1024);
     SCOPED_TRACE(PrintGraph(mixed.program().body));
@@ -230,7 +230,7 @@ TEST(PrecisionTest, NormsRoundOnce) {
     for (int64_t j = 0; j < kWidth; ++j) {
       const double y = (at(i, j) - mean) / std::sqrt(variance + 1e-5) * scale_at(0, j) + offset_at(0, j);
       const double z = at(i, j) / std::sqrt(square + 1e-5) * scale_at(0, j);
-      // Half of the last digit of bf16, and what f32 loses.
+      // Half of the last digit of bf16, plus the rounding error of f32.
       const auto half = [](double number) { return std::ldexp(1, std::ilogb(number) - 8) + 1e-5; };
       EXPECT_LE(std::abs(layer.At({i, j}).value() - y), half(y));
       EXPECT_LE(std::abs(rms.At({i, j}).value() - z), half(z));

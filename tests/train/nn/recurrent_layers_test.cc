@@ -1,4 +1,4 @@
-// Recurrent layers against PyTorch: tests/fixtures/layers_test.cc. Here: what they are made of, trainings, short batches.
+// tests/fixtures/layers_test.cc compares recurrent layers with PyTorch. Here: variables, trainings, short batches.
 #include "meshwork/train/nn/recurrent_layers.h"
 
 #include <algorithm>
@@ -98,7 +98,7 @@ Graph SumOfStates(const std::string& mesh, int64_t steps, bool is_exact) {
   return g;
 }
 
-// In bf16 the sum of the gradients of many steps would stop to grow.
+// If gradients of many steps were added up in bf16, the sum would stop growing.
 template <typename Layer>
 void ExpectGradientInBf16(const char* name) {
   for (const int64_t steps : {500, 2000}) {

@@ -30,7 +30,7 @@ struct Weights {
       recurrent_bias;  // [inputs,gates,units], [units,gates,units], [gates,units], [units]
 };
 
-// The states [units] of one row: of Lstm the state and the cell.
+// The states of one row, [units] each: for Lstm, the state and the cell.
 using State = std::vector<Numbers>;
 using StepOf = std::function<State(const Weights& w, const double* x, const State& state)>;
 
@@ -214,7 +214,7 @@ void ExpectAllNear(const Numbers& got, const Numbers& want, double tolerance, co
   for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], tolerance) << what << " " << i;
 }
 
-// Every third number's gradient by central differences of the reference.
+// Compares the gradient by every third number with central differences of the reference.
 void ExpectGradient(const Numbers& got, Numbers& x, const std::function<double()>& loss,
                     const std::string& what) {
   ASSERT_EQ(got.size(), x.size()) << what;
@@ -328,7 +328,7 @@ TEST(RecurrentLengthsTest, InBf16TheyAreAsFarOffAsBf16) {
   }
 }
 
-// What stands in padding changes no number, not even if it is NaN.
+// Values in padding change no result, not even NaN.
 TEST(RecurrentLengthsTest, PaddingIsNotRead) {
   const std::vector<int32_t> lengths = {6, 1, 0, 3, 5, 2};
   for (const Kind& kind : Kinds()) {
@@ -346,7 +346,7 @@ TEST(RecurrentLengthsTest, PaddingIsNotRead) {
   }
 }
 
-// The backward layer goes through each row from its last real step; so ReverseSequence around a layer is the same.
+// The backward layer starts at each row's last real step. A layer between two calls of ReverseSequence does the same.
 TEST(RecurrentLengthsTest, BidirectionalGoesBackWithinEachRow) {
   for (const char* mesh : kMeshes) {
     SCOPED_TRACE(mesh);

@@ -1,4 +1,4 @@
-// Evaluations by averages of weights, against a loop of Set and Get.
+// Evaluations with averages in place of the weights, compared with a loop of Set and Get.
 #include "meshwork/train/optim/averages_as_weights.h"
 
 #include <chrono>
@@ -28,7 +28,7 @@ Graph Averaged(const std::string& mesh, DType dtype = F64) {
   const Value y = g.Input("y", I32, {6}, {batch});
   const Variable w = g.Var("w", GlorotUniform({3, 4}, dtype), {UNSHARDED, model});
   const Variable b = g.Var("deep/b", Zeros({4}, dtype), {UNSHARDED});
-  const Variable step = g.Var("step", Filled(7, {}, I64), {});  // not that of the averages
+  const Variable step = g.Var("step", Filled(7, {}, I64), {});  // not the step of the averages
   g.Update(step, step + 1.0);
   g.Var("wide/w", Filled(1, {3, 4}, F32), {});
   const Value logits = MatMul(x, InDType(w, F64)) + InDType(b, F64);
@@ -62,7 +62,7 @@ void ExpectSameBits(const Tensors& got, const Tensors& want) {
   }
 }
 
-// What the session evaluates after its weights were set to their averages by hand.
+// Metrics of a session whose weights were set to their averages by hand.
 Metrics ByHand(const std::string& mesh, DType dtype) {
   Session session = Session::Create(Averaged(mesh, dtype)).value();
   Train(session);
@@ -100,7 +100,7 @@ TEST(AveragesAsWeightsTest, EvaluatesAsIfTheWeightsWereSet) {
   }
 }
 
-// A weight whose optimizer state and average are cut by the compiler, so that these do not lie as the weight does.
+// The compiler shards the optimizer state and the average of this weight, so their layouts differ from the weight's.
 Graph Cut() {
   Graph g(Mesh::VirtualCpus("batch=4").value());
   const Value x = g.Input("x", F64, {8, 16}, {"batch", UNSHARDED});
@@ -112,7 +112,7 @@ Graph Cut() {
   return g;
 }
 
-// The losses by the weights after three steps, by their averages, and by the weights again; all variables are as before.
+// The losses with the weights after three steps, with their averages, and with the weights again. No variable changes.
 std::vector<double> LossesOfCut(Transport* transport) {
   SessionOptions options{.workers = 1, .own_cores = false};
   options.compile.shard_weight_update = true;
@@ -186,7 +186,7 @@ TEST(AveragesAsWeightsTest, TheWeightsAreBackAfterAnError) {
   ExpectSameBits(BitsOf(session), before);
 }
 
-// A training with such validations is the training without, and each validation is by that epoch's averages.
+// Such validations do not change the training, and each validation uses the averages at the end of that epoch.
 TEST(AveragesAsWeightsTest, ValidationsOfFit) {
   const auto fit = [](const std::string& averages, Session& session) {
     std::vector<double> by_hand;

@@ -40,7 +40,7 @@ std::vector<double> ValuesOf(const Session& session, const std::string& name) {
   return {x.values<double>().begin(), x.values<double>().end()};
 }
 
-// As torch.amp.GradScaler: growth after `growth_steps` good steps in a row, backoff after a bad one.
+// The rule of torch.amp.GradScaler: growth after `growth_steps` good steps in a row, backoff after a bad one.
 TEST(LossScaleTest, GrowsAfterGoodStepsAndBacksOffAfterABadOne) {
   const std::string good = "gggbgggggbbg";  // the last steps before and after which the scale changes
   for (const char* mesh : {"model=3", "model=2", "batch=2"}) {
@@ -54,7 +54,7 @@ TEST(LossScaleTest, GrowsAfterGoodStepsAndBacksOffAfterABadOne) {
       const std::vector<double> before = ValuesOf(session, "w"), m = ValuesOf(session, "adam/m/w");
       const bool bad = good[t] == 'b';
       const StepResult result = StepOn(session, {1, bad ? (t % 2 == 0 ? kInf : kNan) : 2, 3});
-      EXPECT_EQ(result.scalar("scale").value(), scale);  // of this step
+      EXPECT_EQ(result.scalar("scale").value(), scale);  // the scale of this step
       EXPECT_EQ(result.scalar("skipped").value(), bad);
       if (bad) {
         EXPECT_EQ(ValuesOf(session, "w"), before);

@@ -57,7 +57,7 @@ std::map<std::string, std::vector<double>> Numbers(const Graph& graph) {
   return numbers;
 }
 
-// A last batch that is short: in as many parts if they divide it, else in more, so that the mean is that over all rows.
+// A short last batch is cut into as many parts if they divide it, else into more; the mean is that over all its rows.
 TEST(MicrobatchesTest, TakeShortBatches) {
   for (const char* mesh : {"batch=1", "batch=2"}) {
     const Graph full = Model(Mesh::Parse(mesh).value(), 4);
@@ -151,7 +151,7 @@ TEST(MicrobatchesTest, TakeLossesOfAnyDtype) {
   }
 }
 
-// A mean square of many parts, whose weight is cast to `compute` before the loop; its gradient is added up over them.
+// A mean square over many microbatches. The weight is cast to `compute` before the loop, which adds up its gradient.
 Graph ManyParts(const std::string& mesh, int64_t count, DType compute) {
   constexpr int64_t kRows = 4096;
   const DType dtype = compute == BF16 ? F32 : F64;
@@ -187,7 +187,7 @@ TEST(MicrobatchesTest, GradientsOfManyInBf16AreThoseOfF64) {
   }
 }
 
-// As without microbatches: their loop sends nothing, whatever their number.
+// The collectives are those without microbatches: the loop sends nothing, whatever the number of parts.
 TEST(MicrobatchesTest, ReduceOnceAfterTheLoop) {
   const Mesh mesh = Mesh::Parse("batch=4").value();
   const std::vector<CollectiveSummary> whole = SummarizeCollectives(Compile(Model(mesh, 0)).value().body);

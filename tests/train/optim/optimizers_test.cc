@@ -119,7 +119,7 @@ TEST(RmsPropTest, KeepsTheStateItsOptionsNeed) {
               ElementsAre("w", "rmsprop/v/w", "rmsprop/a/w", "rmsprop/m/w"));
 }
 
-// The variance of a constant is 0, which rounding would take below.
+// The variance of a constant is 0. Rounding would make it negative.
 TEST(RmsPropTest, StaysFiniteWhereTheGradientIsConstant) {
   Graph g = OnTwo();
   Variable w = g.Var("w", Zeros({3}), {"model"});
@@ -149,7 +149,7 @@ TEST(OptimizersTest, LayTheirStateOutLikeTheWeight) {
   }
 }
 
-// Data parallel with three weights: the gradients are summed at once, whatever is done with them.
+// Data parallel with three weights: one all-reduce sums all gradients, whatever the optimizer does with them.
 TEST(OptimizersTest, SumAllGradientsInOneAllReduce) {
   for (const Optimizer& optimizer : AllOptimizers()) {
     Graph g(Mesh::VirtualCpus("batch=4").value());
@@ -193,7 +193,7 @@ TEST(OptimizersTest, UpdateTheFloatVariablesTheLossDependsOnAndNoOther) {
   EXPECT_EQ(session.Get("count")->Scalar().value(), 2);
 }
 
-// loss = sum((frozen · w)²), with `freeze` in front of the first.
+// loss = sum((frozen · w)²), with `freeze` applied to `frozen`.
 TEST(OptimizersTest, LeaveWhatNoGradientReaches) {
   const std::vector<std::pair<std::string, Optimizer>> optimizers = {{"sgd", Sgd({})},
                                                                      {"momentum", Momentum({})},
@@ -215,7 +215,7 @@ TEST(OptimizersTest, LeaveWhatNoGradientReaches) {
                     {.length = 2})
             .carries[0];
       },
-      [](const Value& x) {  // in a body, of what differs from one iteration to the next
+      [](const Value& x) {  // in a body, of a value that differs between iterations
         const Value slices = Constant(*x.graph(), 1.0, {F64, {2, 3}});
         return Scan(*x.graph(), {}, {slices},
                     [&](Graph&, const auto&, const auto& s) {
@@ -289,7 +289,7 @@ struct TwoWeights {
   Value loss;
 };
 
-// Of the variable, after one step; all of its elements are the same.
+// The variable's value after one step. All its elements are equal.
 double AfterAStep(Graph& g, const std::string& name, const Feeds& feeds = {}) {
   absl::StatusOr<Session> session = Session::Create(g);
   if (!session.ok() || !session->Run(feeds).ok()) return NAN;
@@ -307,7 +307,7 @@ TEST(OptimizersTest, UpdateTheVariablesThatAreNamedAndNoOther) {
   }
 }
 
-// As in a GAN: each of two players has a loss and an Adam of its own.
+// The case of a GAN: each of two players has its own loss and its own Adam.
 TEST(OptimizersTest, TwoOfOneKindCanBeInOneGraph) {
   Graph g = OnTwo();
   const TwoWeights w(g);
@@ -359,7 +359,7 @@ TEST(OptimizersTest, TheLastGroupThatFitsCounts) {
   EXPECT_THAT(Session::Create(g)->variable_names(), ElementsAre("layer/a", "layer/b", "momentum/m/layer/a"));
 }
 
-// What one optimizer freezes, another one may update: the players of a game.
+// One optimizer may update the weights that another one freezes, as in a game of two players.
 TEST(OptimizersTest, FrozenWeightsMayBelongToAnotherOptimizer) {
   Graph g = OnTwo();
   const TwoWeights w(g);
@@ -426,7 +426,7 @@ TEST(OptimizersTest, TakeARateThatIsFed) {
   }
 }
 
-// The state of a schedule is the optimizer's step, so a rate goes on where a checkpoint has left it.
+// The argument of a schedule is the optimizer's step variable, so that a rate resumes from a checkpoint.
 TEST(OptimizersTest, CountStepsForASchedule) {
   Graph g = OnTwo();
   Sgd({.learning_rate = RateSchedule([](const Value& step) { return 0.125 * (step + 1.0); })})
@@ -462,7 +462,7 @@ TEST(AverageWeightsTest, FollowTheWeights) {
   }
 }
 
-// Of a weight in bf16 in f32: bf16 would keep none of what a step adds.
+// The average of a bf16 weight is kept in f32. In bf16 it would lose everything that a step adds.
 TEST(AverageWeightsTest, OfBf16AreKeptInF32) {
   Graph g = OnTwo();
   const Variable w = g.Var("w", Filled(1, {2}, BF16));
@@ -479,11 +479,11 @@ TEST(AverageWeightsTest, OfBf16AreKeptInF32) {
   EXPECT_EQ(session.Get("ema/wide/w")->type(), (Type{F32, {2}}));
   EXPECT_NEAR(NumbersOf(session.Get("ema/wide/w").value())[1], average, 1e-4);
   EXPECT_NEAR(NumbersOf(session.Get("ema/w").value())[1], average, 1.0 / 128);
-  // As it is, it can take the weight's place.
+  // Without a cast, the average can be set as the weight.
   EXPECT_TRUE(session.Set("w", session.Get("ema/w").value()).ok());
 }
 
-// What optimizers and metrics keep is updated, too, and no weight.
+// The variables of optimizers and metrics are updated, too, but are no weights.
 TEST(AverageWeightsTest, LeaveOutState) {
   Graph g = OnTwo();
   const TwoWeights w(g);

@@ -21,7 +21,7 @@
 
 namespace meshwork {
 
-// Of the loss.
+// Adds the update (optimizer and so on) for the loss.
 using AddUpdate = std::function<void(const Value& loss)>;
 
 // 6 examples of 5 numbers through 7 hidden units to 3, all in f64; the output "loss" is a mean of squares.
@@ -51,13 +51,13 @@ inline Feeds RegressionBatch(int64_t step, int64_t rows = 6, DType dtype = F64) 
           {"y", Tensor::From<double>({rows, 3}, y).Cast(dtype)}};
 }
 
-// As many as have a row for each: uneven where the rows do not divide.
+// At most `n` pieces, and no empty ones: uneven if `n` does not divide the rows.
 inline Partitioner InPieces(int64_t n) { return FixedShardsPartitioner(n); }
 
 struct Served {
   TrainingSplit split;
   std::vector<std::shared_ptr<ParameterStore>> stores;
-  std::vector<ShardStore*> shards;  // the same
+  std::vector<ShardStore*> shards;  // the objects in `stores`
 };
 
 inline Served Serve(const Graph& graph, const SplitOptions& options,
@@ -82,7 +82,7 @@ inline ServedSession SessionOf(const Served& served, ServedSessionOptions option
   return ServedSession::Create(served.split, served.stores, options).value();
 }
 
-// Runs the graph whole, and split, for these batches: all outputs and, at the end, all variables agree within `tolerance`.
+// Trains the graph whole, and split, on these batches. All outputs, and the variables at the end, agree in `tolerance`.
 inline void ExpectSame(const Graph& graph, const SplitOptions& options, const std::vector<Feeds>& batches,
                        double tolerance) {
   Session whole = Session::Create(graph, {.workers = 1}).value();

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// The numbers of the doctests of tf.distribute.experimental.partitioners, and of its implementation.
+// The numbers are those of the doctests, and of the implementation, of tf.distribute.experimental.partitioners.
 TEST(PartitionersTest, AreThoseOfTensorFlow) {
   EXPECT_EQ(FixedShardsPartitioner(2)("w", F32, {10, 3}), 2);
   EXPECT_EQ(FixedShardsPartitioner(20)("w", F32, {10, 3}), 10);

@@ -26,7 +26,7 @@ TEST(ServedSessionTest, OneWorkerIsASession) {
   }
 }
 
-// Gives PushRequest::next, as a store that is far away does, and counts.
+// Implements PushRequest::next as a remote store does, and counts pulls.
 class FarStore : public ParameterStore {
  public:
   explicit FarStore(std::shared_ptr<ParameterStore> store) : store_(std::move(store)) {}
@@ -54,7 +54,7 @@ class FarStore : public ParameterStore {
   const std::shared_ptr<ParameterStore> store_;
 };
 
-// Two sessions by turns know each other's updates by their versions; one alone has them in what it pulled ahead.
+// Sessions in turns see each other's updates by the versions. A single session has its own in the values pulled ahead.
 TEST(ServedSessionTest, ValuesPulledAheadAreNotOlderThanAskedFor) {
   constexpr int64_t kSteps = 40;
   for (const size_t sessions : {1, 2}) {
@@ -80,7 +80,7 @@ TEST(ServedSessionTest, ValuesPulledAheadAreNotOlderThanAskedFor) {
   }
 }
 
-// The same ones are asked for as are pulled, and not of a store that has more of them than it should keep.
+// A push asks for the values of the next step, unless the store would have to keep more of them than it should.
 TEST(ServedSessionTest, OnlySmallValuesArePulledAhead) {
   for (const bool is_large : {false, true}) {
     Graph graph(Mesh::VirtualCpus("batch=1").value());
@@ -150,7 +150,7 @@ TEST(ServedSessionTest, GradientsThatAreTooOldAreComputedAnew) {
   for (const ShardStore* store : served.shards) EXPECT_EQ(store->version(), 45);
 }
 
-// Two of three: the slowest is not waited for, and each update is made of two pushes.
+// Two of three workers suffice: nobody waits for the slowest, and each update is made of two pushes.
 TEST(ServedSessionTest, SynchronousWorkersWithABackup) {
   const Served served = Serve(Adaptive(), {.num_servers = 2, .partitioner = InPieces(2)}, {.gather = 2});
   const double before = LossOf(served);
@@ -169,7 +169,7 @@ TEST(ServedSessionTest, SynchronousWorkersWithABackup) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_GE(served.shards[0]->version(), 20);
-  // Each server may keep one that waits for another.
+  // Each server may still keep one push, which waits for a second.
   const int64_t updates = served.shards[0]->version() + served.shards[1]->version();
   EXPECT_GE(applied, 2 * updates);
   EXPECT_LE(applied, 2 * updates + 2);

@@ -92,7 +92,7 @@ TEST(ShardStoreTest, APushThatComesAgainChangesNothing) {
   EXPECT_EQ(again.version, 1);
   EXPECT_TRUE(store->Push(PushOf("b", 1, 0, 1))->applied);
   EXPECT_TRUE(store->Push(PushOf("a", 3, 1, 1))->applied);
-  // One that was overtaken counts, too.
+  // A push that a later one has overtaken counts, too.
   EXPECT_TRUE(store->Push(PushOf("a", 2, 1, 1))->applied);
   EXPECT_FALSE(store->Push(PushOf("a", 3, 1, 1))->applied);
   EXPECT_EQ(store->TakenFrom("a")->ToString(), "3");
@@ -117,7 +117,7 @@ TEST(ShardStoreTest, TheFirstPushesMakeOneUpdate) {
   EXPECT_EQ(of_a.version, 0);
   EXPECT_EQ(store->TakenFrom("a")->ToString(), "1");
   EXPECT_THAT(ValuesOf(*store), ElementsAre(0, 0, 0, 0));
-  // It was copied.
+  // The store has copied the gradient.
   for (PieceGradient& given : first.gradients)
     for (double& element : given.gradient.mutable_values<double>()) element = 1000;
   const Pushed of_b = store->Push(PushOf("b", 1, 0, 4)).value();
@@ -129,7 +129,7 @@ TEST(ShardStoreTest, TheFirstPushesMakeOneUpdate) {
   EXPECT_THAT(ValuesOf(*store), ElementsAre(-2.5, -2.5, -2.5, -2.5));
 }
 
-// The answer to a push may be lost.
+// The answer to a push may be lost, so that the push comes again.
 TEST(ShardStoreTest, APushThatComesAgainWhileItIsKeptCountsOnce) {
   const std::unique_ptr<ShardStore> store = NewStore({.gather = 2});
   EXPECT_TRUE(store->Push(PushOf("a", 1, 0, 1))->applied);
@@ -168,7 +168,7 @@ TEST_F(ShardStoreFilesTest, GoesOnFromWhatWasSaved) {
   EXPECT_EQ(served.shards[1]->version(), 4);
   ServedSession old = SessionOf(served, {.pusher = "a"}),
                 session = SessionOf(served, {.pusher = "a second life"});
-  // The first worker's sequence was saved: what it pushed before is not applied again.
+  // The sequence of the first worker's pushes was saved: a push that it repeats is not applied again.
   ASSERT_TRUE(old.Run(RegressionBatch(0)).ok());
   EXPECT_EQ(old.num_applied(), 0);
   for (int64_t step = 4; step < 6; ++step) ASSERT_TRUE(session.Run(RegressionBatch(step)).ok());
@@ -188,7 +188,7 @@ TEST_F(ShardStoreFilesTest, GradientsOfAVersionThatWasLostAreRefused) {
   }
   const std::unique_ptr<ShardStore> store = NewStore({.folder = dir()});
   EXPECT_EQ(store->Push(PushOf("a", 4, 3, 1)).status().code(), absl::StatusCode::kOutOfRange);
-  // A version that it has come to again is not the one that was lost.
+  // The store may reach the same version number again, but that is not the version that was lost.
   PushRequest of_old_life = PushOf("a", 5, 0, 1);
   of_old_life.life = old_life;
   EXPECT_EQ(store->Push(of_old_life).status().code(), absl::StatusCode::kOutOfRange);

@@ -1,4 +1,4 @@
-// Tables of which batches name some rows.
+// Tables of which each batch names only some rows.
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -22,7 +22,7 @@ struct TableOptions {
   bool has_dense = true;  // a layer behind the table
 };
 
-// The mean of the rows that an example names, through a layer, against a target.
+// The mean of the rows that an example names goes through a layer and is compared with a target.
 Graph Lookups(const AddUpdate& update, const TableOptions& o = {}) {
   Graph g(Mesh::VirtualCpus("batch=2").value());
   const Value ids = g.Input("ids", I32, {o.batch, o.ids}, {"batch", UNSHARDED});
@@ -75,7 +75,7 @@ TEST(SparseRowsTest, IsWhatTheWholeTableGives) {
   }
 }
 
-// Whether all gradients are finite is asked of the rows of the batch.
+// Whether all gradients are finite depends only on the rows of the batch.
 TEST(SparseRowsTest, LossScalesAreThoseOfTheWholeTable) {
   const TableOptions o{.dtype = F32};
   const Graph graph = Lookups(
@@ -97,7 +97,7 @@ TEST(SparseRowsTest, AdamIsLazy) {
   const Served served = Serve(graph, {.num_servers = 2, .partitioner = InPieces(2)});
   ServedSession session = SessionOf(served);
   Session whole = Session::Create(graph, {.workers = 1}).value();
-  // One step is the same; in the next, rows that are not named stay as they are.
+  // The first step is the same. In the second, rows that the batch does not name keep their values.
   const Feeds first = LookupBatch(0), second = LookupBatch(1);
   ASSERT_TRUE(session.Run(first).ok() && whole.Run(first).ok());
   const Tensor before = session.Get("table").value();
@@ -137,7 +137,7 @@ TEST(SparseRowsTest, EvaluatesWithoutWhatIsNotNeeded) {
   EXPECT_FALSE(session.Run(feeds).ok());
 }
 
-// A table that is read as a whole, or whose ids depend on variables, or of which a batch names all rows, is pulled whole.
+// A table is pulled whole if it is read as a whole, if its ids depend on variables, or if a batch names all its rows.
 TEST(SparseRowsTest, OtherTablesAreWhole) {
   const auto is_sparse = [](const std::function<Value(const Variable& table, const Value& ids)>& read,
                             const std::function<void(const Value& loss)>& update) {
@@ -171,7 +171,7 @@ TEST(SparseRowsTest, OtherTablesAreWhole) {
   }));
 }
 
-// Gradients of two tables of one shape, at ids that they share, in one norm.
+// Two tables of one shape are read at the same ids, and their gradients enter one norm.
 TEST(SparseRowsTest, TablesOfOneShapeAreToldApart) {
   Graph g(Mesh::VirtualCpus("batch=1").value());
   const Value first = g.Input("first", I32, {3}), second = g.Input("second", I32, {3});
@@ -188,7 +188,7 @@ TEST(SparseRowsTest, TablesOfOneShapeAreToldApart) {
   ExpectSame(g, {.num_servers = 2, .partitioner = InPieces(2)}, batches, 1e-12);
 }
 
-// What is pushed for two tables cannot have the rows of one.
+// A gradient that updates two tables cannot have the rows of one.
 TEST(SparseRowsTest, AGradientOfTwoTablesIsPushedWhole) {
   Graph g(Mesh::VirtualCpus("batch=1").value());
   const Value ids = g.Input("ids", I32, {3});

@@ -1,4 +1,4 @@
-// Where training programs are cut, and that the parts compute what the whole does.
+// Where training programs are cut; and that the parts compute what the whole program does.
 #include "meshwork/train/parameter_server/split.h"
 
 #include <algorithm>
@@ -101,7 +101,7 @@ TEST(SplitTrainingTest, PushesOneGradientPerWeight) {
                                           "hidden/bias/part_0:f64[4]", "hidden/bias/part_1:f64[3]",
                                           "out/kernel/part_0:f64[4,3]", "out/kernel/part_1:f64[3,3]",
                                           "out/bias/part_0:f64[2]", "out/bias/part_1:f64[1]"));
-  // Every server counts the steps; a weight and its state lie together.
+  // Every server counts the steps. The state of a weight lies with the weight.
   int64_t steps = 0;
   for (const VariablePiece& piece : split.pieces) {
     steps += piece.variable == "adamw/step" ? 1 : 0;
@@ -116,7 +116,7 @@ TEST(SplitTrainingTest, PushesOneGradientPerWeight) {
   EXPECT_TRUE(split.worker.updates().empty());
 }
 
-// The scale that a worker multiplied a loss by may not be that of the server when its gradients come.
+// A worker multiplies the loss by a scale that the server may have changed by the time that the gradients come.
 TEST(SplitTrainingTest, WorkersDivideByTheScaleThatTheyMultipliedBy) {
   const Graph graph = Regression(
       [](const Value& loss) {

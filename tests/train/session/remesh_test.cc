@@ -41,7 +41,7 @@ Graph Mlp(const std::string& mesh) {
   g.Output("loss", loss);
   return g;
 }
-// What lies over `model`, for a session that begins on a mesh without it.
+// Layouts over `model`, for a session that begins on a mesh without it.
 const NamedLayouts& OverModel() {
   static const auto* const layouts = new NamedLayouts{{"first/kernel", {UNSHARDED, "model"}},
                                                       {"first/bias", {"model"}},
@@ -80,8 +80,8 @@ void TrainSteps(Session& session, int steps) {
   for (int i = 0; i < steps; ++i) ASSERT_EQ(MessageOf(session.Run(MlpFeeds()).status()), "");
 }
 
-// The bytes that each domain needs for the new tensors and does not hold in the old ones, by comparing blocks of
-// devices: right where layouts are not strided.
+// The bytes that each domain needs for the new tensors and does not hold in the old ones. Compares blocks of devices:
+// layouts may not be strided.
 int64_t LeastMovedBytes(const std::map<std::string, DTensor>& old,
                         const std::map<std::string, DTensor>& next) {
   int64_t bytes = 0;
@@ -109,8 +109,8 @@ int64_t LeastMovedBytes(const std::map<std::string, DTensor>& old,
   return bytes;
 }
 
-// Trains on each of the meshes in turn. On each, everything is what it was before, bit for bit; the bytes that crossed
-// are those that had to; and training goes on as in a session that was made there.
+// Trains on each of the meshes in turn. After each move, all variables keep their bits; only the bytes that have to
+// cross have crossed; and training goes on as in a session that was made on that mesh.
 void ExpectGoesOn(int64_t domains, const std::vector<std::string>& meshes, bool shards_state,
                   const RemeshOptions& options = {}) {
   std::vector<RemeshReport> reports(meshes.size());
@@ -192,7 +192,7 @@ TEST(RemeshTest, RunsNoInitializer) {
   EXPECT_EQ(built, before);
 }
 
-// Another program with the same variables: here with other layouts.
+// The user may give another program with the same variables, here with other layouts.
 TEST(RemeshTest, TakesAProgramOfTheUsers) {
   Session session = Session::Create(Mlp("batch=8"), ForDomain(nullptr)).value();
   TrainSteps(session, 2);
@@ -205,18 +205,18 @@ TEST(RemeshTest, TakesAProgramOfTheUsers) {
   TrainSteps(session, 1);
 }
 
-// What is refused before anything moves changes nothing, in any domain.
+// A Remesh that is refused before anything moves changes nothing, in any domain.
 TEST(RemeshTest, RefusalsLeaveTheSessionAsItWas) {
   PlayInDomains(2, [](Transport* end) {
     Session session = Session::Create(Mlp("batch=4,model=2"), ForDomain(end)).value();
     TrainSteps(session, 1);
     const Tensors before = StateOf(session);
     const Mesh six = Mesh::Parse("batch=6").value();
-    // Its three devices cannot be shared.
+    // Two domains cannot share three devices.
     EXPECT_THAT(MessageOf(session.Remesh(Mesh::Parse("batch=3").value()).status()), HasSubstr("Placement: "));
     EXPECT_EQ(session.Remesh(six, {}, {.memory_budget = 100}).status().code(),
               absl::StatusCode::kResourceExhausted);
-    // One domain asks for something else, or for nothing that there is.
+    // One domain asks for another mesh, or for a variable that does not exist.
     const NamedLayouts other =
         end->domain() == 1 ? NamedLayouts{{"third/kernl", {"batch", UNSHARDED}}} : NamedLayouts{};
     EXPECT_THAT(MessageOf(session.Remesh(six, other).status()), HasSubstr("third/kernl"));
@@ -233,7 +233,7 @@ TEST(RemeshTest, RefusalsLeaveTheSessionAsItWas) {
   });
 }
 
-// A domain that is gone while the state moves takes it along; the others say so, now and later.
+// If a domain fails while the state moves, the state is lost. All calls return an error, now and later.
 TEST(RemeshTest, AnAbortLosesTheState) {
   class AbortsInTheSecondRound : public CountedEnd {
    public:
@@ -287,7 +287,7 @@ TEST(OnOtherMeshTest, KeepsWhatTheMeshHas) {
             "  update %v = %w\n"
             "  return y=%1\n"
             "}\n");
-  // The axis is cut again where parts of it have names.
+  // The axis is factored further if parts of it have names.
   EXPECT_EQ(OnMeshText(program, "model=8", {{"x", {"model", UNSHARDED}}}),
             "mesh [model=2*2*2]\n"
             "func step(%x: f32[8,6] {model,_},\n"
@@ -310,7 +310,7 @@ TEST(OnOtherMeshTest, NamesAndPatternsGiveLayouts) {
   Graph after = OnOtherMesh(before, mesh, OverModel()).value();
   EXPECT_EQ(PrintGraph(after), PrintGraph(Mlp("batch=2,model=3")));
   EXPECT_EQ(layout_of(after, "adam/v/first/kernel"), "{_,model}") << "state lies as its weight";
-  // Patterns mean tensors of their rank; the last counts.
+  // A pattern applies to tensors of its rank. The last match counts.
   after = OnOtherMesh(before, mesh,
                       {{"*", {"model", UNSHARDED}},
                        {"*d/*", {"batch", "model"}},

@@ -83,8 +83,8 @@ TEST(SessionTest, EvaluateAndShortBatchesGatherWithinTheSameBudget) {
   EXPECT_TRUE(session.Run({{"x", Tensor({F32, {350000}})}}).ok());
 }
 
-// Sizes that are the batch's by accident: a program written for 6 rows, fed 4, is the one written for 4 rows,
-// or is refused. What it makes of 6 rows itself stays 6 rows.
+// Sizes that equal the batch by accident: a program written for 6 rows and fed 4 gives what one written for 4 gives,
+// or is refused. The 6 rows that the program makes itself stay 6 rows.
 TEST(SessionTest, WhatIsNoBatchDoesNotShrinkWithIt) {
   constexpr int64_t kRows = 6;
   using Build = std::function<Value(Graph & g, const Value& x)>;
@@ -168,7 +168,7 @@ TEST(SessionTest, WhatIsNoBatchDoesNotShrinkWithIt) {
   }
 }
 
-// The images have as many rows as the batch, and are made larger: by the data, not by its size, one dim is the batch.
+// The images have as many rows as the batch, and are upsampled. The batch dim is found by data flow, not by its size.
 TEST(SessionBatchesTest, UpsampledImagesOfTheBatchsSizeTakeAnyBatch) {
   for (const auto& [mesh, batch] : {std::pair("batch=1", 8), {"batch=2", 8}, {"batch=2", 4}}) {
     SCOPED_TRACE(fmt::format("{} of {}", mesh, batch));
@@ -189,9 +189,9 @@ TEST(SessionBatchesTest, UpsampledImagesOfTheBatchsSizeTakeAnyBatch) {
   }
 }
 
-// Layers and functions each of whose sizes is the batch's in turn: a short batch trains as in a program written for it.
+// In layers and functions each size in turn equals the batch: a short batch trains as in a program written for it.
 TEST(SessionBatchesTest, SizesInsideOfLayersAreNoBatch) {
-  constexpr int64_t kRows = 12;  // and the size
+  constexpr int64_t kRows = 12;  // the batch, and the size
   struct Case {
     std::string_view name;
     Shape example;  // without the batch
@@ -221,7 +221,7 @@ TEST(SessionBatchesTest, SizesInsideOfLayersAreNoBatch) {
     return
         [=](Graph& g, const Value& x) { return GroupNormLayer(g, "n", groups)(Dense(g, "d", channels)(x)); };
   };
-  // Of each row how many numbers are positive, up to 11.
+  // For each row, how many numbers are positive, up to 11.
   static const auto positives = [](const Value& x) {
     Value n = Cast(x > 0.0, I32);
     while (n.rank() > 1) n = ReduceSum(n, -1);

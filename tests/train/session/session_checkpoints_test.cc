@@ -67,7 +67,7 @@ TEST_F(SessionCheckpointsTest, RestoresOntoAnyMesh) {
   }
 }
 
-// What training goes on with is all there: the losses are those of a training without a stop, dropout included.
+// A checkpoint has all that training needs: losses are those of a training without a stop, dropout included.
 TEST_F(SessionCheckpointsTest, TrainingGoesOnAsIfThereHadBeenNoStop) {
   for (const Place& place : {Place{"batch=4,model=2", 1}, Place{"batch=3,model=2", 3}}) {
     std::filesystem::remove_all(Path("runs"));
@@ -76,7 +76,7 @@ TEST_F(SessionCheckpointsTest, TrainingGoesOnAsIfThereHadBeenNoStop) {
     Save(place.mesh, place.domains, 4);
     InDomainsOf(place.domains, [&](Transport* end) {
       Session session = Session::Create(SavedTraining(place.mesh), SavedOptions(end)).value();
-      TrainSteps(session, 0, 2);  // of no consequence
+      TrainSteps(session, 0, 2);  // these steps are overwritten by Restore
       ASSERT_EQ(session.Restore(Path("runs")).value().step, 4);
       TrainSteps(session, 4, 7);
       EXPECT_EQ(ValuesOf(session), expected);
@@ -111,7 +111,7 @@ TEST_F(SessionCheckpointsTest, OlderCheckpointsStay) {
   EXPECT_EQ(session.Restore(StepPath(5)).value().step, 5);
 }
 
-// ---- What goes wrong goes wrong in all domains.
+// ---- Errors of one domain are errors of all.
 
 TEST_F(SessionCheckpointsTest, ADamagedCheckpointIsLeftOutInAllDomains) {
   const auto expected = Save("batch=2", 2, 1);
@@ -133,7 +133,7 @@ TEST_F(SessionCheckpointsTest, ADamagedCheckpointIsLeftOutInAllDomains) {
   EXPECT_THAT(said, HasSubstr("domain 1: "));
   EXPECT_THAT(said,
               HasSubstr("the file is damaged. The checkpoint is not used; the one before it is tried.\n"));
-  // Who does not look does not find.
+  // Without `verify`, the damage is not found.
   Session session = Session::Create(SavedTraining("batch=3"), SavedOptions(nullptr)).value();
   EXPECT_EQ(session.Restore(Path("runs"), {.verify = false}).value().step, 2);
 }
@@ -149,7 +149,7 @@ TEST_F(SessionCheckpointsTest, AnErrorLeavesTheVariablesAsTheyWere) {
     const absl::Status damaged = session.Restore(Path("runs")).status();
     EXPECT_THAT(MessageOf(damaged), HasSubstr(CheckpointName(1)));
     EXPECT_EQ(ValuesOf(session), before);
-    TrainSteps(session, 2, 3);  // the transport is as it was
+    TrainSteps(session, 2, 3);  // the transport can still be used
   });
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("The checkpoint is not used.\n"));
 }
@@ -168,7 +168,7 @@ TEST_F(SessionCheckpointsTest, OneDomainWithoutTheFolderFailsAll) {
   EXPECT_THAT(errors[0], HasSubstr("domain 1: " + Path("elsewhere")));
 }
 
-// Otherwise the first would wait for the blocks of the second until its deadline.
+// Without this check, the first would wait until its deadline for the blocks of the second.
 TEST_F(SessionCheckpointsTest, FoldersOfTheirOwnAreRefused) {
   std::vector<std::string> errors(2);
   InDomainsOf(2, [&](Transport* end) {

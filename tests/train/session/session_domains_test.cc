@@ -1,4 +1,4 @@
-// Sessions on several domains of this process beside one session with all devices.
+// Sessions on several domains of this process, compared with one session that has all devices.
 #include <atomic>
 #include <cmath>
 #include <cstddef>
@@ -68,7 +68,7 @@ SessionOptions OnTransport(Transport* transport) {
   return options;
 }
 
-// Plays `play` in each domain, on a thread of its own. What is still waited for after 10 s has failed.
+// Calls `play` for each domain, on a thread of its own. A transfer fails after 10 s.
 void InDomains(int64_t num_domains, const std::function<void(Transport&)>& play) {
   const std::vector<std::unique_ptr<Transport>> ends =
       MakeLoopback(num_domains, {.deadline = std::chrono::seconds(10)});
@@ -77,7 +77,7 @@ void InDomains(int64_t num_domains, const std::function<void(Transport&)>& play)
   for (std::thread& thread : threads) thread.join();
 }
 
-// Numbers of a few steps – whole and short batches, with and without updates – and what is remembered then.
+// Losses and outputs of a few steps (whole and short batches, with and without updates), then the variables.
 std::vector<double> Train(Session& session) {
   std::vector<double> numbers;
   auto append = [&](const Tensor& tensor) {
@@ -148,7 +148,7 @@ TEST(SessionDomainsTest, KnowsTheRowsThatItReads) {
       {"model=2,batch=2", 128, 128, {{0, 128}, {0, 128}}},
       {"model=2,batch=2", 128, 7, {{0, 7}, {0, 7}}},
       {"batch=4,model=1", 128, 128, {{0, 128}}},
-      // What no batch has.
+      // Numbers of rows that no batch has.
       {"batch=4,model=2", 128, 129, {{0, 129}, {0, 129}}},
       {"batch=4,model=2", 128, 0, {{}, {}}},
       {"batch=4,model=2", 128, INT64_MIN, {{}, {}}},
@@ -236,8 +236,8 @@ TEST(SessionDomainsTest, ReadsNoOtherRows) {
   }
 }
 
-// Datasets in parts, shuffled by lanes: every domain has a dataset of its own and loads only the parts that it reads. All
-// train as one session does that reads everything.
+// Datasets in parts, shuffled by lanes: every domain has its own dataset and loads only the parts that it reads. The
+// losses are those of one session that reads everything.
 TEST(SessionDomainsTest, TrainsOnPartsAsOneSessionDoes) {
   static constexpr int64_t kParts = 8, kExamples = 11, kLanesBatch = 24;
   const std::string mesh = "batch=4,model=2";
@@ -288,14 +288,14 @@ TEST(SessionDomainsTest, AVariableIsSetFromItsWhole) {
   });
 }
 
-// What crosses in a step, as one would say it by hand: an axis between domains sums gradients, or activations. A block
-// that several devices of a domain hold crosses once.
+// The bytes that cross in a step, counted by hand: gradients if the axis between domains is batch, activations if it is
+// model. A block that several devices of a domain hold crosses once.
 TEST(SessionDomainsTest, SendsNoMoreThanItMust) {
   struct Crossing {
     std::string mesh;
     int64_t bytes;
   };
-  // By batch: the gradients of 6·7 + 7·4 weights and the loss; two devices hold 4 of the 7 units, one of them padding. By
+  // By batch: the gradients of 6·7 + 7·4 weights and the loss; with model=2 the 7 units are padded to 8. By
   // model: the logits.
   const Crossing crossings[] = {{"batch=4,model=1", 8 * (6 * 7 + 7 * 4 + 1)},
                                 {"batch=2,model=2", 8 * (6 * 8 + 8 * 4 + 1)},
@@ -313,8 +313,8 @@ TEST(SessionDomainsTest, SendsNoMoreThanItMust) {
   }
 }
 
-// A sum over four domains: three quarters of a term to those that add up the others' quarters, and a quarter to each of
-// three. In one round it would be three terms.
+// A sum over four domains: each sends three quarters of its term to the domains that add those quarters up, and the sum
+// of its own quarter to three domains. In one round it would send three terms.
 TEST(SessionDomainsTest, SumsOverManyDomainsCrossInParts) {
   std::atomic<int64_t> bytes = 0;
   InDomains(4, [&](Transport& end) {
@@ -405,7 +405,7 @@ TEST(SessionDomainsTest, OutputsInSeveralDomainsAreGathered) {
     const std::vector<double> found = Train(session);
     ASSERT_EQ(found.size(), expected.size());
     for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-9) << "number " << i;
-    // Not those that are distributed.
+    // Distributed outputs are not gathered.
     options.executor.distributed = {"logits"};
     session = Session::Create(Network("batch=4,model=1", true), options).value();
     const StepResult step = session.Run(NetworkFeeds(kBatch)).value();
@@ -414,7 +414,7 @@ TEST(SessionDomainsTest, OutputsInSeveralDomainsAreGathered) {
   });
 }
 
-// However an output lies, each domain has all of it.
+// Whatever the layout of an output, each domain gets all of it.
 TEST(SessionDomainsTest, OutputsThatLieStridedAreGathered) {
   for (const std::string layout : {"{2*2@x,_}", "{_,3@x*2}", "{2@y*2,3@x*2}", "{x,3@y*2}"}) {
     SCOPED_TRACE(layout);
@@ -453,19 +453,19 @@ TEST(SessionDomainsTest, DeterministicSessionsGiveTheSameBitsOnAnyNumberOfDomain
   }
 }
 
-// Domain 1 alone has devices that are none.
+// Only domain 1 asks for devices that do not exist.
 TEST(SessionDomainsTest, DevicesAreRefusedByAll) {
   InDomains(2, [](Transport& end) {
     SessionOptions options = OnTransport(&end);
     if (end.domain() == 1) options.devices = "gpu";
     const absl::Status status = Session::Create(Network("batch=4,model=2"), options).status();
     EXPECT_THAT(MessageOf(status), HasSubstr("Devices: \"gpu\" is none of cpu, cuda, cuda:N and cuda:N-M"));
-    // The transport is as it was.
+    // The transport can still be used.
     EXPECT_TRUE(Session::Create(Network("batch=4,model=2"), OnTransport(&end)).ok());
   });
 }
 
-// Where one domain's initializer does what the others' do not, none has a session.
+// If one domain's initializers differ from the others', no domain gets a session.
 TEST(SessionDomainsTest, OtherProgramsAreRefusedByAll) {
   InDomains(2, [](Transport& end) {
     SessionOptions options = OnTransport(&end);
@@ -479,7 +479,7 @@ TEST(SessionDomainsTest, OtherProgramsAreRefusedByAll) {
     EXPECT_EQ(MessageOf(meshes),
               "Transport: the domains differ: domain 0: the mesh [batch=4, model=1]; domain 1: the mesh "
               "[batch=2, model=2].");
-    // The transport is as it was.
+    // The transport can still be used.
     options.seed = 3;
     EXPECT_TRUE(Session::Create(Network("batch=4,model=1"), options).ok());
   });

@@ -79,7 +79,7 @@ TEST(SessionTest, RefusesFeedsThatDoNotFitAndKeepsItsState) {
             "make one by Tensor::From or Tensor::Zeros.");
   EXPECT_EQ(RunError(session, {{"x", Tensor::From<double>({4, 3}, {1})}, {"y", y}}),
             "Run: feed \"x\": Tensor: 1 value for a f64[4,3], which has 12 elements; give one for each.");
-  // Longer than the program's batch, and two lengths.
+  // More rows than the program's batch, and two numbers of rows.
   EXPECT_EQ(
       RunError(session, Examples(7)),
       "Run: feed \"x\" is f64[7,3]; the program takes f64[6,3], compile it for this shape or feed that one; "
@@ -88,11 +88,11 @@ TEST(SessionTest, RefusesFeedsThatDoNotFitAndKeepsItsState) {
             "Run: feed \"x\" has 4 rows and feed \"y\" 6; all inputs of the batch take as many.");
   EXPECT_EQ(RunError(session, {{"x", x.Rows(0, 1)}, {"y", y.Rows(0, 5)}}),
             "Run: feed \"x\" has 1 row and feed \"y\" 5; all inputs of the batch take as many.");
-  // A batch of none.
+  // A batch without rows.
   EXPECT_EQ(
       RunError(session, Examples(0)),
       "Run: feed \"x\" is f64[0,3]; the program takes f64[6,3], compile it for this shape or feed that one.");
-  // Another width, full and short.
+  // Another width, in a full and in a short batch.
   EXPECT_EQ(
       RunError(session, {{"x", Tensor::Zeros({F64, {6, 2}})}, {"y", y}}),
       "Run: feed \"x\" is f64[6,2]; the program takes f64[6,3], compile it for this shape or feed that one.");

@@ -1,4 +1,4 @@
-// What differs between training, evaluation and prediction: WhenTraining, chosen outputs, batches in parts.
+// Differences between training, evaluation and prediction: WhenTraining, chosen outputs, batches in parts.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -134,7 +134,7 @@ TEST(EvaluateTest, NeedsTheInputsOfTheChosenOutputs) {
     const StepResult logits = session.Evaluate({{"x", feeds.at("x")}}, {"logits"}).value();
     EXPECT_EQ(logits.outputs().size(), 1u);
     ExpectNear(logits.Get("logits").value(), all.Get("logits").value(), 0);
-    // Labels may be there; nobody looks at them.
+    // Labels may be given; they are not read.
     const Tensor no_labels = Tensor::From<float>({1}, {-7});
     ExpectNear(session.Evaluate({{"x", feeds.at("x")}, {"y", no_labels}}, {"logits"})->Get("logits").value(),
                logits.Get("logits").value(), 0);
@@ -183,7 +183,7 @@ Graph Predicting(const std::string& mesh) {
   g.Output("y", y);
   g.Output("row_sums", ReduceSum(y, {1}));
   g.Output("mean", ReduceMean(y, {0, 1}));
-  g.Output("column_sums", ReduceSum(Concat({y, y}, 1), {0}));  // f64[4], but not of the rows
+  g.Output("column_sums", ReduceSum(Concat({y, y}, 1), {0}));  // f64[4], but not one per row
   return g;
 }
 

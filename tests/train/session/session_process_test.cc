@@ -26,7 +26,7 @@
 namespace meshwork::session_process_test {
 namespace {
 
-// Sanitizers, whose builds define this, neither fork with threads nor run short of address space.
+// Builds with sanitizers define this. They cannot fork with threads, nor limit the address space.
 #if !defined(MESHWORK_ONE_CPU_LEVEL)
 // The child has the forking thread alone, and everything else of a session.
 TEST(SessionTest, GoesOnInAForkedProcess) {
@@ -35,7 +35,7 @@ TEST(SessionTest, GoesOnInAForkedProcess) {
     ASSERT_TRUE(session.Run(Examples(6)).ok());
     const pid_t child = fork();
     if (child == 0) {
-      alarm(60);  // ends it where it hangs
+      alarm(60);  // ends the child if it hangs
       const bool ran = session.Run(Examples(6)).ok() && session.Evaluate(Examples(5)).ok() &&
                        session.Run(Examples(6)).ok();
       const bool made = Session::Create(Classifier("batch=2", 6), {.workers = workers}).ok();
@@ -44,7 +44,7 @@ TEST(SessionTest, GoesOnInAForkedProcess) {
     int status = -1;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-    EXPECT_TRUE(session.Run(Examples(6)).ok());  // the parent goes on, too
+    EXPECT_TRUE(session.Run(Examples(6)).ok());  // the parent can go on, too
   }
 }
 
@@ -144,8 +144,8 @@ TEST(SessionTest, AWalkOverBatchesIsTheParents) {
   EXPECT_EQ((**it)["x"].values<int32_t>()[0], 40);
 }
 
-// In a child, whose address space runs out. A thread of its own, for libraries that were called before on
-// this one have taken what they need at first.
+// Call it in a child: it limits the address space. Call it on a new thread: libraries that were called before on this
+// one already have the memory that they need at first.
 int RunWithSpare(DType dtype, int64_t mebibytes) {
   Graph g{Mesh()};
   const Value x = g.Input("x", dtype, {256, 256}, {UNSHARDED, UNSHARDED});
@@ -173,7 +173,7 @@ int RunWithSpare(DType dtype, int64_t mebibytes) {
   return status.ok() || absl::IsResourceExhausted(status) ? 0 : 1;
 }
 
-// Whatever it is that fails, the session says so.
+// Whichever allocation fails, the session returns a status.
 TEST(SessionTest, OutOfMemoryIsAStatus) {
   for (DType dtype : {F32, F64, BF16}) {
     for (int64_t spare : {1, 4, 16, 48, 96, 160, 320}) {

@@ -59,7 +59,7 @@ TEST(SessionTest, IsFedNumbersAsScalars) {
   Session session = Session::Create(g).value();
   const StepResult result = session.Run({{"x", Tensor::From<float>({2}, {1, 2})}, {"rate", 0.5f}}).value();
   EXPECT_THAT(result.Get("scaled")->values<float>(), ElementsAre(0.5f, 1));
-  // 0.5 is an f64, which no f32 is fed with.
+  // 0.5 is an f64, which an f32 input does not take.
   EXPECT_THAT(MessageOf(session.Run({{"x", Tensor::From<float>({2}, {1, 2})}, {"rate", 0.5}}).status()),
               HasSubstr("f64[]"));
 }
@@ -80,7 +80,7 @@ TEST(SessionTest, AScalarHasOneElement) {
             "output \"logits\": Tensor: a f64[6,4] has 24 elements; Scalar() reads tensors of one.");
 }
 
-// ---- Where variables lie.
+// ---- Layouts of variables.
 
 TEST(SessionTest, SaysWhereAVariableLies) {
   Session session = Session::Create(Classifier("batch=2,model=2", 6)).value();
@@ -211,9 +211,9 @@ TEST(SessionTest, ExplainsWhichLayoutsDisagree) {
                             line)));
 }
 
-// ---- How it is run.
+// ---- Ways to run it.
 
-// Devices that are coalesced add up in an order of their own, on any number of workers.
+// Coalesced devices add up in an order of their own, whatever the number of workers.
 TEST(SessionTest, NumbersDoNotDependOnWorkersOrSharing) {
   for (const char* mesh : {"batch=4", "batch=2,model=3"}) {
     for (bool coalesce : {true, false}) {
@@ -236,7 +236,7 @@ TEST(SessionTest, NumbersDoNotDependOnWorkersOrSharing) {
   }
 }
 
-// Rows of 8 units, sharded by x=4 where there is one, read as 2 heads of 4, which are scaled.
+// Rows of 8 units, sharded by x=4 if the mesh has it, are read as 2 heads of 4 units and scaled.
 Graph Heads(const char* mesh, int64_t rows) {
   Graph g(Mesh::VirtualCpus(mesh).value());
   const DimSpec columns = AxisOrWhole(g.mesh(), "x");
@@ -306,7 +306,7 @@ TEST(SessionTest, RefusesAProgramThatComputesNothing) {
       "call Minimize.";
   EXPECT_THAT(MessageOf(Session::Create(g).status()), EndsWith(message));
   const Variable w = g.Var("w", Filled(3, {2}), {UNSHARDED});
-  EXPECT_EQ(Session::Create(g)->Get("w")->values<float>()[1], 3);  // to see what it starts with
+  EXPECT_EQ(Session::Create(g)->Get("w")->values<float>()[1], 3);  // to see the initial value
   Relu(w);
   EXPECT_THAT(MessageOf(Session::Create(g).status()), EndsWith(message));
   g.Output("y", w);

@@ -27,7 +27,7 @@ const Feeds kFeeds = {{"x", Tensor::Zeros({F32, {}})}};
 
 double CountOf(const Session& session) { return session.Get("w")->Scalar().value(); }
 
-// What `call` says in another thread.
+// The result of `call` in another thread.
 absl::Status InAnotherThread(const std::function<absl::Status()>& call) {
   return std::async(std::launch::async, call).get();
 }
@@ -76,7 +76,7 @@ TEST(SessionThreadsTest, RefusesEveryCallWhileAStepRuns) {
     EXPECT_EQ(said[i].code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_EQ(MessageOf(said[i]), Refused(calls[i % calls.size()].first, "Run"));
   }
-  // Nothing of it was done.
+  // The refused calls have changed nothing.
   EXPECT_EQ(CountOf(session), 1);
   EXPECT_EQ(session.steps_done(), 1);
 }
@@ -98,7 +98,7 @@ TEST(SessionThreadsTest, NamesTheCallThatRuns) {
   }
 }
 
-// A call that fails ends, too.
+// A call that fails also ends, and the next one is served.
 TEST(SessionThreadsTest, ServesTheNextCallAfterOneThatFailed) {
   Session session = Session::Create(Counter(), {.workers = 1}).value();
   EXPECT_FALSE(session.Run({}).ok());

@@ -36,10 +36,10 @@ struct Model {
         norm(g, "norm", kUnits, {.momentum = 0.75, .unbiased = unbiased, .dtype = F64}),
         again(g, "again", {.dtype = F64}),
         out(g, "out", kUnits, 1, {.dtype = F64}) {}
-  // [b].
+  // [b]: the loss of each example.
   Value LossOfEach(const Value& x) const {
     const Value h = norm(dense(x));
-    return ReduceMean(Square(out(norm(again(h * 2.0)) * h) - 1.0), {1, 2});  // one layer twice
+    return ReduceMean(Square(out(norm(again(h * 2.0)) * h) - 1.0), {1, 2});  // one layer is called twice
   }
   Dense dense;
   BatchNormLayer norm, again;
@@ -73,7 +73,7 @@ std::vector<double> TrainedWhole(int64_t rows, bool unbiased) {
   return Trained(g, {{"x", Drawn(rows)}});
 }
 
-// `fed`: of so many rows as the batch has only these are real.
+// `fed`: only this many rows of the batch are real.
 std::vector<double> TrainedByReplicas(int replicas, int64_t batch, std::optional<int64_t> fed,
                                       bool unbiased) {
   const Strategy strategy = MirroredStrategy({.devices = replicas}).value();
@@ -128,7 +128,7 @@ TEST(ReplicaBatchNormTest, LeavesOutRowsThatAreNotReal) {
   }
 }
 
-// What is normalized still holds such rows: means of it are refused as those of the input are.
+// The normalized values still contain such rows: means over them are refused, as means over the input are.
 TEST(ReplicaBatchNormTest, RowsOfWhatIsNormalizedAreStillNotReal) {
   const Strategy strategy = MirroredStrategy({.devices = 3}).value();
   for (const bool takes_mean : {false, true}) {

@@ -1,4 +1,4 @@
-// Trainings whose gradients a cross-device op adds up.
+// Trainings whose gradients are summed by a given cross-device op.
 #include "meshwork/runtime/cross_device.h"
 
 #include <memory>
@@ -87,7 +87,7 @@ TEST_F(CrossDeviceTest, PacksHoldWhatIsReducedTogether) {
   EXPECT_LE(own->reductions, 40 * 2);
 }
 
-// A cluster of one process; of several: tests/domains.
+// Here for a cluster of one process. Several processes: tests/domains.
 TEST_F(CrossDeviceTest, OtherStrategiesTakeThemToo) {
   const auto own = std::make_shared<BackwardsOps>();
   ExpectLosses(CentralStorageStrategy({.devices = 3, .cross_device_ops = own}).value());
@@ -99,7 +99,7 @@ TEST_F(CrossDeviceTest, OtherStrategiesTakeThemToo) {
   EXPECT_EQ(own->devices.size(), 2);
 }
 
-// What a session is given counts more than what its strategy has.
+// The session's own ops take precedence over the strategy's.
 TEST_F(CrossDeviceTest, ASessionMayHaveAnother) {
   const auto of_strategy = std::make_shared<BackwardsOps>(), of_session = std::make_shared<BackwardsOps>();
   EXPECT_EQ(Train(2, of_strategy, {.cross_device_ops = of_session}), "");
@@ -115,11 +115,11 @@ TEST_F(CrossDeviceTest, AWrongOneIsCaught) {
     EXPECT_THAT(Train(devices, std::make_shared<ForgetsTheLast>()), ::testing::HasSubstr("replicas differ"));
     EXPECT_THAT(Train(devices, std::make_shared<KeepsToItself>()), ::testing::HasSubstr("replicas differ"));
   }
-  // They train, and nobody looks.
+  // Without check_replicas, training goes on unnoticed.
   EXPECT_EQ(Train(2, std::make_shared<ForgetsTheLast>(), {.check_replicas = false}), "");
 }
 
-// A wrong one that is wrong from the third step on.
+// An op that is wrong from the third step on.
 class Tires : public BackwardsOps {
  public:
   std::string_view name() const override { return "tires"; }

@@ -1,4 +1,4 @@
-// What each process reads, and how short batches reach a program.
+// The rows that each process reads, and how short batches reach a program.
 #include "meshwork/train/strategy/distribute.h"
 
 #include <cmath>
@@ -59,7 +59,7 @@ TEST(DistributeTest, SharesStandAtTheirPlaceInABatch) {
   EXPECT_THAT(Column(**walk.Next(), "x"), ElementsAre(0, 0, 2, 3, 0, 0));
 }
 
-// In one process all policies give the batches as they are.
+// With one process, all policies give the batches unchanged.
 TEST(DistributeTest, OneProcessReadsEverything) {
   const Strategy strategy = MirroredStrategy({.devices = 2}).value();
   for (const AutoShard policy : {AutoShard::kAuto, AutoShard::kData, AutoShard::kOff}) {
@@ -83,7 +83,7 @@ TEST(DistributeTest, AValueForEachReplica) {
   EXPECT_THAT(values.values<double>(), ElementsAre(0, 0, 10, 10, 20, 20));
 }
 
-// A custom loop over batches of which the last one is short, beside the view of the whole batch on one device.
+// A custom loop over batches with a short last one, compared with the view of the whole batch on one device.
 TEST(DistributeTest, ACustomLoopIsTheWholeBatchOnOneDevice) {
   const Feeds data = DrawBatch(0, 37);
   const Pipeline batches =

@@ -34,7 +34,7 @@ struct SmallModel {
   Dense in, out;
 };
 
-// The model of a graph of the strategy whose scope this is.
+// Builds the model in the view of the whole batch. The strategy of the current scope applies.
 inline void BuildWhole(Graph& g, const Optimizer& optimizer) {
   const Value x = g.Input("x", F64, {kBatch, kInputs}), y = g.Input("y", I32, {kBatch});
   const SmallModel model(g);

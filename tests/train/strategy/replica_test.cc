@@ -1,4 +1,4 @@
-// What the function of Strategy::Run sees, and what is made of its results.
+// What the function of Strategy::Run is given, and how its results are used.
 #include "meshwork/train/strategy/replica.h"
 
 #include <cmath>
@@ -115,7 +115,7 @@ TEST_F(ReplicaTest, GradientsAreAReplicasOwn) {
   EXPECT_EQ(local[2].values<double>()[0], 12);
 }
 
-// What a replica's loss takes of the others: the gradients, added up over the replicas, are those of the sum of the losses.
+// A replica's loss may use values of other replicas: gradients, summed over replicas, are those of the sum of losses.
 TEST_F(ReplicaTest, GradientsGoThroughWhatReplicasExchange) {
   using Context = const ReplicaContext&;
   struct Case {
@@ -150,7 +150,7 @@ TEST_F(ReplicaTest, GradientsGoThroughWhatReplicasExchange) {
        [](const Value& h) {
          return ReduceSum(h) * ReduceProd(ReduceSum(Reshape(h, {3, 2}), {1}));
        }},
-      // All replicas have this one, and there are 3.
+      // All 3 replicas have this loss, so it counts three times.
       {"summed",
        [](Context replica, const Value& h) {
          return replica.AllReduce(ReplicaReduce::kSum, ReduceSum(Square(h)));
@@ -222,8 +222,8 @@ TEST_F(ReplicaTest, AverageOfTheWholeBatchIsThatOfItsParts) {
 
 // ---- Both views: the same rows drop the same elements, and means that leave rows out are those of the whole batch.
 
-// One step under any number of replicas, 0: the view of the whole batch. What is left of ones, and the gradient that is
-// summed over the replicas.
+// One step with this many replicas; 0: in the view of the whole batch. Returns what dropout leaves of ones, and the
+// gradient summed over the replicas.
 std::vector<double> Kept(int64_t replicas, int64_t rows) {
   const Strategy strategy = MirroredStrategy({.devices = std::max<int64_t>(replicas, 1)}).value();
   const StrategyScope scope = strategy.Scope();
@@ -275,7 +275,7 @@ TEST(ReplicaPlacesTest, ReplicasHaveTheRandomNumbersOfTheirRows) {
   }
 }
 
-// What has no rows has numbers of each replica's own.
+// Values without rows get random numbers of each replica's own.
 TEST_F(ReplicaTest, ReplicasDrawNumbersOfTheirOwn) {
   const Value x = graph_.Input("x", F64, {3});
   const auto all = strategy_.Run(graph_, {x}, [](ReplicaContext&, const Values& part) -> Values {
@@ -288,7 +288,7 @@ TEST_F(ReplicaTest, ReplicasDrawNumbersOfTheirOwn) {
   EXPECT_NE(drawn[1], drawn[2]);
 }
 
-// The loss and the gradient of ignored labels, and of weights, in the view of so many replicas; 0: of the whole batch.
+// Loss and gradient with ignored labels, or with weights, for this many replicas; 0: in the view of the whole batch.
 std::vector<double> MeanThatLeavesOut(int64_t replicas, int64_t rows, bool is_weighted) {
   const Strategy strategy = MirroredStrategy({.devices = std::max<int64_t>(replicas, 1)}).value();
   const StrategyScope scope = strategy.Scope();

@@ -69,7 +69,7 @@ TEST_F(StrategiesTest, ReplicasTrainAsTheWholeBatchOnOneDevice) {
   }
 }
 
-// Fit goes over batches of which the last one is short.
+// Fit over batches with a short last one.
 TEST_F(StrategiesTest, FitIsTheSameUnderAll) {
   const Feeds data = DrawBatch(0, 37);
   const auto losses = [&](const Strategy& strategy) {
@@ -108,7 +108,7 @@ std::map<std::string, Tensor> OutputsOf(const Strategy& strategy) {
   return outputs;
 }
 
-// Several processes give outputs whole, as one does. Here threads play the processes.
+// Several processes give whole outputs, as one process does. Here each process is a thread.
 TEST_F(StrategiesTest, OutputsAreTheSameInSeveralProcesses) {
   const std::map<std::string, Tensor> expected = OutputsOf(OneDeviceStrategy().value());
   for (const int64_t processes : {2, 3}) {
@@ -140,7 +140,7 @@ TEST_F(StrategiesTest, OutputsAreTheSameInSeveralProcesses) {
   }
 }
 
-// What is in blocks, and what is not.
+// Which variables lie in blocks, and which are whole.
 TEST_F(StrategiesTest, VariablesLieAsTheStrategySays) {
   const auto layout = [](const Strategy& strategy, const std::string& variable) {
     const StrategyScope scope(strategy);

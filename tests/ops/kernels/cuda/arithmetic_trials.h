@@ -1,5 +1,5 @@
-// A kernel that computes functions of the prelude in two ways, for many floats: by the instructions that a GPU has for them,
-// and by others.
+// A kernel that computes functions of the prelude in two ways, for many floats: by the GPU's own
+// instructions, and by other instructions.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace meshwork {
 
-// In the order of the kernel's numbers.
+// In the order in which the kernel numbers them.
 inline constexpr std::string_view kArithmeticTrials[] = {
     "ToBf16",       "RoundedToBf16",     "ToF16",          "FromF16",    "Larger",
     "Smaller",      "Clipped",           "QuotientByUnit", "SqrtByUnit", "RsqrtByUnit",
     "RoughSigmoid", "RoughSilu",         "RoughTanhGelu",  "RoughErfc",  "RoughGelu",
     "RoundedSum",   "RoundedDifference", "RoundedProduct", "Sigmoid"};
 inline constexpr int kArithmeticBlocks = 64, kArithmeticThreads = 256;
-// Of all of its floats the first ones are special: each bf16, with ends of every kind behind it.
+// The first floats are special ones: each bf16, extended by low bits of every kind.
 inline constexpr int64_t kSpecialFloats = 10 * 65536;
 
-// Parameters: how often the two ways differ, and bits of one float for which they do, both per trial and 0 before the launch; how
-// many floats.
+// Parameters, per trial and 0 before the launch: the number of floats for which the two ways differ, and the
+// bits of one of them; then the number of floats.
 constexpr std::string_view kArithmeticKernel = R"(
 __device__ float FloatOf(unsigned i) {
   const unsigned ends[] = {0, 1, 0xfff, 0x1000, 0x1001, 0x3000, 0x7fff, 0x8000, 0x8001, 0xffff};

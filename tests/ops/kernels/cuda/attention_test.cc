@@ -1,4 +1,4 @@
-// Attention in sizes of several tiles, by tensor cores and without, beside the kernels of the CPU.
+// Attention in sizes of several tiles, with and without tensor cores, against the kernels of the CPU.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,9 +21,9 @@ struct HeadCase {
   DType dtype;
   int64_t b, s, t, h, d, e;
   bool causal = false, has_seen = false;
-  // The blocks of queries and keys that the device has, within s and t.
+  // The device's blocks of queries and keys, within s and t.
   Extent queries = {0, 0}, keys = {0, 0};
-  // An element of each operand is infinite, and one is NaN, where not all queries see it.
+  // Each operand has an infinity and a NaN, at places that not all queries see.
   bool has_specials = false;
 };
 
@@ -91,10 +91,10 @@ const std::vector<HeadCase>& HeadCases() {
   return *cases;
 }
 
-// The trials of a case: the results, then the gradients, whose log-sums and shifts are those of the results by the CPU.
+// The trials of a case: the results, then the gradients, whose log-sums and shifts are the CPU's results.
 class HeadTrials {
  public:
-  // `tiling`: instead of the one that the library takes.
+  // `tiling`: replaces the library's choice.
   explicit HeadTrials(const HeadCase& of, std::optional<AttentionTiling> tiling = std::nullopt)
       : of_(of), tiling_(tiling), engine_(7) {
     if (of_.queries.size == 0) of_.queries = {0, of_.s};
@@ -111,7 +111,7 @@ class HeadTrials {
     for (int64_t i = 0; i < of_.b * of_.s; ++i)
       seen.values.push_back(static_cast<double>(engine_() % static_cast<uint64_t>(of_.t + 1)));
     if (of_.has_specials) {
-      // One query alone does not see all keys.
+      // A single query must not see all keys.
       for (size_t i = 0; i < seen.values.size(); ++i)
         seen.values[i] = static_cast<double>(i == 1 ? 5 : of_.t);
       in[1].values[static_cast<size_t>((of_.t - 3) * of_.d)] = std::nan("");
@@ -203,12 +203,12 @@ TEST(CudaAttentionTest, ComputesWhatTheCpuKernelsDo) {
     std::vector<Bytes> first;
     for (const uint64_t seed : {1, 2}) {
       (*played)->set_seed(seed);
-      // Not a multiple of what vectors take, the second time.
+      // The second time, the offset is not a multiple of a vector's size.
       const absl::StatusOr<std::vector<Bytes>> found = RunPlayed(**played, trial, seed == 1 ? 0 : 8);
       ASSERT_TRUE(found.ok()) << found.status();
       if (seed == 1) {
         first = *found;
-        // Shares are rounded to bf16 before the sums over many keys.
+        // Weights are rounded to bf16 before the sums over many keys.
         EXPECT_EQ(DifferenceOf(trial, expected, *found, /*exactly=*/false, /*least=*/0.5), "");
       } else {
         EXPECT_TRUE(*found == first) << trial.name << " depends on the order of threads or on addresses";

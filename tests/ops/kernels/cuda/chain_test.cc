@@ -1,4 +1,4 @@
-// Elementwise rows as one kernel compute what their kernels compute one by one.
+// One kernel of several elementwise rows gives the same results as the rows' kernels one by one.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -39,7 +39,7 @@ const std::vector<TriedChain>& Chains() {
         {"select", {}, {Given(3), Of(0), Of(1)}},
         {"cast", {{"dtype", BF16}}, {Of(2)}}},
        {0, 3}},
-      // A tail behind the last Pack; fewer elements than one has.
+      // A tail behind the last Pack; fewer elements than a Pack has.
       {{{BF16, {1003}}, {BF16, {}}}, {{"mul", {}, {Given(0), Given(1)}}, {"neg", {}, {Of(0)}}}, {1, 0}},
       {{{BOOL, {5}}}, {{"and", {}, {Given(0), Given(0)}}, {"not", {}, {Of(0)}}}, {1}},
       // Two Packs for each thread, and a tail.
@@ -68,7 +68,7 @@ TEST(CudaChainTest, ComputesWhatItsOpsComputeOneByOne) {
   for (const TriedChain& chain : Chains()) TryChain(chain, ChainKind::kChain);
 }
 
-// Elements are read and written 16 bytes at a time where they lie so.
+// Elements are read and written 16 bytes at a time if they are aligned.
 TEST(CudaChainTest, ReadsPacksWhereItMay) {
   const auto alignment_of = [](const TriedChain& chain, int64_t alignment) {
     const ChainSpecs specs(chain);

@@ -1,4 +1,4 @@
-// Chains of ops whose kernel is tried beside those of its ops, one by one.
+// Chains of ops whose kernel is compared with those of the single ops.
 #pragma once
 
 #include <cstddef>
@@ -42,20 +42,20 @@ struct ChainSpecs {
   explicit ChainSpecs(const TriedChain& chain, bool is_chain = true);
 };
 
-// Runs a kernel of one launch. `tensors`: operands, then results. `block`: of the result, for a kernel that has block arguments.
+// Runs a kernel of one launch. `tensors`: operands, then results. `block`: the result's, if the kernel takes blocks.
 void LaunchChain(PlayedKernels& kernels, const CudaKernel& kernel, std::vector<ChainBytes*> tensors,
                  const Block& block = {});
 
 enum class ChainKind { kChain, kRows, kColumns };
 
-// The shared memory that a kernel of rows may have, and whether it takes some.
+// The shared memory that a kernel of rows may use, and whether it uses some.
 struct SharedMemory {
   int64_t bytes = 0;
   bool is_used = false;
 };
 inline constexpr int64_t kAllShared = 227 << 10;  // that an H100 has
 
-// The kernel of all ops beside those of each, with pointers that are aligned and with others: the same results, bit by bit.
+// Expects the kernel of all ops to give the bits of the single ops' kernels, with aligned pointers and with others.
 void TryChain(const TriedChain& chain, ChainKind kind, const SharedMemory& shared = {});
 
 }  // namespace meshwork

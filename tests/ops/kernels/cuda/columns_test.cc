@@ -1,4 +1,4 @@
-// Elementwise ops and a reduction of columns behind them, as one kernel or two, compute what the kernels of their ops compute.
+// One or two kernels of elementwise ops and a reduction of columns give the same results as the kernels of the ops.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace meshwork::columns_test {
 namespace {
 
-// g: [64,16,n], x: [64,16,n], b: [n]: what the columns of b + g * x sum up to.
+// g: [64,16,n], x: [64,16,n], b: [n]: the column sums of b + g * x.
 TriedChain ColumnSum(int64_t outer, int64_t n, std::vector<int> stored) {
   return {{{BF16, {outer, 16, n}}, {F32, {outer, 16, n}}, {F32, {n}}},
           {{"cast", {{"dtype", F32}}, {Given(0)}},
@@ -20,7 +20,7 @@ TriedChain ColumnSum(int64_t outer, int64_t n, std::vector<int> stored) {
           std::move(stored)};
 }
 
-// In one kernel and in two; also what is read besides.
+// In one kernel and in two; also with stored results of other ops.
 TEST(CudaColumnsTest, ComputeWhatTheirOpsComputeOneByOne) {
   TryChain(ColumnSum(3, 12, {3}), ChainKind::kColumns);
   TryChain(ColumnSum(70, 132, {3}), ChainKind::kColumns);

@@ -19,14 +19,14 @@ namespace {
 
 using ::testing::IsEmpty;
 
-// Every row that computes on a device. Notes for the compiler reach none.
+// Every row that computes on a device. Rows that are notes for the compiler do not.
 std::vector<const OpRow*> ComputingRows() {
   std::vector<const OpRow*> rows;
   for (const OpRow* row : AllOps())
     if (CpuKernelOf(*row) != nullptr && row->kind != OpKind::kIdentity) rows.push_back(row);
   return rows;
 }
-// The trials of all rows, compiled in one go: each row's first one, and half of the others, or all in long tests.
+// The trials of all rows, compiled together: the first trial of each row, and half of the others, or all in long tests.
 struct Trials {
   std::map<const OpRow*, std::vector<CudaTrial>> by_row;
   absl::StatusOr<std::unique_ptr<PlayedKernels>> kernels;
@@ -84,7 +84,7 @@ TEST_P(CudaKernelTest, ComputesWhatTheCpuKernelDoes) {
 INSTANTIATE_TEST_SUITE_P(Rows, CudaKernelTest, testing::ValuesIn(RowsWithCudaKernels()),
                          [](const auto& info) { return std::string(info.param->name); });
 
-// A new row without one is named here until it has one.
+// A new row without a CUDA kernel is listed here until it has one.
 TEST(CudaKernelsTest, EveryRowThatComputesHasOne) {
   std::vector<std::string_view> without;
   for (const OpRow* row : ComputingRows())
@@ -93,7 +93,7 @@ TEST(CudaKernelsTest, EveryRowThatComputesHasOne) {
 }
 
 TEST(CudaKernelsTest, EveryGeneratorIsOfARowThatComputes) {
-  // The first are those of loops that are lowered (runtime/loop.cc), which belong to no family; tests/cuda_backend tries them.
+  // The first two are ops of lowered loops (runtime/loop.cc), which belong to no family; tests/cuda_backend tests them.
   std::set<std::string_view> names = {"loop_slice", "loop_store"}, generated;
   for (const OpRow* row : ComputingRows()) names.insert(row->name);
   for (const cuda::Generator& generator : cuda::AllGenerators()) {

@@ -16,7 +16,7 @@ namespace {
 
 class NvccTest : public TempDirTest {};
 
-// The first sample of every row; that of all samples takes minutes.
+// The first sample of every row; compiling all samples takes minutes.
 [[maybe_unused]] std::string SourceOfRows() {
   std::vector<CudaKernel> kernels;
   for (const OpRow* row : AllOps())

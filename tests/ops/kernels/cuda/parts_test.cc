@@ -1,4 +1,4 @@
-// One op on many tensors in one launch computes what the row's kernel computes on each, bit by bit.
+// One op on many tensors in one launch gives the results of the row's kernel on each, bit by bit.
 #include "meshwork/ops/kernels/cuda/parts.h"
 
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ KernelSpec SpecOfCast(DType from, DType to, int64_t elements) {
   return {.operands = {{operand, operand}}, .results = {{result, result}}, .attrs = {{"dtype", to}}};
 }
 
-// An op of parts of these sizes. `gradient`: the dtype in which parts have operand 1; the row's kernel is given it cast.
+// An op on parts of these sizes. `gradient`: the parts' dtype of operand 1; the row's kernel gets it after a cast.
 struct TrialOfParts {
   std::string_view op;
   DType dtype, gradient;
@@ -196,7 +196,7 @@ TEST(CudaPartsTest, ReadPacksWhereTheyMay) {
   EXPECT_EQ(MakeCudaKernel(GetOp("adam_update"), spec, 16).value().alignment, 16);
 }
 
-// Few blocks would leave much of a GPU idle; many would each compute what depends on the step alone.
+// Few blocks would leave much of a GPU idle; many blocks would repeat the work that depends on the step alone.
 TEST(CudaPartsTest, BlocksAreNeitherFewNorMany) {
   EXPECT_EQ(ElementsPerPartBlock(1), 1024);
   EXPECT_EQ(ElementsPerPartBlock(900'000), 1024);

@@ -1,4 +1,4 @@
-// The player finds what is wrong with a kernel.
+// The player finds the mistakes of kernels.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Rows with reductions as one kernel compute what the kernels of their ops compute one by one.
+// One kernel of rows with reductions gives the same results as the kernels of its ops one by one.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -70,7 +70,7 @@ TriedChain CrossEntropy(DType dtype, int64_t r, int64_t n) {
           {10, 17}};
 }
 
-// Rows of a chunk, of a warp, of several, of so many elements that they are read again.
+// Rows for a chunk, for a warp, for several warps, and rows with so many elements that they are read again.
 TEST(CudaRowsTest, ComputeWhatTheirOpsComputeOneByOne) {
   for (const Shape& shape : std::vector<Shape>{{37, 51}, {1, 7}, {300, 2}, {2, 3, 64}, {5, 333}, {4, 512}})
     TryChain(Softmax(F32, shape), ChainKind::kRows);
@@ -87,7 +87,7 @@ TEST(CudaRowsTest, ComputeWhatTheirOpsComputeOneByOne) {
   TryChain(Softmax(F32, {2, 18001}), ChainKind::kRows, {kAllShared, true});
 }
 
-// Of short rows a block has many, which would keep theirs at one place.
+// A block has many short rows, which would all be kept at one place.
 TEST(CudaRowsTest, OnlyARowWithItsOwnBlockIsKeptInSharedMemory) {
   TriedChain chain = {{}, {}, {9, 10, 11}};
   for (int o = 0; o < 10; ++o) {

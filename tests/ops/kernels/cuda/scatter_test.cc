@@ -1,4 +1,4 @@
-// Scatters of many updates, which lists take in several rounds, beside the kernels of the CPU.
+// Scatters of many updates, which take several rounds of lists, against the kernels of the CPU.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -43,7 +43,7 @@ CudaTrial TrialOf(const ScatterCase& of) {
 
 TEST(CudaScatterTest, AddsInTheOrderOfTheUpdates) {
   std::vector<CudaTrial> trials;
-  // Blocks with two rows each; more updates for one row than a list takes; rows that are wider than what threads have.
+  // Blocks with two rows each; more updates of a row than a list holds; rows wider than the threads' registers.
   for (const ScatterCase& of :
        {ScatterCase{1030, 3, 1100, 0.3}, {5, 40, 5000, 0.95}, {2, 1030, 60, 0.5}, {1030, 2, 4200, 0.99}})
     trials.push_back(TrialOf(of));

@@ -14,7 +14,7 @@
 namespace meshwork::source_test {
 namespace {
 
-// Kernels of equal text have one name, so that they are compiled once.
+// Kernels with equal text have one name, so that the text is compiled once.
 TEST(CudaSourceTest, HasEachTextOnce) {
   const Type type{F32, {4, 6}}, other{F32, {4, 7}};
   const auto make = [](const Type& t) {
@@ -31,7 +31,7 @@ TEST(CudaSourceTest, HasEachTextOnce) {
   EXPECT_EQ(source.rfind(CudaPrelude(), 0), 0u);
 }
 
-// Of an operand of 2^33 elements only the end is there.
+// Of an operand of 2^33 elements only the end is in memory.
 TEST(CudaSourceTest, PlacesMayLieBeyond32Bits) {
   const Type whole{F32, {int64_t{1} << 31, 4}}, part{F32, {2, 4}};
   const int64_t rows = whole.shape[0];

@@ -1,4 +1,4 @@
-// Kernels in sizes of several tiles, beside the kernels of the CPU; also at addresses that are no multiples of words.
+// Kernels in sizes of several tiles, against the kernels of the CPU; also at addresses that are not aligned to words.
 #include <gtest/gtest.h>
 
 #include <utility>

@@ -154,8 +154,8 @@ bool IsExactOnCuda(const OpRow& row) {
 
 namespace {
 
-// Sums of n terms in [-1, 1] are mostly a third of the root of n large. Where one is far smaller, its terms cancel, and the
-// two differ by what rounding has made of the terms. 0: the row adds up none.
+// Sums of n terms in [-1, 1] are mostly about a third of the root of n. Where a sum is far smaller, its terms
+// cancel, and the two sums differ by the rounding errors of the terms. 0: the row has no sums.
 double LeastOfSums(const CudaTrial& trial) {
   if (!trial.row->is_product || trial.row->flops == nullptr) return 0;
   std::vector<Type> operands, results;

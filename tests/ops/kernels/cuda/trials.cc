@@ -51,7 +51,7 @@ class TrialMaker {
     for (const std::string_view text : row_.samples) {
       const Sample sample = ParseSample(row_, text).value();
       AddWhole(sample, "");
-      // Elementwise rows stack alike.
+      // Elementwise rows all stack in the same way.
       if (IsCudaChainOp(row_) && text != row_.samples[0]) continue;
       AddStacked(sample, std::nullopt);
       for (ReduceOp op : kAllReduceOps)
@@ -98,7 +98,7 @@ class TrialMaker {
     for (const TensorSpec& result : spec.results) out_blocks.push_back(WholeBlock(result.local.shape));
     Add(std::move(name), spec, std::move(in), std::move(in_blocks), std::move(out_blocks));
   }
-  // Of many elements each, by which the kernel is split into two.
+  // Few results of many elements each, for which the kernel is split into two.
   void AddFewResults(const Sample& sample) {
     for (const int64_t dim : {0, 1}) {
       const Type type{sample.operands[0].dtype, dim == 0 ? Shape{3300, 42} : Shape{2, 70001}};
@@ -112,7 +112,7 @@ class TrialMaker {
     AddSpec(fmt::format("{} {{{}}}{}", sample.ToString(), sample.text, how), WholeSpecOf(sample));
   }
 
-  // The first sample's types and attributes, all in another dtype: where an f32 or i32 stands, another one.
+  // The first sample's types and attributes, with all f32, i32 or bool replaced by another dtype.
   void AddDTypes() {
     const std::string text(row_.samples[0]);
     for (const std::string_view from : {"f32", "i32", "bool"}) {
@@ -165,7 +165,7 @@ class TrialMaker {
     }
   }
 
-  // Each letter cut over so many devices; blocks have padding and may be empty.
+  // Each letter sharded over that many devices; blocks have padding and may be empty.
   void AddDevices(const Sample& sample, int64_t devices) {
     const Mesh mesh = Mesh::Create({{"x", devices}}).value();
     const Rule rule = sample.rule();
@@ -219,7 +219,7 @@ class TrialMaker {
     for (const DType dtype : kComputeDTypes) {
       std::string types;
       for (size_t o = 0; o < first.operands.size(); ++o) {
-        const bool stays = first.operands.size() == 3 && o == 0;  // the condition of select
+        const bool stays = first.operands.size() == 3 && o == 0;  // of select: the condition
         types += fmt::format("{}{}[256]", o == 0 ? "" : ", ", DTypeName(stays ? BOOL : dtype));
       }
       const absl::StatusOr<Sample> sample = ParseSample(row_, types + attrs);

@@ -1,4 +1,4 @@
-// What the contract test of CUDA kernels tries: applications of rows, with operands.
+// Trials for the contract test of CUDA kernels: applications of rows, with operands.
 #pragma once
 
 #include <cstddef>
@@ -27,12 +27,12 @@ struct CudaTrial {
   std::vector<Block> in_blocks, out_blocks;
 };
 
-// Of a row with samples: every sample; the first one in other dtypes and other sizes, with special values (NaN,
-// infinities, zeros, the ends of whole numbers); stacked instances, also reduced ones; and blocks on several devices
-// where the row reads blocks. Of local ops: specs written by hand. Each a second time if its kernel is another where all pointers
-// are multiples of 16. REQUIRES: HasCudaKernel(row).
+// For a row with samples: every sample; the first one in other dtypes and sizes, with special values (NaN,
+// infinities, zeros, the ends of whole numbers); stacked instances, also reduced ones; and blocks on several
+// devices if the row reads blocks. For local ops: specs written by hand. Each again if its kernel differs
+// where all pointers are multiples of 16. REQUIRES: HasCudaKernel(row).
 std::vector<CudaTrial> TrialsOf(const OpRow& row);
-// Reductions of many elements to few results, which TrialsOf has not: each is made by two kernels (CudaKernel::second).
+// Reductions of many elements to few results, each by two kernels (CudaKernel::second). TrialsOf does not have them.
 std::vector<CudaTrial> SplitTrials();
 
 // The results of the row's CPU kernel.
@@ -43,15 +43,15 @@ inline constexpr size_t kGuardedAlignment = 64;
 using LaunchTrial = std::function<absl::Status(const CudaKernel& kernel, std::span<std::byte*> pointers,
                                                std::span<long long> places)>;
 
-// One run of a trial's CUDA kernel, by whoever has memory for it. REQUIRES: the trial outlives it.
+// One run of a trial's CUDA kernel, in memory that the caller has. REQUIRES: the trial outlives it.
 class GuardedRun {
  public:
   // `offset`: bytes by which each tensor lies behind a multiple of kGuardedAlignment.
   explicit GuardedRun(const CudaTrial& trial, size_t offset = 0);
 
-  // The images in memory: of the operands, of the results, and of scratch memory if the kernel has a second one, with guards
-  // around each. They are copied to where the
-  // kernel runs, and back.
+  // The images in memory, with guards around each: of the operands, of the results, and of scratch
+  // memory if the kernel has a second one. The caller copies them to where the kernel runs, and
+  // back.
   std::vector<Bytes> tensors;
   // `memory`: where each image lies, a multiple of kGuardedAlignment.
   absl::Status Launch(std::span<std::byte* const> memory, const LaunchTrial& launch);
@@ -64,8 +64,8 @@ class GuardedRun {
   std::vector<long long> places_;
 };
 
-// The results of its CUDA kernel, played, whose operands and results begin `offset` bytes behind multiples of 64. Errors: the launch's;
-// the kernel writes beyond a result.
+// The results of the played CUDA kernel; operands and results begin `offset` bytes behind multiples of 64.
+// Errors: the launch's; the kernel writes beyond a result.
 absl::StatusOr<std::vector<Bytes>> RunPlayed(SimulatedKernels& kernels, const CudaTrial& trial,
                                              size_t offset = 0);
 
@@ -74,8 +74,8 @@ std::vector<const OpRow*> RowsWithCudaKernels();
 // Whether the row's kernels make each element by the same operations in the same order as those of the CPU.
 bool IsExactOnCuda(const OpRow& row);
 
-// Which element differs beyond the tolerance of its dtype, or "". `exactly`: bit by bit, but for NaNs. What is beyond the
-// results' blocks is not looked at. Elements below `least` may differ by as much as `least` may; those of long sums by more.
+// The element that differs beyond the tolerance of its dtype, or "". `exactly`: bit by bit, except NaNs. Padding
+// behind the results' blocks is ignored. Elements below `least` may differ as `least` may; those of long sums by more.
 std::string DifferenceOf(const CudaTrial& trial, const std::vector<Bytes>& cpu,
                          const std::vector<Bytes>& cuda, bool exactly, double least = 0.1);
 

@@ -29,7 +29,7 @@ using ::testing::HasSubstr;
 
 constexpr char kToken[] = "a token";
 
-// Counts whatever reaches it.
+// Counts the calls that reach it.
 class WatchedStore : public ParameterStore {
  public:
   absl::StatusOr<Pulled> Pull(const PullRequest&) override { return ++calls, Pulled(); }
@@ -58,7 +58,7 @@ class AccessTest : public testing::Test {
 
 #ifdef MESHWORK_HAVE_GLOO
 
-// What a server says to `bytes`, the beginning of a stream, of a caller with these metadata.
+// The server's answer to `bytes`, the beginning of a stream, from a caller with these metadata.
 grpc::Status Send(int port, const std::map<std::string, std::string>& metadata, const std::string& bytes) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -89,7 +89,7 @@ std::string BytesOfCall(const std::string& name) {
   return bytes;
 }
 
-// Of a server and all its calls: strangers are told nothing, and nothing happens.
+// Calls a server without the right token, for each of `calls`: the error says no more than "token".
 void ExpectStrangersAreRefused(int port, const std::vector<std::string>& calls, const std::string& token) {
   const std::string protocol = std::to_string(kRpcProtocol);
   std::vector<std::optional<std::string>> wrong = {std::nullopt, "",         "A token",
@@ -137,14 +137,14 @@ TEST_F(AccessTest, EveryCallNeedsTheToken) {
   EXPECT_TRUE(worker->WaitForShutdown(std::chrono::milliseconds(0)));
 }
 
-// On loopback a job needs none, and then has none: a caller with some token is of another job.
+// On loopback a job needs no token. Then it has none: a caller with any token belongs to another job.
 TEST_F(AccessTest, AServerWithoutATokenRefusesOtherJobs) {
   const auto store = ServeStore("127.0.0.1:0", {});
   ExpectStrangersAreRefused(store->port(), StoreServer::Calls(), "");
   EXPECT_EQ(store_->calls, 0);
 }
 
-// What is sent to a server at once is bounded, whoever sends it.
+// The size of a single chunk is bounded, whoever sends it.
 TEST_F(AccessTest, LargerChunksThanClientsSendAreRefused) {
   const auto store = ServeStore("127.0.0.1:0", {.token = kToken});
   const std::map<std::string, std::string> metadata = {{"meshwork-protocol", std::to_string(kRpcProtocol)},
@@ -158,7 +158,7 @@ TEST_F(AccessTest, LargerChunksThanClientsSendAreRefused) {
 
 #endif
 
-// Addresses that other hosts reach need a token, or that it is said that they need none.
+// Addresses that other hosts can reach need a token, or the option `insecure`.
 TEST_F(AccessTest, OtherHostsNeedATokenUnlessItIsSaidOtherwise) {
   for (const char* address : {"0.0.0.0:0", "[::]:0"}) {
     EXPECT_EQ(StoreServer::Start(store_, address, {}).status().code(), absl::StatusCode::kFailedPrecondition);

@@ -25,7 +25,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Results = absl::StatusOr<std::vector<Tensor>>;
 
-// Closures wait at a gate until it is opened, and a test for them.
+// A gate at which closures wait until it is opened. A test can wait for the closures.
 class Gate {
  public:
   void Pass(int64_t who) {
@@ -41,7 +41,7 @@ class Gate {
     is_open_ = true;
     changed_.notify_all();
   }
-  // The last one to come of at least so many.
+  // Waits for at least `waiting` closures. Returns the last one that came.
   int64_t Await(int waiting) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return waiting_ >= waiting; });
@@ -191,7 +191,7 @@ TEST_F(CoordinatorTest, EachWorkerHasItsOwnDataset) {
   std::vector<RemoteValue> values;
   for (int i = 0; i < 20; ++i) values.push_back(coordinator->Schedule("next", {numbers}).value());
   for (const RemoteValue& value : values) seen.insert(NumberOf(value));
-  // None twice, and of each worker the first ones without a gap.
+  // No number comes twice. Each worker gives its first numbers without a gap.
   for (const double remainder : {0, 1}) {
     double expected = remainder;
     for (const double number : seen)
@@ -211,7 +211,7 @@ TEST_F(CoordinatorTest, AResourceIsMadeOncePerWorkerAndHandle) {
   EXPECT_EQ(NumberOf(coordinator->Schedule("count", {one}).value()), 2);
   EXPECT_EQ(NumberOf(coordinator->Schedule("count", {other}).value()), 1);
   EXPECT_EQ(NumberOf(coordinator->Schedule("count", {one}).value()), 3);
-  coordinator = Coordinate();  // another one: its resources are new
+  coordinator = Coordinate();  // a new coordinator has new resources
   EXPECT_EQ(NumberOf(coordinator->Schedule("count", {coordinator->CreatePerWorker("counter")}).value()), 1);
 }
 
@@ -229,7 +229,7 @@ TEST_F(CoordinatorTest, TheFirstErrorReachesJoinAndWhatWaitsIsCancelled) {
   EXPECT_TRUE(runs.Fetch().ok());
   EXPECT_EQ(failed.Fetch().status(), status);
   EXPECT_EQ(cancelled.Fetch().status().code(), absl::StatusCode::kCancelled);
-  // And goes on.
+  // The coordinator goes on.
   EXPECT_TRUE(coordinator->Join().ok());
   EXPECT_EQ(NumberOf(coordinator->Schedule("twice", {Tensor(4.0)}).value()), 8);
 }
@@ -242,7 +242,7 @@ TEST_F(CoordinatorTest, ScheduleGivesAnEarlierError) {
   EXPECT_EQ(coordinator->Schedule("twice", {Tensor(4.0)}).status().code(), absl::StatusCode::kDataLoss);
   const RemoteValue again = coordinator->Schedule("twice", {Tensor(4.0)}).value();
   EXPECT_EQ(NumberOf(again), 8);
-  // What failed is no argument.
+  // A failed value cannot be an argument.
   EXPECT_EQ(coordinator->Schedule("twice", {failed}).value().Fetch().status().code(),
             absl::StatusCode::kDataLoss);
   EXPECT_EQ(coordinator->Join().code(), absl::StatusCode::kDataLoss);
@@ -262,7 +262,7 @@ TEST_F(CoordinatorTest, ALostWorkersClosureRunsElsewhere) {
   const RemoteValue one = coordinator->Schedule("worker").value(),
                     other = coordinator->Schedule("worker").value();
   const int64_t lost = gate_.Await(2);
-  // Its server waits for the closure, which nobody else does: the third worker runs it.
+  // The server's destructor waits for the closure, the coordinator does not: the third worker runs the closure.
   std::thread ends([&] { workers_[static_cast<size_t>(lost)].reset(); });
   EXPECT_NE(gate_.Await(3), lost);
   gate_.Open();
@@ -280,7 +280,7 @@ TEST_F(CoordinatorTest, AWorkerThatComesBackIsUsedAgain) {
   workers_[0].reset();
   const RemoteValue later = coordinator->Schedule("count", {counter}).value();
   workers_[0] = WorkerServer::Start(closures_, addresses_[0], {.token = "t"}).value();
-  EXPECT_EQ(NumberOf(later), 1);  // made anew
+  EXPECT_EQ(NumberOf(later), 1);  // the resource is made anew
   EXPECT_TRUE(coordinator->Join().ok());
 }
 

@@ -1,4 +1,4 @@
-// Messages go over the wire and come back as they were; whatever else comes gives an error.
+// Messages come back unchanged over the wire. All other bytes give an error.
 #include "meshwork/train/parameter_server/rpc/message.h"
 
 #include <cstring>
@@ -124,9 +124,9 @@ TEST(MessageTest, WhatIsTooLargeIsRefusedBeforeItIsRead) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
 }
 
-// Each of them alone is small enough.
+// Each tensor alone is within the limit; their sum is not.
 TEST(MessageTest, SizesAreAddedUp) {
-  const Tensor large(Type{F64, {int64_t{1} << 40}}, AllocateAligned(8));  // whose elements nobody reads
+  const Tensor large(Type{F64, {int64_t{1} << 40}}, AllocateAligned(8));  // nobody reads its elements
   const std::vector<MessagePart> parts = PartsOf({.tensors = std::vector<Tensor>(1 << 16, large)}).value();
   MessageReader reader(int64_t{1} << 58);
   EXPECT_EQ(reader.Take(parts[0].bytes).code(), absl::StatusCode::kResourceExhausted);
@@ -141,14 +141,14 @@ TEST(ReceiveMemoryTest, LargeBuffersAreUsedAgainWithinABound) {
   EXPECT_EQ(memory.idle_bytes(), 0);
   memory.Take(2 << 20).reset();
   EXPECT_EQ(memory.idle_bytes(), 2 << 20);
-  memory.Take(3 << 20).reset();  // the other one makes room
+  memory.Take(3 << 20).reset();  // the idle buffer is dropped for this one
   EXPECT_EQ(memory.idle_bytes(), 3 << 20);
   memory.Take(100).reset();      // too small
   memory.Take(4 << 20).reset();  // too large
   EXPECT_EQ(memory.idle_bytes(), 3 << 20);
-  memory.Take(2 << 20).reset();  // too small for that one, and does not fit beside it
+  memory.Take(2 << 20).reset();  // the idle one is too large for it, and both do not fit
   EXPECT_EQ(memory.idle_bytes(), 2 << 20);
-  const std::shared_ptr<void> less = memory.Take((2 << 20) - 1000);  // nearly as large
+  const std::shared_ptr<void> less = memory.Take((2 << 20) - 1000);  // the idle one is little larger
   EXPECT_EQ(memory.idle_bytes(), 0);
 }
 

@@ -27,7 +27,7 @@ class PresenceTest : public testing::Test {
     options.clock = [this] { return std::chrono::steady_clock::time_point(now_); };
     return Presence("worker 1", options);
   }
-  // Found away every 100 ms, for so long.
+  // The worker is found away every 100 ms, for `how_long`.
   void StayAway(Presence& worker, milliseconds how_long) {
     for (const milliseconds end = now_ + how_long; now_ < end; now_ += milliseconds(100))
       worker.NoteAway("it is silent");

@@ -1,4 +1,4 @@
-// The protocol of calls: what keeps others away, and streams that calls share.
+// The protocol of calls: how strangers are refused, and streams that several calls share.
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -81,7 +81,7 @@ TEST_F(ProtocolTest, AClientThatIsAskedShowsItsCertificate) {
   }
 }
 
-// A client keeps its streams between calls. One that has ended meanwhile is not taken for a call that is made once.
+// A client keeps its streams between calls. A call that is made once takes no stream that has ended meanwhile.
 TEST_F(ProtocolTest, AServerMayBeStartedAgainBetweenCalls) {
   auto server = Start({});
   const std::string address = fmt::format("127.0.0.1:{}", server->port());
@@ -154,7 +154,7 @@ TEST_F(ProtocolTest, ACallThatTookTooLongDoesNotDisturbTheNext) {
 
 #ifdef MESHWORK_HAVE_GLOO
 
-// A caller of another version, or none at all.
+// A call by a client with this protocol version; nullopt: no version.
 grpc::Status Call(int port, const std::optional<std::string>& protocol, const std::string& bytes) {
   grpc::GenericStub stub(
       grpc::CreateChannel(fmt::format("ipv4:127.0.0.1:{}", port), grpc::InsecureChannelCredentials()));
@@ -191,7 +191,7 @@ TEST_F(ProtocolTest, CallersOfAnotherVersionAndNoCallersAreRefused) {
   }
   EXPECT_EQ(Call(server->port(), own, no_message).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(Call(server->port(), own, "\1").error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_TRUE(Ask(fmt::format("127.0.0.1:{}", server->port()), {}).ok());  // it still serves
+  EXPECT_TRUE(Ask(fmt::format("127.0.0.1:{}", server->port()), {}).ok());  // the server still serves
 }
 
 #endif

@@ -32,7 +32,7 @@
 namespace meshwork::run_task_test {
 namespace {
 
-// Of the log of this process: "W chief 0: text".
+// Lines of this process's log, as "W chief 0: text".
 class Lines {
  public:
   void Add(const LogLine& line) {
@@ -103,7 +103,7 @@ class RunTaskTest : public TempDirTest {
   }
   // Standard error of a child.
   std::string LogOf(const std::string& task) const { return Path(task); }
-  // Waits until the log of a child has a line that matches.
+  // Waits until a line in the log of a child matches.
   void AwaitLine(const std::string& task, const std::string& pattern) const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     std::string log;
@@ -114,7 +114,7 @@ class RunTaskTest : public TempDirTest {
     }
     ADD_FAILURE() << task << " never says \"" << pattern << "\"; it has said:\n" << log;
   }
-  // How a child ends that was told to.
+  // The exit status of a child that was told to end.
   int StatusOf(const std::string& task) {
     int status = -1;
     EXPECT_EQ(waitpid(children_.at(task), &status, 0), children_.at(task));
@@ -134,7 +134,7 @@ TEST_F(RunTaskTest, ServesUntilTheChiefEndsIt) {
   const RemoteValue value = coordinator->Schedule("twice", {Tensor(4.0)}).value();
   EXPECT_EQ(value.Fetch().value().at(0).Scalar().value(), 8);
   EXPECT_EQ(store->Pull({.pieces = {{"table"}}}).value().values[0].At({1, 0}).value(), 2);
-  // A worker that is not there yet is not asked: so all must have come.
+  // ShutDownCluster gives up on processes that are away, so that all must be there before.
   EXPECT_TRUE(ShutDownServer(Chief().AddressOf({Role::kWorker, 1}), rpc_).ok());
   EXPECT_EQ(StatusOf("worker 1"), 0);
   EXPECT_TRUE(ShutDownCluster(Chief(), rpc_).ok());
@@ -144,7 +144,7 @@ TEST_F(RunTaskTest, ServesUntilTheChiefEndsIt) {
 
 TEST_F(RunTaskTest, SigtermEndsItWell) {
   const auto store = RemoteStore::Connect(Chief().AddressOf({Role::kPs, 0}), rpc_).value();
-  // A process that answers catches the signal.
+  // A process that answers has its signal handlers installed.
   const auto worker = RpcClient::Create("Worker", Chief().AddressOf({Role::kWorker, 0}), rpc_).value();
   ASSERT_TRUE(worker->Call({.call = "Ping"}).ok());
   kill(children_.at("ps 0"), SIGTERM);
@@ -163,7 +163,7 @@ TEST_F(RunTaskTest, AllClosuresRunThoughAWorkerIsKilled) {
   kill(children_.at("worker 1"), SIGKILL);
   EXPECT_EQ(values[100].Fetch().value().at(0).Scalar().value(), 200);
   EXPECT_TRUE(WIFSIGNALED(StatusOf("worker 1")));
-  Start({Role::kWorker, 1});  // and comes back
+  Start({Role::kWorker, 1});  // the worker comes back
   EXPECT_TRUE(coordinator->Join().ok());
   for (int i = 0; i < 200; ++i)
     EXPECT_EQ(values[static_cast<size_t>(i)].Fetch().value().at(0).Scalar().value(), 2 * i);
@@ -196,7 +196,7 @@ TEST_F(RunTaskTest, EachProcessSaysWhoIsLostAndWhoIsThereAgain) {
     EXPECT_EQ(said.CountOf(".* is lost: .*"), 2);
     EXPECT_EQ(said.CountOf(".* is there again, .*"), 2);
   }
-  // The chief, which is this process, has no connection any more. No process but it is waited for.
+  // The chief, which is this process, no longer has connections. The others wait for it alone.
   const std::string chief = Chief().AddressOf({Role::kChief, 0});
   const std::string head = R"([0-9]{4} [0-9:]{8}\.[0-9]{6} )";
   for (const std::string task : {"worker 0", "ps 0"}) {

@@ -74,7 +74,7 @@ TEST_F(StoreServerTest, WhatIsNeededNextComesBehindAPush) {
     const Pushed pushed = store->Push(push).value();
     EXPECT_EQ(pushed.version, i);
     ASSERT_NE(pushed.next, nullptr);
-    if (i % 3 == 0) continue;  // it need not be fetched
+    if (i % 3 == 0) continue;  // the next values need not be fetched
     const Pulled beside = store->Pull({.pieces = {{"other"}}}).value();
     EXPECT_EQ(beside.version, i);
     const absl::StatusOr<Pulled> next = pushed.next();
@@ -86,7 +86,7 @@ TEST_F(StoreServerTest, WhatIsNeededNextComesBehindAPush) {
   }
 }
 
-// A push that fails has nothing behind it, nor a piece that is not there; the calls that follow are answered.
+// A push that fails pulls nothing ahead, and a missing piece is an error. The calls that follow are answered.
 TEST_F(StoreServerTest, WhatIsNeededNextMayFail) {
   const auto store = Connect();
   PushRequest push = PushOf(1, 1.f);
@@ -159,7 +159,7 @@ TEST_F(StoreServerTest, CallsMayWaitForEachOther) {
   EXPECT_EQ(stored_->version, 20);
 }
 
-// The server ends while it applies the push, and another one with what the first one had kept comes at the same port.
+// The server ends while it applies the push. Another server starts at the same port with the kept state of the first.
 TEST_F(StoreServerTest, AServerThatWasStartedAgainGetsAPushOnce) {
   const auto store = Connect();
   ASSERT_TRUE(store->Push(PushOf(1, 1.f)).value().applied);
@@ -173,7 +173,7 @@ TEST_F(StoreServerTest, AServerThatWasStartedAgainGetsAPushOnce) {
   ASSERT_TRUE(pushed.ok()) << pushed.status();
   EXPECT_TRUE(pushed->applied);
   EXPECT_EQ(stored_->version, 2);
-  // It was applied, and the answer is lost.
+  // The push was applied, but its answer is lost.
   server_.reset();
   std::thread later([&] { pushed = store->Push(PushOf(2, 1.f)); });
   Start(address_);

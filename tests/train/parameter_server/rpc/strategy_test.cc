@@ -1,4 +1,4 @@
-// ParameterServerStrategy: chief, workers and servers, each a thread of this process.
+// ParameterServerStrategy: chief, workers and servers are threads of this process.
 #ifdef MESHWORK_HAVE_GLOO
 #include <algorithm>
 #include <filesystem>
@@ -59,7 +59,7 @@ Pipeline Waves(const InputContext& worker) {
 
 class ParameterServerStrategyTest : public TempDirTest {
  protected:
-  // Returns what the chief's `body` did.
+  // Returns the result of the chief's `body`.
   static absl::Status RunCluster(int workers, int servers, const Graph& graph,
                                  const ParameterServerOptions& options,
                                  const ParameterServerStrategy::ChiefFunction& body) {
@@ -180,7 +180,7 @@ TEST_F(ParameterServerStrategyTest, FitsByWorkersAtTheirOwnPace) {
                           .log = [&](std::string_view line) { lines.emplace_back(line); }}));
         EXPECT_EQ(history.steps, 120);
         EXPECT_EQ(training.StepsDone().value(), 120);
-        // None was applied twice.
+        // No step was applied twice.
         EXPECT_EQ(training.Updates().value(), (std::vector<int64_t>{120, 120}));
         EXPECT_EQ(lines.size(), 3u);
         EXPECT_THAT(lines.at(2), HasSubstr("epoch 3/3: step 120, loss "));
@@ -190,7 +190,7 @@ TEST_F(ParameterServerStrategyTest, FitsByWorkersAtTheirOwnPace) {
         EXPECT_EQ(snapshot->Get("adam/step")->Scalar().value(), 120);
         MESHWORK_ASSIGN_OR_RETURN(const Metrics again, EvaluateOn(*snapshot, Waves({})));
         EXPECT_DOUBLE_EQ(again.at("loss"), losses.at(2));
-        // What is done is not done again.
+        // Steps that are done are not repeated.
         MESHWORK_RETURN_IF_ERROR(training.Train(120).status());
         EXPECT_EQ(training.StepsDone().value(), 120);
         return absl::OkStatus();
@@ -200,7 +200,7 @@ TEST_F(ParameterServerStrategyTest, FitsByWorkersAtTheirOwnPace) {
     EXPECT_TRUE(std::filesystem::exists(Path(server))) << server;
 }
 
-// A model whose metrics look at the examples alone, so that they are the same whoever makes which step at which weights.
+// A model whose metrics depend on the examples alone: not on the worker that makes a step, nor on its weights.
 Graph Metered() {
   Graph g(Mesh::VirtualCpus("batch=1").value());
   const Value x = g.Input("x", F64, {kRows}), weight = g.Input("weight", F64, {kRows}),
@@ -228,7 +228,7 @@ TEST_F(ParameterServerStrategyTest, MetricsAreOfTheStepsOfTheirEpochWhoeverMakes
                         Case{2, 1, {.max_staleness = 0, .folder = Path("metered"), .save_every = 3}}}) {
     SCOPED_TRACE(fmt::format("{} workers, {} servers, gather {}", c.workers, c.servers, c.options.gather));
     std::mutex mutex;
-    std::vector<Feeds> used;  // in this epoch
+    std::vector<Feeds> used;  // the feeds used in this epoch
     const auto data = [&](const InputContext& worker) -> absl::StatusOr<Pipeline> {
       return Pipeline::FromFunction({}, [&, worker](int64_t i) -> absl::StatusOr<Example> {
         Random random(static_cast<uint64_t>(1000 * worker.input_pipeline_id + i));
@@ -311,7 +311,7 @@ TEST_F(ParameterServerStrategyTest, FitCallsCallbacksAtTheBordersOfEpochs) {
       return absl::OkStatus();
     };
   };
-  // Of the session, that it has the variables at the end of the epoch.
+  // Also checks that the session holds the variables as they are at the end of the epoch.
   const auto look = [&](FitState& state) -> absl::Status {
     calls.push_back(fmt::format("end {} of {}, step {}", state.epoch(), state.epochs(), state.steps()));
     EXPECT_EQ(state.session().Get("adam/step")->Scalar().value(), static_cast<double>(state.steps()));
@@ -323,7 +323,7 @@ TEST_F(ParameterServerStrategyTest, FitCallsCallbacksAtTheBordersOfEpochs) {
                                 .on_epoch_begin = note("begin"),
                                 .on_epoch_end = look,
                                 .on_train_end = note("end training")});
-  // No loss is lower by so much: it stops after the second epoch.
+  // No loss falls by so much, so training stops after the second epoch.
   const auto stopping = EarlyStopping({.monitor = "val_loss", .patience = 1, .min_delta = 1e9});
   const absl::Status status = RunCluster(
       2, 2, Regression(kAdam, "batch=1"), {.partitioner = InPieces(2)},
@@ -340,7 +340,7 @@ TEST_F(ParameterServerStrategyTest, FitCallsCallbacksAtTheBordersOfEpochs) {
         EXPECT_EQ(history.steps, 16);
         EXPECT_EQ(training.StepsDone().value(), 16);
         EXPECT_EQ(ReadFile(Path("log.csv")).value(), history.ToCsv());
-        // What was saved is what the servers have.
+        // The saved variables are those of the servers.
         MESHWORK_ASSIGN_OR_RETURN(Session* const snapshot, training.Snapshot());
         MESHWORK_ASSIGN_OR_RETURN(Session saved, Session::Create(snapshot->graph(), {.workers = 1}));
         MESHWORK_ASSIGN_OR_RETURN(const CheckpointNote of, saved.Restore(Path("last")));
@@ -392,7 +392,7 @@ TEST_F(ParameterServerStrategyTest, ASignalEndsFitWithACheckpointFromWhichItGoes
                                       EXPECT_EQ(state.is_interrupted(), is_interrupted);
                                       return absl::OkStatus();
                                     }});
-    // In the second epoch, for the steps of which it is asked more often than that.
+    // Asks to stop during the second epoch, which polls more than 10 times.
     EXPECT_EQ(fit([&] { return ended == 1 && ++asked > 10; }, count), absl::OkStatus());
     EXPECT_EQ(ended, 1);
     EXPECT_THAT(done, AllOf(Ge(30), Lt(60)));
