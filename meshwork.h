@@ -3,6 +3,7 @@
 
 #include "meshwork/base/log.h"
 #include "meshwork/base/random.h"
+#include "meshwork/base/status.h"
 #include "meshwork/base/version.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/graph.h"

@@ -444,11 +444,12 @@ absl::StatusOr<ExecutorMemory> Executor::PlanMemory(const Program& program, cons
   return memory;
 }
 
-absl::StatusOr<StepPrediction> Executor::Predict(const Program& program, const Backend& backend,
-                                                 const ExecutorOptions& options, const Topology& topology) {
+absl::StatusOr<StepPrediction> Executor::PredictTime(const Program& program, const Backend& backend,
+                                                     const ExecutorOptions& options,
+                                                     const Topology& topology) {
   MESHWORK_RETURN_IF_ERROR(topology.CheckDescribes(program.body.mesh()));
   MESHWORK_ASSIGN_OR_RETURN(const Planned planned, Plan(program, backend, options, {}));
-  return meshwork::Predict(planned.plan, topology);
+  return meshwork::PredictTime(planned.plan, topology);
 }
 
 absl::StatusOr<StepPlan> Executor::PlanStep(const Program& program, const Backend& backend,

@@ -74,8 +74,8 @@ class Executor {
                                                    const ExecutorOptions& options);
   // The time of a step as a topology predicts it (runtime/predict.h), from the same plan. Errors, besides: the topology
   // is of another mesh.
-  static absl::StatusOr<StepPrediction> Predict(const Program& program, const Backend& backend,
-                                                const ExecutorOptions& options, const Topology& topology);
+  static absl::StatusOr<StepPrediction> PredictTime(const Program& program, const Backend& backend,
+                                                    const ExecutorOptions& options, const Topology& topology);
   // The plan of this domain's step, for simulations. Errors: those of PlanMemory.
   static absl::StatusOr<StepPlan> PlanStep(const Program& program, const Backend& backend,
                                            const ExecutorOptions& options);

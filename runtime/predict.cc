@@ -128,7 +128,7 @@ Link LinkBetweenDomains(const Placement& placement, const Topology& topology) {
   return slowest.value_or(Link{.bandwidth = 1, .latency = 0});  // nothing crosses
 }
 
-StepPrediction Predict(const StepPlan& plan, const Topology& topology) {
+StepPrediction PredictTime(const StepPlan& plan, const Topology& topology) {
   PlanClock clock(LinkBetweenDomains(plan.domain.placement(), topology), topology.flops());
   clock.Run(plan);
   return clock.Finish();

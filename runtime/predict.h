@@ -30,6 +30,6 @@ struct StepPrediction {
 };
 
 // REQUIRES: topology.CheckDescribes(plan.graph->mesh()).
-StepPrediction Predict(const StepPlan& plan, const Topology& topology);
+StepPrediction PredictTime(const StepPlan& plan, const Topology& topology);
 
 }  // namespace meshwork

@@ -90,7 +90,7 @@ struct Guide {
     Model model(flags);
     mw::Session session = model.Compile(model.CrossEntropy());
     fmt::print("{}", Fit(session, train, {.epochs = 2, .validation_data = validation}).ToCsv());
-    const mw::Metrics result = mw::EvaluateOn(session, test).value();
+    const mw::Metrics result = mw::Evaluate(session, test).value();
     fmt::print("test loss {:.4f}, accuracy {:.4f}\n", result.at("loss"), result.at("accuracy"));
     const mw::StepResult predicted = mw::Predict(session, test.Take(1), {"probabilities"}).value();
     fmt::print("predictions: {}\n", predicted.Get("probabilities")->type().ToString());

@@ -74,6 +74,6 @@ int main(int argc, char** argv) {
   const mw::Pipeline train = ratings.Skip(2'000).Shuffle(8'000, /*seed=*/1).Batch(kBatch).Prefetch(2);
   mw::Fit(session, train, {.steps_per_epoch = flags.steps, .callbacks = {mw::PrintLosses(flags)}}).value();
   const mw::Metrics result =
-      mw::EvaluateOn(session, ratings.Take(2'000).Batch(kBatch), {.outputs = {"rmse"}}).value();
+      mw::Evaluate(session, ratings.Take(2'000).Batch(kBatch), {.outputs = {"rmse"}}).value();
   fmt::print("root mean square error of ratings that were not trained: {:.3f}\n", result.at("rmse"));
 }

@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
       mw::Pipeline::From(DrawAnimals(kTrain, 1, flags.dtype)).Shuffle(kTrain, 1).Batch(kBatch);
   const mw::Pipeline test = mw::Pipeline::From(DrawAnimals(kTest, 2, flags.dtype)).Batch(kBatch);
   mw::Fit(session, train, {.steps_per_epoch = flags.steps, .callbacks = {mw::PrintLosses(flags)}}).value();
-  const double accuracy = mw::EvaluateOn(session, test, {.outputs = {"accuracy"}})->at("accuracy");
+  const double accuracy = mw::Evaluate(session, test, {.outputs = {"accuracy"}})->at("accuracy");
   fmt::print("pixels of other images whose class was found: {:.3f}\n", accuracy);
   fmt::print("of the first one:\n{}\n", mw::Predict(session, test, {"mask"})->Get("mask").value()[0]);
 }

@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
     MESHWORK_ASSIGN_OR_RETURN(const mw::Pipeline data,
                               mw::BatchesOf({{"x", ones}, {"y", ones}}, {.batch_size = 10}));
     MESHWORK_ASSIGN_OR_RETURN(const mw::History history, mw::Fit(session, data, {.epochs = flags.epochs}));
-    MESHWORK_ASSIGN_OR_RETURN(const mw::Metrics result, mw::EvaluateOn(session, data));
+    MESHWORK_ASSIGN_OR_RETURN(const mw::Metrics result, mw::Evaluate(session, data));
     if (!strategy.is_chief()) return absl::OkStatus();
     for (const double epoch : history.Of("loss")) fmt::print("loss {:.{}g}\n", epoch, flags.digits);
     fmt::print("evaluated: loss {:.{}g}\n", result.at("loss"), flags.digits);

@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
                  .fed = {{"rate", mw::Tensor::Full({mw::F64, {}}, Decay(0))}}})
             .status());
     MESHWORK_RETURN_IF_ERROR(session.Restore(folder).status());
-    MESHWORK_ASSIGN_OR_RETURN(const mw::Metrics result, mw::EvaluateOn(session, test));
+    MESHWORK_ASSIGN_OR_RETURN(const mw::Metrics result, mw::Evaluate(session, test));
     if (strategy.is_chief()) {
       fmt::print("test loss {:.{}g}, accuracy {:.4f}\n", result.at("loss"), flags.digits,
                  result.at("accuracy"));

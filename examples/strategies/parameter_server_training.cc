@@ -130,7 +130,7 @@ absl::Status Main(const Flags& flags) {
     // All steps were made before the chief was started again.
     if (history.epochs.empty()) MESHWORK_RETURN_IF_ERROR(save());
     MESHWORK_ASSIGN_OR_RETURN(mw::Session* const trained, training.Snapshot());
-    MESHWORK_ASSIGN_OR_RETURN(const mw::Metrics result, mw::EvaluateOn(*trained, test));
+    MESHWORK_ASSIGN_OR_RETURN(const mw::Metrics result, mw::Evaluate(*trained, test));
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> updates, training.Updates());
     fmt::print("{} steps, updates {}, test loss {:.6g}, accuracy {:.4f}\n", training.StepsDone().value(),
                fmt::join(updates, " "), result.at("loss"), result.at("accuracy"));

@@ -35,8 +35,8 @@ BatchOptions BatchesFor(const Session& session, int64_t batch_size) {
   return {.batch_size = batch_size, .rows = [&session](int64_t rows) { return session.RowsHere(rows); }};
 }
 
-absl::StatusOr<Measures> EvaluateOn(const DigitsModel& model, Session& session, const Dataset& data,
-                                    int64_t batch_size) {
+absl::StatusOr<Measures> Evaluate(const DigitsModel& model, Session& session, const Dataset& data,
+                                  int64_t batch_size) {
   Averages averages;
   for (const Batch& batch : data.Batches(BatchesFor(session, batch_size))) {
     MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Evaluate(FeedsOf(model, batch)));
@@ -115,7 +115,7 @@ class Trainer {
  private:
   bool IsDone() const { return options_.steps > 0 && position_.step >= options_.steps; }
   absl::StatusOr<Measures> Test() {
-    return EvaluateOn(model_, session_, data_.digits.test, options_.batch_size);
+    return Evaluate(model_, session_, data_.digits.test, options_.batch_size);
   }
   void NextEpoch() {
     ++position_.epoch;

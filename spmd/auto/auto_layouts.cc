@@ -382,7 +382,7 @@ class LayoutFinder {
 }  // namespace
 
 absl::StatusOr<std::vector<FoundLayouts>> FindLayouts(const Graph& graph, const CompileOptions& options,
-                                                      const FindOptions& find) {
+                                                      const FindLayoutsOptions& find) {
   MESHWORK_RETURN_IF_ERROR(graph.status());
   MESHWORK_RETURN_IF_ERROR(options.topology.CheckDescribes(graph.mesh()));
   if (find.most < 1) return InvalidArgument("FindLayouts: most={}; ask for at least one plan.", find.most);

@@ -51,7 +51,7 @@ struct FoundLayouts {
   double seconds() const { return cost.seconds + compute_seconds; }
 };
 
-struct FindOptions {
+struct FindLayoutsOptions {
   int most = 3;  // plans that are returned
 };
 
@@ -60,6 +60,6 @@ struct FindOptions {
 // Returns plans that fit into options.memory_budget, the fastest first, each with other pins. Errors: those of Compile,
 // for the program as it is pinned; RESOURCE_EXHAUSTED: no plan fits, with the least memory that one needs.
 absl::StatusOr<std::vector<FoundLayouts>> FindLayouts(const Graph& graph, const CompileOptions& options = {},
-                                                      const FindOptions& find = {});
+                                                      const FindLayoutsOptions& find = {});
 
 }  // namespace meshwork

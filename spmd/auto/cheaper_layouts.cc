@@ -323,7 +323,7 @@ std::vector<const Candidate*> Ranked(const Trials& trials, std::span<const Candi
 }  // namespace
 
 LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const CompileOptions& options,
-                            const CheaperOptions& cheaper) {
+                            const CheaperLayoutsOptions& cheaper) {
   const TrialResult now{CostOf(program.body, options.topology), WorkOf(program.body)};
   const Trials trials(global, options);
   const std::vector<Candidate> candidates = trials.Candidates();

@@ -8,7 +8,7 @@
 
 namespace meshwork {
 
-struct CheaperOptions {
+struct CheaperLayoutsOptions {
   int most = 3;  // layouts that are returned, at most
   // For programs that the planner does not know: the most nodes, all together, of the compiles that choose among
   // layouts. At least one layout is tried.
@@ -32,6 +32,6 @@ struct CheaperOptions {
 // done.
 // REQUIRES: `program` is the result of Compile for `global` with these options. Pure, thread-safe.
 LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const CompileOptions& options = {},
-                            const CheaperOptions& cheaper = {});
+                            const CheaperLayoutsOptions& cheaper = {});
 
 }  // namespace meshwork

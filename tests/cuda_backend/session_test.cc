@@ -180,7 +180,7 @@ TEST(CudaSessionTest, FitEvaluatesAndRestoresTheBestEpoch) {
     ASSERT_TRUE(history.ok()) << history.status();
     EXPECT_EQ(history->steps, 4);
     EXPECT_EQ(session.Get("seen")->values<float>()[0], 3);
-    const absl::StatusOr<Metrics> evaluation = EvaluateOn(session, data);
+    const absl::StatusOr<Metrics> evaluation = Evaluate(session, data);
     ASSERT_TRUE(evaluation.ok()) << evaluation.status();
     EXPECT_EQ(evaluation->at("loss"), 4.5);
   }

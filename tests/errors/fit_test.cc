@@ -68,12 +68,12 @@ TEST_F(FitErrors, OptionsAndData) {
           MISTAKE(Fit(echo, Batches("y"))),
           MISTAKE(Fit(echo, Batches("x"), {.feeds = no_feeds})),
           MISTAKE(Fit(silent, Batches("x"), {.validation_data = Batches("x")})),
-          MISTAKE(EvaluateOn(session, endless)),
-          MISTAKE(EvaluateOn(session, data.Take(0))),
-          MISTAKE(EvaluateOn(session, data, {.outputs = {"acuracy"}})),
-          MISTAKE(EvaluateOn(session, data, {.averages = "slow"})),
+          MISTAKE(Evaluate(session, endless)),
+          MISTAKE(Evaluate(session, data.Take(0))),
+          MISTAKE(Evaluate(session, data, {.outputs = {"acuracy"}})),
+          MISTAKE(Evaluate(session, data, {.averages = "slow"})),
           MISTAKE(AveragesAsWeights::Begin(session)),
-          MISTAKE(EvaluateOn(echo, Batches("y"))),
+          MISTAKE(Evaluate(echo, Batches("y"))),
           MISTAKE(Predict(session, endless)),
           MISTAKE(Predict(session, data, {"logit"})),
           MISTAKE(Predict(session, data)),
@@ -294,7 +294,7 @@ TEST_F(FitErrors, Processes) {
   };
   const auto evaluate = [](const Pipeline& first, const Pipeline& second) {
     return InTwo([&](Session& session, bool is_first) {
-      return EvaluateOn(session, is_first ? first : second).status();
+      return Evaluate(session, is_first ? first : second).status();
     });
   };
   const auto predict = [](const Pipeline& first, const Pipeline& second) {
@@ -312,7 +312,7 @@ TEST_F(FitErrors, Processes) {
   };
   const auto fit_and_evaluate = [&] {
     return InTwo([&](Session& session, bool is_first) {
-      return is_first ? Fit(session, eight).status() : EvaluateOn(session, eight).status();
+      return is_first ? Fit(session, eight).status() : Evaluate(session, eight).status();
     });
   };
   const auto outputs = [&] {

@@ -28,7 +28,7 @@ StepPrediction PredictFor(std::string_view text, const Link& link, int64_t bytes
       BuildStepPlan(std::move(ordered), variables,
                     {.domain = domain, .distributed = {"y"}, .bytes_under_way = bytes_under_way})
           .value();
-  return Predict(plan, Topology::Create(program.mesh(), {{"x", link}}, /*flops=*/1).value());
+  return PredictTime(plan, Topology::Create(program.mesh(), {{"x", link}}, /*flops=*/1).value());
 }
 
 // Products of 60 and 84 operations, whose sums of 60 and 84 bytes cross domains; updates of 15 and 21 operations.
@@ -96,7 +96,7 @@ func step(%x: f32[8] {_}) {
                             .body;
   const StepPlan plan =
       BuildStepPlan(std::make_shared<const Graph>(program), std::vector<InstanceMap>(1), {}).value();
-  EXPECT_EQ(Predict(plan, Topology::Create(Mesh(), {}, /*flops=*/2).value()),
+  EXPECT_EQ(PredictTime(plan, Topology::Create(Mesh(), {}, /*flops=*/2).value()),
             (StepPrediction{.seconds = 4, .compute_seconds = 4, .start_seconds = 4}));
 }
 

@@ -23,7 +23,7 @@ std::string PageOf(const std::string& file, const Graph& global) {
 absl::Status Report(Arguments args) {
   std::string topology, machine, output;
   ProgramChoice choice;
-  ReportOptions options;
+  HtmlReportOptions options;
   FlagTable flags(
       "meshwork report",
       "Writes a page for a browser, one HTML file that needs no network: the program as a graph, coloured\n"

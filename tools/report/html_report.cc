@@ -47,7 +47,7 @@ std::string Colours() {
 
 }  // namespace
 
-std::string HtmlReport(const Graph& global, const Program& program, const ReportOptions& options) {
+std::string HtmlReport(const Graph& global, const Program& program, const HtmlReportOptions& options) {
   const std::string_view page = kReportPage;
   std::string out;
   // The texts for the names in braces in page.html.

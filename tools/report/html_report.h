@@ -26,7 +26,7 @@
 
 namespace meshwork {
 
-struct ReportOptions {
+struct HtmlReportOptions {
   // The options with which the program was compiled.
   CompileOptions compile = {};
   // The speed of a device, for the time line. The links are compile.topology's; `workers` is ignored.
@@ -37,9 +37,9 @@ struct ReportOptions {
 };
 
 // The page. REQUIRES: `program` is the result of Compile(global, options.compile).
-std::string HtmlReport(const Graph& global, const Program& program, const ReportOptions& options = {});
+std::string HtmlReport(const Graph& global, const Program& program, const HtmlReportOptions& options = {});
 
 // The data of the page, as one JSON object.
-std::string ReportJson(const Graph& global, const Program& program, const ReportOptions& options = {});
+std::string ReportJson(const Graph& global, const Program& program, const HtmlReportOptions& options = {});
 
 }  // namespace meshwork

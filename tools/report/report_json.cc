@@ -211,7 +211,7 @@ Json ProofJson(const absl::StatusOr<Proof>& proven) {
 
 }  // namespace
 
-std::string ReportJson(const Graph& global, const Program& program, const ReportOptions& options) {
+std::string ReportJson(const Graph& global, const Program& program, const HtmlReportOptions& options) {
   const Graph& local = program.body;
   Explanation all = Explain(program, options.compile.topology);
   if (options.alternatives > 0)

@@ -200,7 +200,7 @@ class Pipeline {
   std::string ToString() const;
   // A description that is equal in all processes that train on these elements together: ToString without the index of a
   // Shard, and without the stages in front of a Map from shares; with a hash of the examples of data sets in memory,
-  // and of the names of files. The results of functions are not part of it. Fit, EvaluateOn and Predict compare it
+  // and of the names of files. The results of functions are not part of it. Fit, Evaluate and Predict compare it
   // (train/fit/fit.h). Reads up to 16 MB of each column of a data set, once.
   std::string Fingerprint() const;
 

@@ -30,12 +30,12 @@ namespace meshwork {
 
 // ---- Text.
 
-struct TextOptions {
+struct TextLinesOptions {
   int64_t longest = int64_t{64} << 20;  // bytes of a line; a longer one is an error
 };
 
 // Examples with one text, "line": each line without its end, "\n" or "\r\n". The last line needs no end.
-Pipeline TextLines(std::vector<std::string> paths, TextOptions options = {});
+Pipeline TextLines(std::vector<std::string> paths, TextLinesOptions options = {});
 
 // ---- CSV (RFC 4180).
 

@@ -10,7 +10,7 @@ namespace {
 
 class LineReader : public internal::FormatReader {
  public:
-  explicit LineReader(TextOptions options) : options_(options) {}
+  explicit LineReader(TextLinesOptions options) : options_(options) {}
 
   absl::Status Begin(internal::ByteReader&, int64_t&) override { return absl::OkStatus(); }
   absl::StatusOr<std::optional<Example>> Next(internal::ByteReader& in, int64_t& number) override {
@@ -25,12 +25,12 @@ class LineReader : public internal::FormatReader {
   }
 
  private:
-  const TextOptions options_;
+  const TextLinesOptions options_;
 };
 
 }  // namespace
 
-Pipeline TextLines(std::vector<std::string> paths, TextOptions options) {
+Pipeline TextLines(std::vector<std::string> paths, TextLinesOptions options) {
   return internal::PipelineOf(internal::FileSource("TextLines", "text_lines", std::move(paths),
                                                    [=] { return std::make_unique<LineReader>(options); }));
 }

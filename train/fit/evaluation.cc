@@ -124,7 +124,7 @@ Metrics ScalarsOf(const StepResult& result) {
   return scalars;
 }
 
-absl::StatusOr<Metrics> EvaluateOn(Session& session, const EvalSpec& spec) {
+absl::StatusOr<Metrics> Evaluate(Session& session, const EvalSpec& spec) {
   BatchOptions options = spec.input.batches;
   options.epoch = options.first_batch = 0;
   options.rows = [&session](int64_t rows) { return session.RowsHere(rows); };
@@ -194,9 +194,9 @@ absl::StatusOr<EvaluationHere> EvaluationHere::Create(const ModelFn& model, cons
 }
 
 absl::StatusOr<Metrics> EvaluationHere::Run(const EvalSpec& spec) {
-  if (!own_.has_value()) return EvaluateOn(*training_, spec);
+  if (!own_.has_value()) return Evaluate(*training_, spec);
   MESHWORK_RETURN_IF_ERROR(CopyVariables(*training_, *own_));
-  return EvaluateOn(*own_, spec);
+  return Evaluate(*own_, spec);
 }
 
 }  // namespace meshwork

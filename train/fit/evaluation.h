@@ -1,6 +1,6 @@
 // Evaluation: what a model is worth on a data set, as means over its examples.
 //
-//   Evaluation result{600, EvaluateOn(session, spec).value()};
+//   Evaluation result{600, Evaluate(session, spec).value()};
 //   result.ToString();                                             // ({"loss": 0.2231, "accuracy": 0.94, "global_step": 600})
 //   AppendResult(ResultsFile("runs/a", ""), result);               // a line of JSON
 //
@@ -40,7 +40,7 @@ Metrics ScalarsOf(const StepResult& result);
 // The mean of each scalar output over the examples of the spec; outputs of metrics (train/nn/metrics.h) are computed over
 // all examples, and the metrics' sums are put back afterwards. All processes of the session must call it. Errors: those
 // of Session::Accumulate, of BatchRange::status; a part of the data cannot be loaded.
-absl::StatusOr<Metrics> EvaluateOn(Session& session, const EvalSpec& spec);
+absl::StatusOr<Metrics> Evaluate(Session& session, const EvalSpec& spec);
 
 // `config`, with a default clock and log where these are null.
 RunConfig WithDefaults(RunConfig config);
@@ -63,7 +63,7 @@ class EvaluationHere {
   // has with another type or shape; those of BuildModel and Session::Create.
   static absl::StatusOr<EvaluationHere> Create(const ModelFn& model, const Graph& trained, Session& training,
                                                const SessionOptions& options);
-  // Errors: those of EvaluateOn.
+  // Errors: those of Evaluate.
   absl::StatusOr<Metrics> Run(const EvalSpec& spec);
   bool has_own_session() const { return own_.has_value(); }
 

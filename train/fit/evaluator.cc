@@ -33,7 +33,7 @@ class Evaluator {
                           (!last_begun.has_value() || now - *last_begun >= spec_.throttle_secs);
       if (found.has_value() && (is_due || is_last)) {
         last_begun = now;
-        MESHWORK_ASSIGN_OR_RETURN(const bool is_done, Evaluate(*found));
+        MESHWORK_ASSIGN_OR_RETURN(const bool is_done, TryEvaluate(*found));
         if (is_last && is_done) return last_;
         continue;
       }
@@ -67,7 +67,7 @@ class Evaluator {
   }
 
   // Returns whether it evaluated: not if the checkpoint cannot be restored and is not the last one.
-  absl::StatusOr<bool> Evaluate(const FoundCheckpoint& found) {
+  absl::StatusOr<bool> TryEvaluate(const FoundCheckpoint& found) {
     if (const absl::Status status = Restore(found.path); !status.ok()) {
       // It was removed meanwhile, as old ones are: there is a newer one.
       if (!ReadCheckpointIndex(found.path).ok()) return false;
@@ -77,7 +77,7 @@ class Evaluator {
       return false;
     }
     seen_.emplace(found.step, found.index->written);
-    MESHWORK_ASSIGN_OR_RETURN(Metrics metrics, EvaluateOn(session_, spec_));
+    MESHWORK_ASSIGN_OR_RETURN(Metrics metrics, Evaluate(session_, spec_));
     last_ = {found.step, std::move(metrics)};
     SaveResult(last_, spec_, config_);
     return true;

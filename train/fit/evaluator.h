@@ -18,7 +18,7 @@ namespace meshwork {
 // if its step is `max_steps` or more, that is an error.
 //
 // Errors: no new checkpoint within config.evaluator_patience_secs; the last checkpoint lacks a variable of the model, or has
-// another type or shape for it; those of Session::Create and EvaluateOn.
+// another type or shape for it; those of Session::Create and Evaluate.
 absl::StatusOr<Evaluation> EvaluateCheckpoints(const ModelFn& model, int64_t max_steps, const EvalSpec& spec,
                                                const RunConfig& config);
 

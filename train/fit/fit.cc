@@ -238,8 +238,8 @@ absl::StatusOr<History> Fit(Session& session, const Pipeline& data, const FitOpt
   return FitLoop(session, data, options).Run();
 }
 
-absl::StatusOr<Metrics> EvaluateOn(Session& session, const Pipeline& data, const EvaluateOptions& options) {
-  return EvaluateBatches("EvaluateOn", "data", "steps", session, data, options);
+absl::StatusOr<Metrics> Evaluate(Session& session, const Pipeline& data, const EvaluateOptions& options) {
+  return EvaluateBatches("Evaluate", "data", "steps", session, data, options);
 }
 
 absl::StatusOr<StepResult> Predict(Session& session, const Pipeline& data,

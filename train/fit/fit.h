@@ -1,10 +1,10 @@
-// Fit trains on a data set for some epochs; EvaluateOn and Predict go over one once.
+// Fit trains on a data set for some epochs; Evaluate and Predict go over one once.
 //
 //   const Pipeline data = BatchesOf({{"x", images}, {"y", labels}}, {.batch_size = 128, .shuffle_seed = 7}).value();
 //   MESHWORK_ASSIGN_OR_RETURN(const History history,
 //                             Fit(session, data, {.epochs = 5, .validation_data = test, .callbacks = {ProgressBar()}}));
 //   history.Of("val_loss")
-//   MESHWORK_ASSIGN_OR_RETURN(const Metrics result, EvaluateOn(session, test));       // {"accuracy": 0.97, "loss": 0.11}
+//   MESHWORK_ASSIGN_OR_RETURN(const Metrics result, Evaluate(session, test));       // {"accuracy": 0.97, "loss": 0.11}
 //   MESHWORK_ASSIGN_OR_RETURN(const StepResult scores, Predict(session, test, {"logits"}));
 //
 // A step takes one element of the data, a batch: its columns are the inputs of the program, by name, unless
@@ -90,8 +90,7 @@ struct EvaluateOptions {
 };
 // The mean of each scalar output over the examples, outside of training; outputs of metrics over all examples. The session's
 // variables, metrics among them, stay as they are. Only what the outputs need is computed, and has to be fed. Errors: as Fit.
-absl::StatusOr<Metrics> EvaluateOn(Session& session, const Pipeline& data,
-                                   const EvaluateOptions& options = {});
+absl::StatusOr<Metrics> Evaluate(Session& session, const Pipeline& data, const EvaluateOptions& options = {});
 
 // The outputs of all examples, joined along dim 0 (Session::Predict). Without `outputs`, all. The data may have columns
 // that the outputs do not need, such as labels. Errors: as Fit; an output does not have a row for each example; those

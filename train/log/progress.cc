@@ -32,14 +32,14 @@ std::string FormatMeasure(double value) {
   return plain ? fmt::format("{:.4f}", value) : fmt::format("{:.3e}", value);
 }
 
-ProgressReporter::ProgressReporter(FILE* out, Options options)
+ProgressReporter::ProgressReporter(FILE* out, ProgressReporterOptions options)
     : out_(out), options_([&] {
         if (options.seconds == nullptr) options.seconds = SteadySeconds;
         return std::move(options);
       }()) {}
 
 ProgressReporter ProgressReporter::For(FILE* out, int64_t epochs, int64_t steps_per_epoch) {
-  Options options{.epochs = epochs, .steps_per_epoch = steps_per_epoch};
+  ProgressReporterOptions options{.epochs = epochs, .steps_per_epoch = steps_per_epoch};
   options.is_tty = isatty(fileno(out)) == 1;
   winsize size = {};
   if (options.is_tty && ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {

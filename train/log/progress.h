@@ -29,18 +29,18 @@
 
 namespace meshwork {
 
+struct ProgressReporterOptions {
+  bool is_tty = false;
+  int columns = 80;  // of the terminal; the bar shrinks, and then the live line is cut, to fit
+  int64_t epochs = 1;
+  int64_t steps_per_epoch = 0;           // 0: unknown; then there is no bar and no ETA
+  std::function<double()> seconds = {};  // a clock; empty: the steady clock
+};
+
 class ProgressReporter {
  public:
-  struct Options {
-    bool is_tty = false;
-    int columns = 80;  // of the terminal; the bar shrinks, and then the live line is cut, to fit
-    int64_t epochs = 1;
-    int64_t steps_per_epoch = 0;           // 0: unknown; then there is no bar and no ETA
-    std::function<double()> seconds = {};  // a clock; empty: the steady clock
-  };
-
   // `out` must outlive the reporter, which does not close it.
-  ProgressReporter(FILE* out, Options options);
+  ProgressReporter(FILE* out, ProgressReporterOptions options);
   // Finds out whether `out` is a terminal, and how wide it is.
   static ProgressReporter For(FILE* out, int64_t epochs, int64_t steps_per_epoch);
   ProgressReporter(const ProgressReporter&) = delete;
@@ -72,7 +72,7 @@ class ProgressReporter {
   void Print(std::string_view text);
 
   FILE* const out_;
-  const Options options_;
+  const ProgressReporterOptions options_;
   int64_t epoch_ = 0;
   int64_t steps_ = 0;          // of this epoch
   int64_t resumed_steps_ = 0;  // those of them that another process made

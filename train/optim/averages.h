@@ -4,7 +4,7 @@
 //   Adam({}).Minimize(loss);
 //   AverageWeights(g, {.decay = 0.999});           // variables "ema/NAME"
 //   …
-//   EvaluateOn(session, test, {.averages = "ema"});   // by the averages (train/optim/averages_as_weights.h)
+//   Evaluate(session, test, {.averages = "ema"});   // by the averages (train/optim/averages_as_weights.h)
 //
 // Thread safety: writes the graph.
 #pragma once

@@ -32,14 +32,14 @@ Value Decayed(const Operands& x) {
   return x.weight_decay == 0 ? x.gradient : x.gradient + x.weight * x.weight_decay;
 }
 
-UpdateRule SgdRule(const Sgd::Options& o) {
+UpdateRule SgdRule(const SgdOptions& o) {
   UpdateRule rule = RuleOf("Sgd", o, o.weight_decay, absl::OkStatus());
   rule.formula = [](const Operands& x) -> Values { return {x.weight - Decayed(x) * x.learning_rate}; };
   return rule;
 }
 
 // `nesterov`: the weight moves by the gradient plus momentum times the new m.
-UpdateRule MomentumRule(std::string name, const Momentum::Options& o, bool nesterov) {
+UpdateRule MomentumRule(std::string name, const MomentumOptions& o, bool nesterov) {
   UpdateRule rule = RuleOf(std::move(name), o, o.weight_decay, CheckDecay("momentum", o.momentum));
   rule.slots = {{"m"}};
   rule.formula = [mu = o.momentum, nesterov](const Operands& x) -> Values {
@@ -50,7 +50,7 @@ UpdateRule MomentumRule(std::string name, const Momentum::Options& o, bool neste
   return rule;
 }
 
-UpdateRule AdagradRule(const Adagrad::Options& o) {
+UpdateRule AdagradRule(const AdagradOptions& o) {
   UpdateRule rule = RuleOf("Adagrad", o, {},
                            FirstFailure({CheckNotNegative("initial_accumulator", o.initial_accumulator),
                                          CheckNotNegative("epsilon", o.epsilon)}));
@@ -62,14 +62,14 @@ UpdateRule AdagradRule(const Adagrad::Options& o) {
   return rule;
 }
 
-std::vector<UpdateRule::Slot> RmsPropSlots(const RmsProp::Options& o) {
+std::vector<UpdateRule::Slot> RmsPropSlots(const RmsPropOptions& o) {
   std::vector<UpdateRule::Slot> slots = {{"v"}};
   if (o.centered) slots.push_back({"a"});
   if (o.momentum != 0) slots.push_back({"m"});
   return slots;
 }
 
-Values RmsPropFormula(const RmsProp::Options& o, const Operands& x) {
+Values RmsPropFormula(const RmsPropOptions& o, const Operands& x) {
   const Value& g = x.gradient;
   Values state = {x.state[0] * o.rho + Square(g) * (1 - o.rho)};
   Value variance = state[0];
@@ -86,7 +86,7 @@ Values RmsPropFormula(const RmsProp::Options& o, const Operands& x) {
   return state;
 }
 
-UpdateRule RmsPropRule(const RmsProp::Options& o) {
+UpdateRule RmsPropRule(const RmsPropOptions& o) {
   UpdateRule rule = RuleOf("RmsProp", o, {},
                            FirstFailure({CheckDecay("rho", o.rho), CheckDecay("momentum", o.momentum),
                                          CheckNotNegative("epsilon", o.epsilon)}));
@@ -127,7 +127,7 @@ Value Correction(const Value& step, double beta, DType dtype) {
   return Cast(1.0 - Pow(beta, Cast(step, F64)), dtype);
 }
 
-Values LambFormula(const Lamb::Options& o, const Operands& x) {
+Values LambFormula(const LambOptions& o, const Operands& x) {
   const DType dtype = x.weight.dtype();
   const Value m = x.state[0] * o.beta1 + x.gradient * (1 - o.beta1);
   const Value v = x.state[1] * o.beta2 + Square(x.gradient) * (1 - o.beta2);
@@ -139,7 +139,7 @@ Values LambFormula(const Lamb::Options& o, const Operands& x) {
   return {x.weight - move * (trust * x.learning_rate), m, v};
 }
 
-UpdateRule LambRule(const Lamb::Options& o) {
+UpdateRule LambRule(const LambOptions& o) {
   UpdateRule rule = MomentsRule("Lamb", o, o.weight_decay);
   if (o.lazy)
     rule.options.Update(InvalidArgument(
@@ -150,13 +150,13 @@ UpdateRule LambRule(const Lamb::Options& o) {
 
 }  // namespace
 
-Sgd::Sgd(const Options& o) : Optimizer(SgdRule(o)) {}
-Momentum::Momentum(const Options& o) : Optimizer(MomentumRule("Momentum", o, /*nesterov=*/false)) {}
-Nesterov::Nesterov(const Options& o) : Optimizer(MomentumRule("Nesterov", o, /*nesterov=*/true)) {}
-Adagrad::Adagrad(const Options& o) : Optimizer(AdagradRule(o)) {}
-RmsProp::RmsProp(const Options& o) : Optimizer(RmsPropRule(o)) {}
-Adam::Adam(const Options& o) : Optimizer(AdamRule("Adam", o, {})) {}
-AdamW::AdamW(const Options& o) : Optimizer(AdamRule("AdamW", o, o.weight_decay)) {}
-Lamb::Lamb(const Options& o) : Optimizer(LambRule(o)) {}
+Sgd::Sgd(const SgdOptions& o) : Optimizer(SgdRule(o)) {}
+Momentum::Momentum(const MomentumOptions& o) : Optimizer(MomentumRule("Momentum", o, /*nesterov=*/false)) {}
+Nesterov::Nesterov(const NesterovOptions& o) : Optimizer(MomentumRule("Nesterov", o, /*nesterov=*/true)) {}
+Adagrad::Adagrad(const AdagradOptions& o) : Optimizer(AdagradRule(o)) {}
+RmsProp::RmsProp(const RmsPropOptions& o) : Optimizer(RmsPropRule(o)) {}
+Adam::Adam(const AdamOptions& o) : Optimizer(AdamRule("Adam", o, {})) {}
+AdamW::AdamW(const AdamWOptions& o) : Optimizer(AdamRule("AdamW", o, o.weight_decay)) {}
+Lamb::Lamb(const LambOptions& o) : Optimizer(LambRule(o)) {}
 
 }  // namespace meshwork

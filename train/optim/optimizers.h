@@ -155,61 +155,72 @@ class Optimizer {
 
 // In Sgd, Momentum and Nesterov, weight decay is part of the gradient, as in PyTorch: g + weight_decay w stands for g.
 
+struct SgdOptions {
+  Rate learning_rate = 0.01;
+  double weight_decay = 0;
+  std::optional<double> clip_norm = {};
+  std::vector<ParameterGroup> groups = {};
+  std::string name = {};
+  std::optional<LossScale> loss_scale = {};
+};
 // w' = w - learning_rate g (Robbins and Monro, Annals of Mathematical Statistics 22, 1951).
 class Sgd : public Optimizer {
  public:
-  struct Options {
-    Rate learning_rate = 0.01;
-    double weight_decay = 0;
-    std::optional<double> clip_norm = {};
-    std::vector<ParameterGroup> groups = {};
-    std::string name = {};
-    std::optional<LossScale> loss_scale = {};
-  };
-  explicit Sgd(const Options& options);
+  explicit Sgd(const SgdOptions& options);
 };
 
+struct MomentumOptions {
+  Rate learning_rate = 0.01;
+  double momentum = 0.9;
+  double weight_decay = 0;
+  std::optional<double> clip_norm = {};
+  std::vector<ParameterGroup> groups = {};
+  std::string name = {};
+  std::optional<LossScale> loss_scale = {};
+};
 // m' = momentum m + g; w' = w - learning_rate m' (Polyak, USSR Computational Mathematics 4, 1964; Sutskever
 // et al., ICML 2013, equations 1 and 2, with the rate outside of m). State "momentum/m/NAME".
 class Momentum : public Optimizer {
  public:
-  struct Options {
-    Rate learning_rate = 0.01;
-    double momentum = 0.9;
-    double weight_decay = 0;
-    std::optional<double> clip_norm = {};
-    std::vector<ParameterGroup> groups = {};
-    std::string name = {};
-    std::optional<LossScale> loss_scale = {};
-  };
-  explicit Momentum(const Options& options);
+  explicit Momentum(const MomentumOptions& options);
 };
 
+using NesterovOptions = MomentumOptions;
 // m' = momentum m + g; w' = w - learning_rate (g + momentum m') (Nesterov's method as in Bengio et al.,
 // arXiv 1212.0901, equation 7, with the rate outside of m). State "nesterov/m/NAME".
 class Nesterov : public Optimizer {
  public:
-  using Options = Momentum::Options;
-  explicit Nesterov(const Options& options);
+  explicit Nesterov(const NesterovOptions& options);
 };
 
+struct AdagradOptions {
+  Rate learning_rate = 0.01;
+  double initial_accumulator = 0;
+  double epsilon = 1e-10;
+  std::optional<double> clip_norm = {};
+  std::vector<ParameterGroup> groups = {};
+  std::string name = {};
+  std::optional<LossScale> loss_scale = {};
+};
 // a' = a + g²; w' = w - learning_rate g / (sqrt(a') + epsilon) (Duchi, Hazan and Singer, JMLR 12, 2011,
 // figure 1 with the diagonal matrix). State "adagrad/a/NAME", which starts at initial_accumulator. Where g is 0 nothing changes,
 // so that a GPU touches no rows of tables but those that a batch looks up (docs/optimizers.md).
 class Adagrad : public Optimizer {
  public:
-  struct Options {
-    Rate learning_rate = 0.01;
-    double initial_accumulator = 0;
-    double epsilon = 1e-10;
-    std::optional<double> clip_norm = {};
-    std::vector<ParameterGroup> groups = {};
-    std::string name = {};
-    std::optional<LossScale> loss_scale = {};
-  };
-  explicit Adagrad(const Options& options);
+  explicit Adagrad(const AdagradOptions& options);
 };
 
+struct RmsPropOptions {
+  Rate learning_rate = 1e-3;
+  double rho = 0.9;
+  double momentum = 0;
+  double epsilon = 1e-8;
+  bool centered = false;
+  std::optional<double> clip_norm = {};
+  std::vector<ParameterGroup> groups = {};
+  std::string name = {};
+  std::optional<LossScale> loss_scale = {};
+};
 // v' = rho v + (1 - rho) g²; m' = momentum m + learning_rate g / sqrt(v' + epsilon); w' = w - m'
 // (Tieleman and Hinton, Neural Networks for Machine Learning, lecture 6.5, 2012). Centered: also
 // a' = rho a + (1 - rho) g, and v' - a'² instead of v' in the root (Graves, arXiv 1308.0850, equations 38
@@ -217,20 +228,20 @@ class Adagrad : public Optimizer {
 // "rmsprop/m/NAME" if there is momentum.
 class RmsProp : public Optimizer {
  public:
-  struct Options {
-    Rate learning_rate = 1e-3;
-    double rho = 0.9;
-    double momentum = 0;
-    double epsilon = 1e-8;
-    bool centered = false;
-    std::optional<double> clip_norm = {};
-    std::vector<ParameterGroup> groups = {};
-    std::string name = {};
-    std::optional<LossScale> loss_scale = {};
-  };
-  explicit RmsProp(const Options& options);
+  explicit RmsProp(const RmsPropOptions& options);
 };
 
+struct AdamOptions {
+  Rate learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  bool lazy = false;
+  std::optional<double> clip_norm = {};
+  std::vector<ParameterGroup> groups = {};
+  std::string name = {};
+  std::optional<LossScale> loss_scale = {};
+};
 // m' = beta1 m + (1 - beta1) g; v' = beta2 v + (1 - beta2) g²; at step t, from 1,
 // w' = w - learning_rate (m' / (1 - beta1^t)) / (sqrt(v' / (1 - beta2^t)) + epsilon)
 // (Kingma and Ba, arXiv 1412.6980, Algorithm 1). State "adam/step", "adam/m/NAME" and "adam/v/NAME".
@@ -240,48 +251,37 @@ class RmsProp : public Optimizer {
 // touches no other rows (docs/optimizers.md).
 class Adam : public Optimizer {
  public:
-  struct Options {
-    Rate learning_rate = 1e-3;
-    double beta1 = 0.9;
-    double beta2 = 0.999;
-    double epsilon = 1e-8;
-    bool lazy = false;
-    std::optional<double> clip_norm = {};
-    std::vector<ParameterGroup> groups = {};
-    std::string name = {};
-    std::optional<LossScale> loss_scale = {};
-  };
-  explicit Adam(const Options& options);
+  explicit Adam(const AdamOptions& options);
 };
 
+struct AdamWOptions {
+  Rate learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;
+  bool lazy = false;
+  std::optional<double> clip_norm = {};
+  std::vector<ParameterGroup> groups = {};
+  std::string name = {};
+  std::optional<LossScale> loss_scale = {};
+};
 // Adam with w' smaller by another learning_rate · weight_decay · w (Loshchilov and Hutter, arXiv 1711.05101,
 // Algorithm 2; its λ is this product, because its rate and schedule are one number here). Every weight
 // decays, biases too. State as Adam's, under "adamw/".
 class AdamW : public Optimizer {
  public:
-  struct Options {
-    Rate learning_rate = 1e-3;
-    double beta1 = 0.9;
-    double beta2 = 0.999;
-    double epsilon = 1e-8;
-    double weight_decay = 0.01;
-    bool lazy = false;
-    std::optional<double> clip_norm = {};
-    std::vector<ParameterGroup> groups = {};
-    std::string name = {};
-    std::optional<LossScale> loss_scale = {};
-  };
-  explicit AdamW(const Options& options);
+  explicit AdamW(const AdamWOptions& options);
 };
 
+using LambOptions = AdamWOptions;
 // AdamW whose update u of a weight is scaled to the length of the weight: w' = w - learning_rate |w| / |u| u,
 // with factor 1 instead of |w| / |u| if one of the lengths is 0 (You et al., arXiv 1904.00962, Algorithm 2,
 // with the identity for φ). The lengths are those of whole weights, so that a sharded weight costs an
 // all-reduce of two numbers. State as Adam's, under "lamb/". It has no lazy form.
 class Lamb : public Optimizer {
  public:
-  using Options = AdamW::Options;
-  explicit Lamb(const Options& options);
+  explicit Lamb(const LambOptions& options);
 };
 
 }  // namespace meshwork

@@ -336,7 +336,7 @@ std::string Session::Explain(const ExplainOptions& asked) const {
 absl::StatusOr<StepPrediction> Session::PredictTime(const Topology& topology) const {
   MESHWORK_ASSIGN_OR_RETURN(const OneCaller::Call call, Begin("PredictTime"));
   return WithoutExceptions(nullptr, [&] {
-    return Executor::Predict(program(), *impl_->backend, impl_->options.executor, topology);
+    return Executor::PredictTime(program(), *impl_->backend, impl_->options.executor, topology);
   });
 }
 

@@ -102,7 +102,7 @@ absl::StatusOr<Strategy> FullyShardedStrategy(const FullyShardedOptions& options
        .processes = std::move(processes)});
 }
 
-absl::StatusOr<Strategy> MeshStrategy(const std::string& text, const MeshStrategyOptions& options) {
+absl::StatusOr<Strategy> MeshStrategy(const std::string& text, const MeshOptions& options) {
   MESHWORK_ASSIGN_OR_RETURN(Mesh mesh, Mesh::VirtualCpus(text));
   JoinedProcesses processes;
   if (options.join.has_value()) {

@@ -84,7 +84,7 @@ struct FullyShardedOptions {
 // that does not divide the devices.
 absl::StatusOr<Strategy> FullyShardedStrategy(const FullyShardedOptions& options = {});
 
-struct MeshStrategyOptions {
+struct MeshOptions {
   NamedLayouts layouts = {};  // of inputs and variables
   std::vector<std::string> batch = {
       "batch"};  // axes that cut dim 0 of other inputs; those that the mesh lacks are ignored
@@ -100,6 +100,6 @@ struct MeshStrategyOptions {
 //
 // Errors: those of Mesh::Parse; an axis of `variables` that the mesh lacks; with `join`, those of Processes::Join and
 // Placement::Create.
-absl::StatusOr<Strategy> MeshStrategy(const std::string& mesh, const MeshStrategyOptions& options = {});
+absl::StatusOr<Strategy> MeshStrategy(const std::string& mesh, const MeshOptions& options = {});
 
 }  // namespace meshwork

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 constexpr std::string_view kLinks =
     R"({"axes": {"batch": {"bandwidth": 1e9, "latency": 2e-5}, "model": {"bandwidth": 1e11, "latency": 2e-6}}})";
 
-std::string PageOf(const std::string& file, const ReportOptions& options = {}) {
+std::string PageOf(const std::string& file, const HtmlReportOptions& options = {}) {
   const Graph global = ParseGraph(kStep, file).value();
   return HtmlReport(global, Compile(global, options.compile).value(), options);
 }

@@ -47,7 +47,7 @@ class ReportPageTest : public TempDirTest {
   }
 
   void Open(std::string_view text, std::string_view file_name = "step.mw",
-            const ReportOptions& options = {}) {
+            const HtmlReportOptions& options = {}) {
     const Graph global = ParseGraph(text, file_name).value();
     const Program program = Compile(global, options.compile).value();
     browser_->Open(File("report.html", HtmlReport(global, program, options)));

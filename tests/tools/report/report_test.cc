@@ -244,7 +244,7 @@ TEST(HtmlReportTest, NamesThatAreMarkupStayText) {
   const std::string file = "a\"b'</script><!--<script>&amp;\n.mw";
   Compiled step = CompileText(kStepProgram, file);
   step.global.name = step.program.body.name = "<b>&";
-  const ReportOptions options = {.alternatives = 0};
+  const HtmlReportOptions options = {.alternatives = 0};
   const std::string html = HtmlReport(step.global, step.program, options);
   const json data = json::parse(DataOf(html));
   EXPECT_EQ(data["program"], "<b>&");

@@ -133,12 +133,12 @@ func step(%h: f32[64,96] {x,_}, %d: f32[64,32] {x,_}, %e: f32[64,64] {x,_}, var 
   ends[0]->set_speed(link);
   const CpuBackend backend(1);
   for (const bool overlap : {true, false}) {
-    const StepPrediction predicted = Executor::Predict(program, backend,
-                                                       {.overlap = overlap,
-                                                        .poison_padding = false,
-                                                        .check_replicas = false,
-                                                        .transport = ends[0].get()},
-                                                       machine.topology)
+    const StepPrediction predicted = Executor::PredictTime(program, backend,
+                                                           {.overlap = overlap,
+                                                            .poison_padding = false,
+                                                            .check_replicas = false,
+                                                            .transport = ends[0].get()},
+                                                           machine.topology)
                                          .value();
     const Simulation step = SimulateProcess(program, machine, {.overlap = overlap}).value();
     EXPECT_DOUBLE_EQ(step.seconds, predicted.seconds) << overlap;

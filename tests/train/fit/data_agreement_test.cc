@@ -107,7 +107,7 @@ absl::StatusOr<Numbers> FitOnce(Session& session, const Pipeline& data, FitOptio
 }
 const Do kFit = [](Session& session, const Pipeline& data) { return FitOnce(session, data, {.epochs = 2}); };
 const Do kEvaluate = [](Session& session, const Pipeline& data) -> absl::StatusOr<Numbers> {
-  const absl::StatusOr<Metrics> metrics = EvaluateOn(session, data, {.outputs = {"loss"}});
+  const absl::StatusOr<Metrics> metrics = Evaluate(session, data, {.outputs = {"loss"}});
   if (!metrics.ok()) return metrics.status();
   return Numbers{metrics->at("loss")};
 };
@@ -338,7 +338,7 @@ TEST_F(DescriptionsTest, WhatDiffersIsNamedUnlessItDiffersByDesign) {
       const std::vector<absl::Status> all = {
           Fit(session, data, Quietly({.feeds = feeds})).status(),
           Fit(session, Whole(2, 2), Quietly({.validation_data = data, .feeds = feeds})).status(),
-          EvaluateOn(session, data, {.outputs = {"loss"}, .feeds = feeds}).status(),
+          Evaluate(session, data, {.outputs = {"loss"}, .feeds = feeds}).status(),
           Predict(session, data, {"row"}, feeds).status()};
       for (const absl::Status& status : all) {
         if (described.said.empty()) EXPECT_EQ(status, absl::OkStatus());
@@ -366,7 +366,7 @@ TEST(DataAgreementTest, OptionsOfOneProcessAreNamed) {
     EXPECT_THAT(fit({.validation_data = p == 0 ? std::optional(data) : std::nullopt}),
                 HasSubstr("validation data"));
     EXPECT_THAT(
-        std::string(MessageOf(EvaluateOn(session, data, {.outputs = {"loss"}, .steps = 1 + p}).status())),
+        std::string(MessageOf(Evaluate(session, data, {.outputs = {"loss"}, .steps = 1 + p}).status())),
         HasSubstr("differ in their steps. process 0: 1; process 1: 2."));
     EXPECT_EQ(fit({.epochs = 2}), "") << "the session can be used after all of them";
   });
@@ -381,7 +381,7 @@ TEST(DataAgreementTest, BatchesOfOtherSizesAreNamed) {
     };
     for (const absl::Status& status :
          {Fit(session, Whole(2, 2), Quietly({.feeds = feeds})).status(),
-          EvaluateOn(session, Whole(2, 2), {.outputs = {"loss"}, .feeds = feeds}).status(),
+          Evaluate(session, Whole(2, 2), {.outputs = {"loss"}, .feeds = feeds}).status(),
           Predict(session, Whole(2, 2), {"row"}, feeds).status()})
       EXPECT_THAT(
           std::string(MessageOf(status)),
@@ -520,9 +520,9 @@ TEST(DataAgreementTest, AStepExchangesOneText) {
       CountedEnd counted(end);
       Session session = Make(2, &counted);
       const Pipeline data = Whole(2, batches);
-      ASSERT_TRUE(EvaluateOn(session, data, {.outputs = {"loss"}}).ok());  // compiles it
+      ASSERT_TRUE(Evaluate(session, data, {.outputs = {"loss"}}).ok());  // compiles it
       const int64_t before = counted.texts();
-      ASSERT_TRUE(EvaluateOn(session, data, {.outputs = {"loss"}}).ok());
+      ASSERT_TRUE(Evaluate(session, data, {.outputs = {"loss"}}).ok());
       if (p == 0) texts.push_back(counted.texts() - before);
     });
   ASSERT_THAT(texts, SizeIs(3));

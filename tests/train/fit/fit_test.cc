@@ -1,4 +1,4 @@
-// Fit, EvaluateOn and Predict beside loops of Session::Run.
+// Fit, Evaluate and Predict beside loops of Session::Run.
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -135,7 +135,7 @@ TEST(FitTest, MetricsAreOverTheEpochAndAValidationLeavesThemAlone) {
       EXPECT_NE(log.values.at("perplexity"), log.values.at("val_perplexity"));
     }
     const Tensors before = StateOf(session);
-    const Metrics result = EvaluateOn(session, test).value();
+    const Metrics result = Evaluate(session, test).value();
     EXPECT_EQ(result.at("perplexity"), history.epochs[1].values.at("val_perplexity"));
     for (const auto& [name, tensor] : StateOf(session))
       EXPECT_TRUE(BitwiseEqual(tensor, before.at(name))) << name;
@@ -150,8 +150,8 @@ TEST(FitTest, EvaluationsOfTrainAndEvaluateCountInMetricsAlike) {
   spec.input.dataset = Dataset::Create(Columns(examples.begin(), examples.end())).value();
   spec.input.batches.batch_size = 5;
   spec.input.feeds = [](const Batch& batch) { return Feeds{{"x", batch["x"]}, {"y", batch["y"]}}; };
-  const Metrics result = EvaluateOn(session, spec).value();
-  EXPECT_EQ(result, EvaluateOn(session, ExampleBatches(5)).value());
+  const Metrics result = Evaluate(session, spec).value();
+  EXPECT_EQ(result, Evaluate(session, ExampleBatches(5)).value());
   EXPECT_NEAR(result.at("perplexity"), std::exp(result.at("loss")), 1e-12);
   EXPECT_EQ(session.Get("metrics/perplexity/count")->Scalar().value(), 5);
 }
@@ -178,9 +178,8 @@ TEST(FitTest, FeedsAreWhatTheFunctionMakesOfABatch) {
   const FeedFunction feeds = [](const Example& batch) { return Feeds{{"x", batch["text"]}}; };
   const History history = Fit(session, data, {.feeds = feeds, .fed = {{"scale", Tensor(10.0)}}}).value();
   EXPECT_THAT(history.Of("mean"), ElementsAre(25));
-  EXPECT_THAT(
-      EvaluateOn(session, data, {.steps = 1, .feeds = feeds, .fed = {{"scale", Tensor(10.0)}}}).value(),
-      ElementsAre(Pair("mean", 15)));
+  EXPECT_THAT(Evaluate(session, data, {.steps = 1, .feeds = feeds, .fed = {{"scale", Tensor(10.0)}}}).value(),
+              ElementsAre(Pair("mean", 15)));
 }
 
 TEST(FitTest, PredictJoinsTheRowsOfAllBatches) {
@@ -200,7 +199,7 @@ TEST(FitTest, PredictJoinsTheRowsOfAllBatches) {
   }
 }
 
-TEST(FitTest, EvaluateOnIsOutsideOfTraining) {
+TEST(FitTest, EvaluateIsOutsideOfTraining) {
   Graph g(Mesh::VirtualCpus("batch=2").value());
   Value x = g.Input("x", F64, {4}, {"batch"});
   g.Output("mean", ReduceMean(WhenTraining(x, -x), {0}));

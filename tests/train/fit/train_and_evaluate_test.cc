@@ -268,11 +268,11 @@ TEST_F(TrainAndEvaluateTest, EvaluatesTheProgramOfItsMode) {
   const Checkpoint saved = Checkpoint::Open(Path("a")).value();
   for (const std::string& name : session.variable_names())
     ASSERT_TRUE(session.Set(name, saved.Read(name).value()).ok());
-  EXPECT_EQ(last.metrics, EvaluateOn(session, Eval()).value());
+  EXPECT_EQ(last.metrics, Evaluate(session, Eval()).value());
   Session dropping = Session::Create(model(Mode::kTrain), config.session).value();
   for (const std::string& name : dropping.variable_names())
     ASSERT_TRUE(dropping.Set(name, saved.Read(name).value()).ok());
-  EXPECT_NE(last.metrics, EvaluateOn(dropping, Eval()).value());
+  EXPECT_NE(last.metrics, Evaluate(dropping, Eval()).value());
 }
 
 TEST_F(TrainAndEvaluateTest, EvaluatesAsManyBatchesAsAsked) {

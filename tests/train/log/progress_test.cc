@@ -19,7 +19,7 @@ class ProgressTest : public testing::Test {
  protected:
   ~ProgressTest() override { std::fclose(out_); }
 
-  ProgressReporter::Options Options(bool is_tty, int64_t epochs, int64_t steps) {
+  ProgressReporterOptions Options(bool is_tty, int64_t epochs, int64_t steps) {
     return {.is_tty = is_tty, .epochs = epochs, .steps_per_epoch = steps, .seconds = [this] { return now_; }};
   }
   // Returns the text written since the last call.
@@ -144,7 +144,7 @@ TEST_F(ProgressTest, FitsTheLiveLineIntoTheTerminal) {
       {-1, ""},
   };
   for (const auto& [columns, line] : cases) {
-    ProgressReporter::Options options = Options(/*is_tty=*/true, 1, 4);
+    ProgressReporterOptions options = Options(/*is_tty=*/true, 1, 4);
     options.columns = columns;
     ProgressReporter progress(out_, options);
     progress.BeginEpoch(0);

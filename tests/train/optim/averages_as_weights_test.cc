@@ -68,7 +68,7 @@ Metrics ByHand(const std::string& mesh, DType dtype) {
   Train(session);
   for (const char* name : {"w", "deep/b"})
     EXPECT_TRUE(session.Set(name, session.Get(std::string("ema/") + name).value()).ok());
-  return EvaluateOn(session, Data()).value();
+  return Evaluate(session, Data()).value();
 }
 
 TEST(AveragesAsWeightsTest, EvaluatesAsIfTheWeightsWereSet) {
@@ -78,8 +78,8 @@ TEST(AveragesAsWeightsTest, EvaluatesAsIfTheWeightsWereSet) {
       Session session = Session::Create(Averaged(mesh, dtype)).value();
       Train(session);
       const Tensors before = BitsOf(session);
-      const Metrics plain = EvaluateOn(session, Data()).value(),
-                    averaged = EvaluateOn(session, Data(), {.averages = "ema"}).value();
+      const Metrics plain = Evaluate(session, Data()).value(),
+                    averaged = Evaluate(session, Data(), {.averages = "ema"}).value();
       EXPECT_EQ(averaged, ByHand(mesh, dtype));
       EXPECT_NE(averaged.at("loss"), plain.at("loss"));
       ExpectSameBits(BitsOf(session), before);
@@ -164,7 +164,7 @@ TEST(AveragesAsWeightsTest, EvaluatesAlikeInSeveralDomains) {
       Session session = Session::Create(Averaged(mesh), options).value();
       Train(session);
       const Tensors before = BitsOf(session);
-      const absl::StatusOr<Metrics> got = EvaluateOn(session, Data(), {.averages = "ema"});
+      const absl::StatusOr<Metrics> got = Evaluate(session, Data(), {.averages = "ema"});
       ASSERT_TRUE(got.ok()) << got.status();
       EXPECT_NEAR(got->at("loss"), want.at("loss"), 1e-12);
       ExpectSameBits(BitsOf(session), before);
@@ -180,9 +180,9 @@ TEST(AveragesAsWeightsTest, TheWeightsAreBackAfterAnError) {
     if (++calls > 1) return absl::InternalError("no more.");
     return Feeds{{"x", batch["x"]}, {"y", batch["y"]}};
   };
-  EXPECT_FALSE(EvaluateOn(session, Data(), {.feeds = fails, .averages = "ema"}).ok());
+  EXPECT_FALSE(Evaluate(session, Data(), {.feeds = fails, .averages = "ema"}).ok());
   ExpectSameBits(BitsOf(session), before);
-  EXPECT_FALSE(EvaluateOn(session, Data(), {.fed = {{"none", Tensor(1.0f)}}, .averages = "ema"}).ok());
+  EXPECT_FALSE(Evaluate(session, Data(), {.fed = {{"none", Tensor(1.0f)}}, .averages = "ema"}).ok());
   ExpectSameBits(BitsOf(session), before);
 }
 
@@ -199,7 +199,7 @@ TEST(AveragesAsWeightsTest, ValidationsOfFit) {
           Session other = Session::Create(Averaged("batch=2")).value();
           for (const char* name : {"w", "deep/b"})
             MESHWORK_RETURN_IF_ERROR(other.Set(name, *session.Get(std::string("ema/") + name)));
-          losses.push_back(EvaluateOn(other, Data())->at("loss"));
+          losses.push_back(Evaluate(other, Data())->at("loss"));
           return absl::OkStatus();
         }
       };

@@ -107,7 +107,7 @@ TEST(AdagradTest, KeepsTheSumOfSquares) {
 }
 
 TEST(RmsPropTest, KeepsTheStateItsOptionsNeed) {
-  using Options = RmsProp::Options;
+  using Options = RmsPropOptions;
   auto names = [](Options options) {
     Graph g = OnTwo();
     RmsProp(options).Minimize(Parabola(g));

@@ -78,7 +78,7 @@ absl::StatusOr<bool> ParameterServerTraining::FitEpoch(const ParameterServerFitO
   if (options.validation_data.has_value() || !options.callbacks.empty()) {
     MESHWORK_ASSIGN_OR_RETURN(Session* const snapshot, Snapshot());
     if (options.validation_data.has_value()) {
-      MESHWORK_ASSIGN_OR_RETURN(const Metrics validation, EvaluateOn(*snapshot, *options.validation_data));
+      MESHWORK_ASSIGN_OR_RETURN(const Metrics validation, Evaluate(*snapshot, *options.validation_data));
       for (const auto& [name, value] : validation) log.values["val_" + name] = value;
     }
   }

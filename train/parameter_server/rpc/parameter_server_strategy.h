@@ -14,7 +14,7 @@
 //       [&](ParameterServerTraining& training) -> absl::Status {                             // in the chief
 //         MESHWORK_ASSIGN_OR_RETURN(const History history, training.Fit({.epochs = 5, .steps_per_epoch = 200}));
 //         MESHWORK_ASSIGN_OR_RETURN(Session* const trained, training.Snapshot());
-//         return EvaluateOn(*trained, test).status();
+//         return Evaluate(*trained, test).status();
 //       });
 //
 // A *step* is one push of one worker: the gradients of a batch. Steps have numbers, 1, 2, …, and every server remembers
@@ -117,7 +117,7 @@ class ParameterServerTraining {
   // server has lost steps that none of its checkpoints has; `steps` is no multiple of ParameterServerOptions::gather.
   absl::StatusOr<Metrics> Train(int64_t steps);
   // Train, epoch by epoch; what was applied before counts. An epoch in which no step was left to be made, or which something
-  // stopped before its end, is not in the history. Errors, besides: an option is out of range; those of EvaluateOn,
+  // stopped before its end, is not in the history. Errors, besides: an option is out of range; those of Evaluate,
   // EpochCallbacks and after_epoch. The log then says how to go on.
   absl::StatusOr<History> Fit(const ParameterServerFitOptions& options);
   // Schedules one step on these feeds. Some worker makes it, at values that include all steps whose results are there.
@@ -127,7 +127,7 @@ class ParameterServerTraining {
   // chief may take the number; then this step changes nothing.
   absl::StatusOr<RemoteValue> Step(const Feeds& feeds);
 
-  // A session of the whole program, with the variables as the servers have them now. It can be evaluated (EvaluateOn),
+  // A session of the whole program, with the variables as the servers have them now. It can be evaluated (Evaluate),
   // predict, and be saved as other sessions are, with steps_done() as its step, for EvaluateCheckpoints
   // (train/fit/evaluator.h) or to be served. If it is trained, the servers do not change. After Train and Fit its metrics
   // have the sums of the last Train, or the last epoch; the sums of the servers run on. Valid until the next call.

@@ -89,7 +89,7 @@ bool ServeUntilAsked(const Cluster& cluster, Server& server) {
 
 }  // namespace
 
-absl::StatusOr<bool> RunTask(const Cluster& cluster, const TaskOptions& options) {
+absl::StatusOr<bool> RunTask(const Cluster& cluster, const RunTaskOptions& options) {
   const Task& task = cluster.task();
   SetLogTask(task.ToString());
   if (task.role == Role::kChief || task.role == Role::kEvaluator) return true;
@@ -109,7 +109,7 @@ absl::StatusOr<bool> RunTask(const Cluster& cluster, const TaskOptions& options)
   }
   if (options.store == nullptr)
     return InvalidArgument(
-        "RunTask: this process is {}, and TaskOptions::store makes none; give it a function.",
+        "RunTask: this process is {}, and RunTaskOptions::store makes none; give it a function.",
         task.ToString());
   MESHWORK_ASSIGN_OR_RETURN(const std::shared_ptr<ParameterStore> store, options.store(task));
   MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<StoreServer> server,

@@ -22,7 +22,7 @@
 
 namespace meshwork {
 
-struct TaskOptions {
+struct RunTaskOptions {
   RpcOptions rpc = {};
   // Makes the store that a task "ps" serves; called there alone.
   std::function<absl::StatusOr<std::shared_ptr<ParameterStore>>(const Task& task)> store = {};
@@ -39,7 +39,7 @@ struct TaskOptions {
 // Both keep up to 256 MiB of freed memory for the messages to come. The chief and an evaluator return true at once.
 // Errors: the store's, also as it saves for saves_at_stop; a task "ps" without a store; those of StoreServer::Start and
 // WorkerServer::Start; nobody knows the task's address.
-absl::StatusOr<bool> RunTask(const Cluster& cluster, const TaskOptions& options);
+absl::StatusOr<bool> RunTask(const Cluster& cluster, const RunTaskOptions& options);
 
 // Asks all parameter servers and workers of the cluster to end. Processes that are away are asked again for two
 // seconds; one that is started again later serves until a signal. Errors: those of RpcClient::Create; the first one

@@ -188,7 +188,7 @@ TEST_F(ParameterServerStrategyTest, FitsByWorkersAtTheirOwnPace) {
         EXPECT_THAT(losses.at(2), Lt(0.7 * losses.at(0)));
         MESHWORK_ASSIGN_OR_RETURN(Session* const snapshot, training.Snapshot());
         EXPECT_EQ(snapshot->Get("adam/step")->Scalar().value(), 120);
-        MESHWORK_ASSIGN_OR_RETURN(const Metrics again, EvaluateOn(*snapshot, Waves({})));
+        MESHWORK_ASSIGN_OR_RETURN(const Metrics again, Evaluate(*snapshot, Waves({})));
         EXPECT_DOUBLE_EQ(again.at("loss"), losses.at(2));
         // Steps that are done are not repeated.
         MESHWORK_RETURN_IF_ERROR(training.Train(120).status());

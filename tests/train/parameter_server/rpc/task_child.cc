@@ -14,7 +14,7 @@ namespace {
 
 absl::Status Run() {
   MESHWORK_ASSIGN_OR_RETURN(const Cluster cluster, Cluster::FromEnvironment(ProcessEnvironment()));
-  TaskOptions options{.rpc = {.token = "a token"}, .saves_at_stop = true};
+  RunTaskOptions options{.rpc = {.token = "a token"}, .saves_at_stop = true};
   options.store = [](const Task&) -> absl::StatusOr<std::shared_ptr<ParameterStore>> {
     auto pieces = std::make_shared<StoredPieces>();
     pieces->pieces["table"] = Tensor::From<float>({2, 1}, {1, 2});
