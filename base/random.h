@@ -11,7 +11,7 @@
 // SetSeed is one seed for everything:
 //
 //   SetSeed(42);                                   // first of all, in all processes alike
-//   DropoutLayer(g, "dropout", 0.1);               // draws by it
+//   Dropout(g, "dropout", 0.1);               // draws by it
 //   Session::Create(g);                            // initial values, too
 //   data.Shuffle(1000);                            // and the order of examples
 #pragma once
@@ -25,7 +25,7 @@ namespace internal {
 inline std::atomic<int64_t> default_seed = 0;
 }  // namespace internal
 
-// Sets the seed of objects that are described later without a seed: SessionOptions, DropoutLayerOptions,
+// Sets the seed of objects that are described later without a seed: SessionOptions, DropoutOptions,
 // Pipeline::Shuffle. Objects that have been described keep their seeds. Thread-safe.
 inline void SetSeed(int64_t seed) { internal::default_seed = seed; }
 // The seed given to SetSeed; 0 if none was. For functions that take a seed: RandomUniform(g, type, DefaultSeed(), …).

@@ -50,7 +50,7 @@ void BuildLayeredTransformer(Graph& graph, const LayeredTransformerOptions& opti
   const Value target = graph.Input("target", F32, shape, by_tokens);
   for (int layer = 0; layer < options.layers; ++layer) {
     const std::string name = fmt::format("block{}", layer);
-    const LayerNormLayer first(graph, name + "/norm1", n.units), second(graph, name + "/norm2", n.units);
+    const LayerNormalization first(graph, name + "/norm1", n.units), second(graph, name + "/norm2", n.units);
     x = WithLayout(x + Attention(graph, first(x), name + "/attention", n), by_tokens);
     x = WithLayout(x + TwoLayers(graph, second(x), name + "/mlp", n.units), by_tokens);
   }

@@ -14,7 +14,7 @@ namespace {
 
 struct Options {
   std::string strategy = "mirrored", data;
-  int64_t devices = 2, steps = 40;
+  int64_t num_devices = 2, steps = 40;
   JoinOptions join;
   std::string help;
 };
@@ -24,7 +24,7 @@ absl::StatusOr<Options> ParseOptions(int argc, const char* const* argv) {
   FlagTable flags("strategies", "Trains an MLP (ReLU, gradient descent at rate 0.1), and prints JSON.");
   flags.Choice("strategy", "where it is trained", &o.strategy,
                {"mirrored", "multi_worker", "parameter_server"});
-  flags.Int("devices", "of each process", &o.devices, 1);
+  flags.Int("num-devices", "of each process", &o.num_devices, 1);
   flags.Int("steps", "of training", &o.steps, 1);
   flags.Text(
       "data",
@@ -40,8 +40,8 @@ absl::StatusOr<Options> ParseOptions(int argc, const char* const* argv) {
 }
 
 absl::StatusOr<Strategy> StrategyOf(const Options& o) {
-  if (o.strategy == "mirrored") return MirroredStrategy({.devices = o.devices});
-  return MultiWorkerMirroredStrategy({.devices_per_worker = o.devices, .join = o.join});
+  if (o.strategy == "mirrored") return MirroredStrategy({.num_devices = o.num_devices});
+  return MultiWorkerMirroredStrategy({.devices_per_worker = o.num_devices, .join = o.join});
 }
 
 // Weights, and the batches of steps 0, 1, … in turn.

@@ -1,6 +1,6 @@
 # What cmake --install puts where, and the packages that cpack makes of it.
 #
-#   include/meshwork/<room>/*.h, include/meshwork.h            include is the root of all includes
+#   include/meshwork.h, include/meshwork/<room>/<header>.h     include is the root of all includes
 #   lib/libmeshwork_<room>.a
 #   bin/meshwork                                              where MESHWORK_BUILD_TOOLS is on
 #   lib/cmake/meshwork/, lib/pkgconfig/meshwork.pc
@@ -12,28 +12,19 @@ set(include_root ${CMAKE_INSTALL_INCLUDEDIR})
 set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/meshwork)
 get_property(rooms GLOBAL PROPERTY MESHWORK_ROOMS)
 
-# The headers of a room; those of the kernels are their own, but for what a header of another room includes, what
-# pages name to those who write kernels, and what finds the kernel of a row.
-foreach(room ${rooms})
-  file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.h)
-  if(room STREQUAL ops/kernels)
-    list(FILTER headers INCLUDE REGEX "/(elementwise|identity|long_sum|reduce|stack|vector_math)\\.h$")
-  elseif(room STREQUAL ops/kernels/blas)
-    list(FILTER headers INCLUDE REGEX "/cpu_kernels\\.h$")
-  elseif(room STREQUAL ops/kernels/cuda)
-    list(FILTER headers INCLUDE REGEX "/cuda_kernel\\.h$")
-  elseif(room STREQUAL spmd/solver)
-    list(FILTER headers INCLUDE REGEX "/min_sum\\.h$")  # the others are its parts
-  elseif(room STREQUAL runtime/cuda)
-    list(FILTER headers INCLUDE REGEX "/(code_backend|cuda_backend|gpus)\\.h$")  # the others include CUDA's
-  endif()
-  install(FILES ${headers} DESTINATION ${include_root}/meshwork/${room})
-  list(APPEND installed ${headers})
-endforeach()
-# For the test of the pages, which name no others.
-string(REPLACE ";" "\n" installed "${installed}")
-file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/install/headers.txt CONTENT "@installed@\n" @ONLY)
+# The headers that docs/api.md lists, a line each, and no others.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/api.md)
+file(STRINGS ${PROJECT_SOURCE_DIR}/docs/api.md headers REGEX "^[a-z_0-9/]+\\.h( |$)")
+list(TRANSFORM headers REPLACE " .*" "")
+list(REMOVE_ITEM headers meshwork.h)
 install(FILES ${PROJECT_SOURCE_DIR}/meshwork.h DESTINATION ${include_root})
+foreach(header ${headers})
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${include_root}/meshwork/${folder})
+endforeach()
+# For the tests of includes and of pages.
+string(REPLACE ";" "\n" installed "${headers}")
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/install/headers.txt CONTENT "@installed@\n" @ONLY)
 
 list(TRANSFORM rooms REPLACE "/" "_" OUTPUT_VARIABLE archives)
 list(TRANSFORM archives PREPEND meshwork_)

@@ -2,9 +2,9 @@
 // checks the op, registers it, and trains a model that uses it on 4 virtual devices and on one.
 #include <cmath>
 
-#include "meshwork.h"
 #include "meshwork/ops/elementwise.h"
 #include "meshwork/tools/check/check_op.h"
+#include "meshwork/train.h"
 
 namespace mw = meshwork;
 

@@ -1,7 +1,7 @@
 // Code for each device by itself inside a global program: attention over a sharded sequence, in which blocks
 // of keys and values go round a ring of devices. The result and its gradients are compared with those of the
 // op Attention on whole tensors.
-#include "meshwork.h"
+#include "meshwork/core.h"
 
 namespace mw = meshwork;
 using mw::UNSHARDED, mw::Value;

@@ -1,6 +1,6 @@
 // The README's program: a two-layer classifier, data parallel over "batch", its hidden layer split over
 // "model", on 8 virtual devices.
-#include "meshwork.h"
+#include "meshwork/train.h"
 
 namespace mw = meshwork;
 using mw::UNSHARDED;

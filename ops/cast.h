@@ -28,7 +28,7 @@ Value InDType(const Value& x, DType dtype);
 Value StopGradient(const Operand& x);
 // `training` where the program trains, `otherwise` where it evaluates or predicts; of one type:
 //
-//   Value h = WhenTraining(Dropout(x, 0.5, /*seed=*/7, /*stream=*/0, step), x);
+//   Value h = WhenTraining(StatelessDropout(x, 0.5, /*seed=*/7, /*stream=*/0, step), x);
 //
 // A compiled program trains (Session::Run); Session::Evaluate and Predict compile programs that do not. Nodes that only
 // the other value needs are not computed. Gradients are those of `training`.

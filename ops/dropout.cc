@@ -27,8 +27,8 @@ Value Mask(Graph& graph, const Shape& shape, bool alike_in_rows, double keep, in
 
 }  // namespace
 
-Value Dropout(const Operand& x, double rate, int64_t seed, int64_t stream, const Value& step,
-              const DimList& whole_dims) {
+Value StatelessDropout(const Operand& x, double rate, int64_t seed, int64_t stream, const Value& step,
+                       const DimList& whole_dims) {
   const ResolvedOperands at = Resolve({x});
   if (at.graph == nullptr) return {};
   const Value& v = at.values[0];

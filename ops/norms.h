@@ -19,8 +19,8 @@ namespace meshwork {
 // Give every dropout of a program a stream of its own. Along `whole_dims` (negative ones count from the end) all elements
 // become 0, or none: with {1, 2} of [b,t,d] an example is dropped as a whole. Keras' noise_shape has size 1 there.
 // Errors: rate is not in [0, 1); no such dim.
-Value Dropout(const Operand& x, double rate, int64_t seed, int64_t stream, const Value& step = {},
-              const DimList& whole_dims = {});
+Value StatelessDropout(const Operand& x, double rate, int64_t seed, int64_t stream, const Value& step = {},
+                       const DimList& whole_dims = {});
 // (x - mean) / sqrt(variance + epsilon) over `dims`: the mean first, then the mean of the squared deviations
 // (mean(x²) - mean² would cancel). Sharded along `dims`: two all-reduces of one element per row, and two
 // for the gradient, one after the other. epsilon = 0 makes constant rows NaN. Errors: as ReduceMean's;

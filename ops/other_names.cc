@@ -70,7 +70,8 @@ const std::vector<Composite>& Composites() {
          const TwoValues p = ScaleAndOffset(g);
          return BatchNorm(x, p.first, p.second).y;
        }},
-      {"dropout", "Dropout(x, rate, seed, stream)", [](Graph& g) { return Dropout(X(g), 0.5, 0, 0); }},
+      {"dropout", "StatelessDropout(x, rate, seed, stream)",
+       [](Graph& g) { return StatelessDropout(X(g), 0.5, 0, 0); }},
       {"moving_average", "MovingAverage(average, value)",
        [](Graph& g) {
          const TwoValues p = XAndOther(g);

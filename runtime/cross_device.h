@@ -1,7 +1,7 @@
 // CrossDeviceOps: how the values of several devices of one process are added up, and how the result reaches them all.
 //
 //   const auto ring = RingAllReduce();                                       // runtime/cpu/cross_device_ops.h
-//   MirroredStrategy({.devices = 8, .cross_device_ops = ring})               // sums gradients so
+//   MirroredStrategy({.num_devices = 8, .cross_device_ops = ring})               // sums gradients so
 //
 // There are two ways to write an op of your own: as data, an algorithm that CPUs and GPUs run
 // (runtime/cross_device_algorithm.h); or as code for the memory of the host, which only CPUs run. The code has two

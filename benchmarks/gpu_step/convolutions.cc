@@ -42,7 +42,7 @@ class ResNet {
     const Conv2D conv(
         graph_, "conv", filters, {size, size},
         {.window = SquareWindow(stride, size / 2), .kernel_initializer = HeNormal(), .bias = false});
-    return BatchNormLayer(graph_, "norm", {.momentum = 0.9, .unbiased = true})(conv(x));
+    return BatchNormalization(graph_, "norm", {.momentum = 0.9, .unbiased = true})(conv(x));
   }
 
   Value Bottleneck(const Value& x, int64_t filters, int64_t stride, bool projects) const {

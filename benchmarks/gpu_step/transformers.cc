@@ -22,8 +22,12 @@ class Transformer {
       : graph_(graph), sizes_(sizes), attention_(attention) {}
 
  protected:
-  LayerNormLayer Norm(const char* name) const { return LayerNormLayer(graph_, name, {.epsilon = kEpsilon}); }
-  RmsNormLayer RootNorm(const char* name) const { return RmsNormLayer(graph_, name, {.epsilon = kEpsilon}); }
+  LayerNormalization Norm(const char* name) const {
+    return LayerNormalization(graph_, name, {.epsilon = kEpsilon});
+  }
+  RmsNormalization RootNorm(const char* name) const {
+    return RmsNormalization(graph_, name, {.epsilon = kEpsilon});
+  }
   Value Project(const char* name, const Value& x, int64_t units, bool bias) const {
     return Dense(graph_, name, units, {.kernel_initializer = NormalRandom(0, 0.02), .bias = bias})(x);
   }

@@ -58,7 +58,7 @@ def run_one(command, transport, timeout):
 def compare(case, data, python, options):
     """Prints a line of the table. Returns whether the losses agree."""
     name, strategy, devices, transport = case
-    flags = ["--strategy", strategy, "--devices", str(devices), "--data", data, "--steps", str(options.steps)]
+    flags = ["--strategy", strategy, "--num-devices", str(devices), "--data", data, "--steps", str(options.steps)]
     peer_command = [python, os.path.join(mlp_step.HERE, "tensorflow_strategies.py"), *flags]
     ours, theirs, difference = [], [], 0.0
     for repeat in range(options.repeats):

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "meshwork.h"
 #include "meshwork/base/flags.h"
+#include "meshwork/train.h"
 
 namespace meshwork {
 

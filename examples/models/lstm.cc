@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
                                           {.batch_size = rows})
                                 .value();
   mw::Fit(session, data, {.epochs = flags.steps, .callbacks = {mw::PrintLosses(flags)}}).value();
-  const mw::Tensor found = mw::Predict(session, data, {"found"})->Get("found").value();
+  const mw::Tensor found = mw::Predict(session, data, {.outputs = {"found"}})->Get("found").value();
   for (int64_t row = 0; row < rows; ++row) {
     fmt::print("{}:", kSentences[row].first);
     for (int64_t i = 0; i < std::ssize(kSentences[row].second); ++i)

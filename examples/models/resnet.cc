@@ -21,7 +21,7 @@ struct ResNet {
                            .bias = !norm});
     const Value y = conv(x);
     kernels.push_back(conv.kernel());
-    return norm ? mw::BatchNormLayer(graph, "norm", {.momentum = 0.9})(y) : y;
+    return norm ? mw::BatchNormalization(graph, "norm", {.momentum = 0.9})(y) : y;
   }
 
   // images: [b,32,32,1] -> logits: [b,10].

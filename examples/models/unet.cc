@@ -32,7 +32,7 @@ const mw::WindowOptions kHalf{.strides = {2, 2}, .padding = mw::WindowPadding::S
 
 // images: [b,h,w,3] -> logits: [b,h,w,classes].
 Value UNet(mw::Graph& graph, const Value& images) {
-  const auto norm = [&](const char* name) { return mw::BatchNormLayer(graph, name, {.momentum = 0.9}); };
+  const auto norm = [&](const char* name) { return mw::BatchNormalization(graph, name, {.momentum = 0.9}); };
   Value x = mw::Conv2D(graph, "entry", 8, {3, 3}, {.window = kHalf})(images);
   x = mw::Relu(norm("entry_norm")(x));
   for (int64_t filters : {16, 32, 64}) {
@@ -74,5 +74,6 @@ int main(int argc, char** argv) {
   mw::Fit(session, train, {.steps_per_epoch = flags.steps, .callbacks = {mw::PrintLosses(flags)}}).value();
   const double accuracy = mw::Evaluate(session, test, {.outputs = {"accuracy"}})->at("accuracy");
   fmt::print("pixels of other images whose class was found: {:.3f}\n", accuracy);
-  fmt::print("of the first one:\n{}\n", mw::Predict(session, test, {"mask"})->Get("mask").value()[0]);
+  fmt::print("of the first one:\n{}\n",
+             mw::Predict(session, test, {.outputs = {"mask"}})->Get("mask").value()[0]);
 }

@@ -7,9 +7,9 @@
 #include "examples/support/cnn.h"
 #include "examples/support/digits_data.h"
 #include "examples/support/training_run.h"
-#include "meshwork.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"
+#include "meshwork/core.h"
 #include "meshwork/train/cluster/stop_signals.h"
 
 namespace meshwork {

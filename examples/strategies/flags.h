@@ -11,7 +11,7 @@ namespace meshwork {
 
 struct StrategyFlags {
   std::string strategy = "mirrored", mesh = "batch=2,model=2", type = "f32", data_dir = "synthetic";
-  int64_t devices = 2, epochs = 2, train = 512, test = 128, digits = 6;
+  int64_t num_devices = 2, epochs = 2, train = 512, test = 128, digits = 6;
   JoinOptions join;
   DType dtype = F32;
 
@@ -21,7 +21,7 @@ struct StrategyFlags {
     flags.Choice(
         "strategy", "where it is trained", &strategy,
         {"default", "one_device", "mirrored", "central_storage", "multi_worker", "fully_sharded", "mesh"});
-    flags.Int("devices", "of each process, which share its cores", &devices, /*at_least=*/1);
+    flags.Int("num-devices", "of each process, which share its cores", &num_devices, /*at_least=*/1);
     flags.Text("mesh", "for --strategy mesh", &mesh);
     flags.Int("epochs", "walks over the data", &epochs, /*at_least=*/1);
     flags.Int("train-examples", "the first so many", &train, /*at_least=*/1);
@@ -40,11 +40,11 @@ struct StrategyFlags {
 
   absl::StatusOr<Strategy> Choose() const {
     if (strategy == "one_device") return OneDeviceStrategy();
-    if (strategy == "mirrored") return MirroredStrategy({.devices = devices});
-    if (strategy == "central_storage") return CentralStorageStrategy({.devices = devices});
+    if (strategy == "mirrored") return MirroredStrategy({.num_devices = num_devices});
+    if (strategy == "central_storage") return CentralStorageStrategy({.num_devices = num_devices});
     if (strategy == "multi_worker")
-      return MultiWorkerMirroredStrategy({.devices_per_worker = devices, .join = join});
-    if (strategy == "fully_sharded") return FullyShardedStrategy({.devices = devices, .join = join});
+      return MultiWorkerMirroredStrategy({.devices_per_worker = num_devices, .join = join});
+    if (strategy == "fully_sharded") return FullyShardedStrategy({.num_devices = num_devices, .join = join});
     if (strategy == "mesh")
       return MeshStrategy(mesh, {.layouts = {{"*/kernel", {UNSHARDED, "model"}}}, .join = join});
     return Strategy::Default();

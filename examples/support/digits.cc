@@ -8,8 +8,8 @@
 #include "examples/support/digits_summaries.h"
 #include "examples/support/digits_training.h"
 #include "examples/support/digits_weights.h"
-#include "meshwork.h"
 #include "meshwork/base/status.h"
+#include "meshwork/core.h"
 
 namespace meshwork {
 namespace {

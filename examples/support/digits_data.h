@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "meshwork.h"
+#include "meshwork/train.h"
 
 namespace meshwork {
 

@@ -4,7 +4,7 @@
 #include "absl/status/status.h"
 #include "examples/support/digits_options.h"
 #include "examples/support/digits_training.h"
-#include "meshwork.h"
+#include "meshwork/core.h"
 
 namespace meshwork {
 

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "examples/support/digits_data.h"
 #include "examples/support/digits_options.h"
-#include "meshwork.h"
+#include "meshwork/core.h"
 
 namespace meshwork {
 

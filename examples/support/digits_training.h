@@ -9,7 +9,7 @@
 #include "examples/support/digits_options.h"
 #include "examples/support/digits_summaries.h"
 #include "examples/support/resumable.h"
-#include "meshwork.h"
+#include "meshwork/core.h"
 
 namespace meshwork {
 

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "examples/support/digits.h"
-#include "meshwork.h"
+#include "meshwork/core.h"
 
 namespace meshwork {
 

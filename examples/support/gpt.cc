@@ -59,7 +59,7 @@ class Gpt {
 
   Value InCompute(const Value& x) const { return ToCompute(x, precision_); }
 
-  LayerNormLayer Norm(const std::string& name) { return LayerNormLayer(graph_, name, model_.dim); }
+  LayerNormalization Norm(const std::string& name) { return LayerNormalization(graph_, name, model_.dim); }
 
   // Examples and positions shard the residuals.
   Value Placed(const Value& x) const { return WithLayout(x, {batch_, seq_, UNSHARDED}); }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "meshwork.h"
+#include "meshwork/train.h"
 
 namespace meshwork {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "meshwork.h"
+#include "meshwork/train.h"
 
 namespace meshwork {
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "meshwork.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"
+#include "meshwork/core.h"
 #include "meshwork/train/cluster/replica_check.h"
 #include "meshwork/train/fit/checkpoints.h"
 #include "meshwork/train/log/plot.h"

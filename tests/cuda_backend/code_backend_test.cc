@@ -46,7 +46,7 @@ Graph SmallTransformer() {
   const Value targets = g.Input("targets", I32, {4, 8}, {"batch", UNSHARDED});
   Value x = Embedding(g, "embedding", 32, 16)(tokens);
   x = x + MultiHeadAttention(g, "attention", 16, 2,
-                             {.causal = true, .heads = "model"})(LayerNormLayer(g, "norm", 16)(x));
+                             {.causal = true, .heads = "model"})(LayerNormalization(g, "norm", 16)(x));
   const Value loss = SparseSoftmaxCrossEntropy(Dense(g, "head", 16, 32)(x), targets);
   Adam({.learning_rate = 1e-3}).Minimize(loss);
   g.Output("loss", loss);

@@ -67,7 +67,7 @@ TEST(CudaCrossDeviceTest, AMirroredTrainingIsThatOfTheCpu) {
   for (const OpsPtr& ops : AlgorithmsToTry()) {
     SCOPED_TRACE(ops->name());
     const Strategy strategy =
-        MirroredStrategy({.devices = 4, .cross_device_ops = ops, .bytes_per_pack = 400}).value();
+        MirroredStrategy({.num_devices = 4, .cross_device_ops = ops, .bytes_per_pack = 400}).value();
     const StrategyScope scope(strategy);
     Graph graph = NewGraph();
     BuildWhole(graph, Sgd({.learning_rate = 0.1}));

@@ -115,7 +115,7 @@ RandomProgram Network(std::string_view mesh) {
   const Value x = graph.Input("x", F32, {64, 24}, {batch, UNSHARDED});
   const Value labels = graph.Input("labels", I32, {64}, {batch});
   graph.SetPrecision({.compute = BF16, .variables = F32});
-  Value h = LayerNormLayer(graph, "norm", 24)(x);
+  Value h = LayerNormalization(graph, "norm", 24)(x);
   h = Gelu(Dense(graph, "in", 24, 48)(h));
   h = Dense(graph, "out", 48, 12)(h);
   const Value loss = SparseSoftmaxCrossEntropy(h, labels);

@@ -128,7 +128,7 @@ Graph NetworkOfParts(std::string_view mesh) {
   graph.SetPrecision({.compute = BF16, .variables = F32});
   Value h = x;
   for (const std::string layer : {"a", "b", "c"})
-    h = Gelu(Dense(graph, layer, 24, 24)(LayerNormLayer(graph, "norm_" + layer, 24)(h)));
+    h = Gelu(Dense(graph, layer, 24, 24)(LayerNormalization(graph, "norm_" + layer, 24)(h)));
   const Value loss = SparseSoftmaxCrossEntropy(Dense(graph, "out", 24, 11)(h), labels);
   AdamW({.learning_rate = 0.01}).Minimize(loss);
   graph.Output("loss", loss);

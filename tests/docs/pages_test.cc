@@ -108,15 +108,20 @@ TEST(PagesTest, FilesThatTheyNameExist) {
   EXPECT_GT(named, 200);
 }
 
-// Who reads a page of an installed meshwork finds every header that it names.
+// Pages about the library's sources, which name any of them. All others are for users, who find every header that a page
+// names where meshwork is installed.
+const std::set<std::string> kPagesOfTheSources = {"docs/architecture.md", "docs/decisions.md",
+                                                  "docs/extending.md",    "docs/kernels.md",
+                                                  "docs/partitioner.md",  "docs/runtime.md"};
+
 TEST(PagesTest, HeadersThatTheyNameAreInstalled) {
   if (!fs::exists(MESHWORK_INSTALLED_HEADERS)) GTEST_SKIP() << "built without MESHWORK_INSTALL";
   std::set<std::string> installed;
-  for (const std::string& header : Lines(Contents(MESHWORK_INSTALLED_HEADERS)))
-    installed.insert(fs::path(header).lexically_relative(Root()).string());
+  for (const std::string& header : Lines(Contents(MESHWORK_INSTALLED_HEADERS))) installed.insert(header);
   const std::regex header("`([a-z_]+(/[a-z0-9_]+)+\\.h)`");
   int named = 0;
   for (const std::string& page : Pages()) {
+    if (kPagesOfTheSources.contains(page)) continue;
     const std::string text = Contents(Root() / page);
     for (auto at = std::sregex_iterator(text.begin(), text.end(), header); at != std::sregex_iterator();
          ++at) {

@@ -291,10 +291,10 @@ Svg DrawRelayout() {
 // Where a strategy's graph has a batch and a weight.
 Svg DrawStrategies() {
   const std::pair<const char*, Strategy> strategies[] = {
-      {"Mirrored", MirroredStrategy({.devices = 4}).value()},
-      {"FullySharded", FullyShardedStrategy({.devices = 4, .least_in_blocks = 1}).value()},
+      {"Mirrored", MirroredStrategy({.num_devices = 4}).value()},
+      {"FullySharded", FullyShardedStrategy({.num_devices = 4, .least_in_blocks = 1}).value()},
       {"FullySharded, groups of 2",
-       FullyShardedStrategy({.devices = 4, .group = 2, .least_in_blocks = 1}).value()},
+       FullyShardedStrategy({.num_devices = 4, .group = 2, .least_in_blocks = 1}).value()},
       {"Mesh batch=2,model=2",
        MeshStrategy("batch=2,model=2", {.layouts = {{"w", {UNSHARDED, "model"}}}}).value()}};
   Svg svg(800, 310, "A batch and a weight under four strategies of four devices",

@@ -31,7 +31,7 @@ class OwnBackend : public CpuBackend {
 
 absl::StatusOr<Session> SessionWith(std::shared_ptr<CrossDeviceOps> ops, ExecutorOptions executor = {},
                                     std::shared_ptr<Backend> backend = nullptr) {
-  const Strategy strategy = MirroredStrategy({.devices = 2, .cross_device_ops = std::move(ops)}).value();
+  const Strategy strategy = MirroredStrategy({.num_devices = 2, .cross_device_ops = std::move(ops)}).value();
   const StrategyScope scope(strategy);
   Graph g = NewGraph();
   const Value x = g.Input("x", F32, {4, 3});

@@ -75,7 +75,7 @@ TEST_F(FitErrors, OptionsAndData) {
           MISTAKE(AveragesAsWeights::Begin(session)),
           MISTAKE(Evaluate(echo, Batches("y"))),
           MISTAKE(Predict(session, endless)),
-          MISTAKE(Predict(session, data, {"logit"})),
+          MISTAKE(Predict(session, data, {.outputs = {"logit"}})),
           MISTAKE(Predict(session, data)),
           MISTAKE(BatchesOf({})),
           MISTAKE(BatchesOf(Examples(4), {.batch_size = 0})),
@@ -299,7 +299,7 @@ TEST_F(FitErrors, Processes) {
   };
   const auto predict = [](const Pipeline& first, const Pipeline& second) {
     return InTwo([&](Session& session, bool is_first) {
-      return Predict(session, is_first ? first : second, {"logits"}).status();
+      return Predict(session, is_first ? first : second, {.outputs = {"logits"}}).status();
     });
   };
   const auto share = [&](int64_t rows) {
@@ -317,7 +317,7 @@ TEST_F(FitErrors, Processes) {
   };
   const auto outputs = [&] {
     return InTwo([&](Session& session, bool is_first) {
-      return Predict(session, eight, {is_first ? "logits" : "loss"}).status();
+      return Predict(session, eight, {.outputs = {is_first ? "logits" : "loss"}}).status();
     });
   };
   ExpectErrors("fit_processes", {

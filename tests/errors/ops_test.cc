@@ -421,10 +421,10 @@ TEST(OpErrors, Composites) {
                    GRAPH_MISTAKE(ReverseSequence(In(g, F32, {4, 6}), In(g, F32, {4}))),
                    GRAPH_MISTAKE(ReverseSequence(In(g, F32, {4, 6}), In(g, I32, {4}), 0)),
                    GRAPH_MISTAKE(ReverseSequence(In(g, F32, {4}), In(g, I32, {4}))),
-                   GRAPH_MISTAKE(Dropout(In(g, F32, {4}), 1, 7, 0)),
-                   GRAPH_MISTAKE(Dropout(In(g, F32, {4}), NAN, 7, 0)),
-                   GRAPH_MISTAKE(Dropout(In(g, I32, {4}), 0.5, 7, 0)),
-                   GRAPH_MISTAKE(Dropout(In(g, F32, {4, 6}), 0.5, 7, 0, {}, {1, -1})),
+                   GRAPH_MISTAKE(StatelessDropout(In(g, F32, {4}), 1, 7, 0)),
+                   GRAPH_MISTAKE(StatelessDropout(In(g, F32, {4}), NAN, 7, 0)),
+                   GRAPH_MISTAKE(StatelessDropout(In(g, I32, {4}), 0.5, 7, 0)),
+                   GRAPH_MISTAKE(StatelessDropout(In(g, F32, {4, 6}), 0.5, 7, 0, {}, {1, -1})),
                });
 }
 

@@ -49,7 +49,7 @@ TEST(SimulateErrors, Curves) {
                                      MISTAKE(CurveOf(Mesh(), {})),
                                      MISTAKE(CurveOf(mesh, {.axis = "bacth"})),
                                      MISTAKE(CurveOf(mesh, {.axis = "seq"})),
-                                     MISTAKE(CurveOf(mesh, {.axis = "batch", .devices = 2})),
+                                     MISTAKE(CurveOf(mesh, {.axis = "batch", .max_devices = 2})),
                                      MISTAKE(CurveOf(mesh, {.axis = "batch"})),
                                  });
 }

@@ -24,17 +24,17 @@ TEST_F(StrategyErrors, Strategies) {
   const JoinOptions with_server{.cluster = Path("cluster.json")};
   const Mesh mesh = Mesh::Parse("batch=2,model=2").value();
   const Graph other{mesh};
-  const Strategy two = MirroredStrategy({.devices = 2}).value();
+  const Strategy two = MirroredStrategy({.num_devices = 2}).value();
   ExpectErrors(
       "strategies",
       {
           MISTAKE(OneDeviceStrategy("gpu:0")),
-          MISTAKE(MirroredStrategy({.devices = -1})),
-          MISTAKE(CentralStorageStrategy({.devices = -2})),
+          MISTAKE(MirroredStrategy({.num_devices = -1})),
+          MISTAKE(CentralStorageStrategy({.num_devices = -2})),
           MISTAKE(MultiWorkerMirroredStrategy({.devices_per_worker = 0})),
           MISTAKE(MultiWorkerMirroredStrategy({.join = with_server})),
-          MISTAKE(FullyShardedStrategy({.devices = 8, .group = 3})),
-          MISTAKE(FullyShardedStrategy({.devices = 8, .group = -1})),
+          MISTAKE(FullyShardedStrategy({.num_devices = 8, .group = 3})),
+          MISTAKE(FullyShardedStrategy({.num_devices = 8, .group = -1})),
           MISTAKE(MeshStrategy("batch=2,model")),
           MISTAKE(MeshStrategy("batch=2", {.variables = {"model"}})),
           MISTAKE(Strategy::Create({.name = "Mine", .mesh = mesh, .replica_axes = {"batch", "batch"}})),
@@ -48,7 +48,7 @@ TEST_F(StrategyErrors, Strategies) {
 // On a graph of MirroredStrategy with 2 replicas.
 #define REPLICA_MISTAKE(...)                                                                                \
   Mistake(#__VA_ARGS__, [&]() -> Refusal {                                                                  \
-    const Strategy strategy = MirroredStrategy({.devices = 2}).value();                                     \
+    const Strategy strategy = MirroredStrategy({.num_devices = 2}).value();                                 \
     const StrategyScope scope(strategy);                                                                    \
     Graph g = NewGraph();                                                                                   \
     const Value x = g.Input("x", F32, {8, 3}), rows = g.Input("other", F32, {4, 3});                        \
@@ -67,7 +67,7 @@ TEST_F(StrategyErrors, Replicas) {
   Graph elsewhere{Mesh()};
   const Variable foreign = elsewhere.Var("v", Zeros({3}));
   const auto within = [](ReplicaContext&, const Values& part) {
-    const Strategy strategy = MirroredStrategy({.devices = 2}).value();
+    const Strategy strategy = MirroredStrategy({.num_devices = 2}).value();
     strategy.Run(*part[0].graph(), part, [](ReplicaContext&, const Values& again) { return again; });
     return part;
   };
@@ -85,7 +85,7 @@ TEST_F(StrategyErrors, Replicas) {
                {
                    REPLICA_MISTAKE(run({x, rows}, same)),
                    REPLICA_MISTAKE(run({x}, within)),
-                   REPLICA_MISTAKE(MirroredStrategy({.devices = 4})->Run(g, {x}, same)),
+                   REPLICA_MISTAKE(MirroredStrategy({.num_devices = 4})->Run(g, {x}, same)),
                    REPLICA_MISTAKE(run({x}, mean_of_mean)),
                    REPLICA_MISTAKE(run({x}, gradients)),
                    REPLICA_MISTAKE(run({x}, minimize)),
@@ -101,7 +101,7 @@ TEST_F(StrategyErrors, Replicas) {
 TEST_F(StrategyErrors, FilledUpParts) {
   const auto run = [](int64_t batch, bool gives_rows,
                       const std::function<Value(ReplicaContext&, const Value&)>& of) {
-    const Strategy strategy = MirroredStrategy({.devices = 4}).value();
+    const Strategy strategy = MirroredStrategy({.num_devices = 4}).value();
     const StrategyScope scope = strategy.Scope();
     Graph g = NewGraph();
     const Value x = g.Input("x", F32, {batch, 3}), rows = gives_rows ? g.Input("rows", I64, {}) : Value();
@@ -161,7 +161,7 @@ TEST_F(StrategyErrors, FilledUpParts) {
 }
 
 TEST_F(StrategyErrors, Data) {
-  const Strategy strategy = MirroredStrategy({.devices = 2}).value();
+  const Strategy strategy = MirroredStrategy({.num_devices = 2}).value();
   const Pipeline numbers = Pipeline::Range(5);
   const Example three{{"x", Tensor::Zeros({F32, {3}})}};
   const auto of_three = [&](int64_t batch_size) {

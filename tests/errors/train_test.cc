@@ -230,7 +230,7 @@ TEST(TrainErrors, Layers) {
         GRAPH_MISTAKE(Dense(g, "dense", -5, 3)),
         GRAPH_MISTAKE(Dense(g, "dense", 2, 3, {.kernel_layout = {UNSHARDED, "modle"}})),
         GRAPH_MISTAKE(Dense(g, "dense", 2, 3, {.kernel_initializer = Zeros({3, 2})})(input(g, {3, 2}))),
-        GRAPH_MISTAKE(LayerNormLayer(g, "norm", 3)(input(g, {2, 4}))),
+        GRAPH_MISTAKE(LayerNormalization(g, "norm", 3)(input(g, {2, 4}))),
         GRAPH_MISTAKE(Dense(g, "dense", 2, 3)(Value()); g.Output("y", Value())),
         GRAPH_MISTAKE(Embedding(g, "embedding", 5, 3)(input(g, {2}))),
         GRAPH_MISTAKE(Lstm(g, "l", 4, 3)(input(g, {2, 5, 4}), {}, {.lengths = Iota(g, {I32, {3}}, 0)})),
@@ -240,21 +240,20 @@ TEST(TrainErrors, Layers) {
         GRAPH_MISTAKE(Bidirectional<Lstm>(g, "l", 4, 3)(
             input(g, {2, 5, 4}),
             {.lengths = Constant(g, 1, {I32, {2}}), .mask = Constant(g, 1, {BOOL, {2, 5}})})),
-        GRAPH_MISTAKE(RmsNormLayer(g, "norm", 3)(input(g, {2, 4}))),
+        GRAPH_MISTAKE(RmsNormalization(g, "norm", 3)(input(g, {2, 4}))),
         GRAPH_MISTAKE(MultiHeadAttention(g, "attention", 6, 4)(input(g, {2, 3, 6}))),
         GRAPH_MISTAKE(MultiHeadAttention(g, "attention", 6, 2)(input(g, {3, 6}))),
         GRAPH_MISTAKE(MultiHeadAttention(g, "attention", 6, 2, {.rotary = true})(input(g, {2, 3, 6}))),
         GRAPH_MISTAKE(FeedForward(g, "mlp", 6, 24)(input(g, {2, 3, 5}))),
-        GRAPH_MISTAKE(BatchNormLayer(g, "norm", 3)(input(g, {2, 4}))),
-        GRAPH_MISTAKE(BatchNormLayer(g, "norm", 3, {.momentum = 1})(input(g, {2, 3}))),
-        GRAPH_MISTAKE(BatchNormLayer(g, "norm", 3, {.epsilon = -1})(input(g, {2, 3}))),
-        GRAPH_MISTAKE(GroupNormLayer(g, "norm", 4, 3)(input(g, {2, 5, 4}))),
-        GRAPH_MISTAKE(DropoutLayer(g, "dropout", 1)(input(g, {2, 4}))),
-        GRAPH_MISTAKE(DropoutLayer(g, "dropout", 0.5, {.whole_dims = {1, 2}})(input(g, {2, 4}))),
+        GRAPH_MISTAKE(BatchNormalization(g, "norm", 3)(input(g, {2, 4}))),
+        GRAPH_MISTAKE(BatchNormalization(g, "norm", 3, {.momentum = 1})(input(g, {2, 3}))),
+        GRAPH_MISTAKE(BatchNormalization(g, "norm", 3, {.epsilon = -1})(input(g, {2, 3}))),
+        GRAPH_MISTAKE(GroupNormalization(g, "norm", 4, 3)(input(g, {2, 5, 4}))),
+        GRAPH_MISTAKE(Dropout(g, "dropout", 1)(input(g, {2, 4}))),
+        GRAPH_MISTAKE(Dropout(g, "dropout", 0.5, {.whole_dims = {1, 2}})(input(g, {2, 4}))),
         GRAPH_MISTAKE(g.Var("dropout/step", Zeros({2}), {UNSHARDED});
-                      DropoutLayer(g, "dropout", 0.5)(input(g, {2, 4}))),
-        GRAPH_MISTAKE(g.Input("dropout/step", I64, {}, {});
-                      DropoutLayer(g, "dropout", 0.5)(input(g, {2, 4}))),
+                      Dropout(g, "dropout", 0.5)(input(g, {2, 4}))),
+        GRAPH_MISTAKE(g.Input("dropout/step", I64, {}, {}); Dropout(g, "dropout", 0.5)(input(g, {2, 4}))),
         GRAPH_MISTAKE(Conv1D(g, "conv", 3, 4, {3, 3})(input(g, {2, 6, 3}))),
         GRAPH_MISTAKE(Conv3DTranspose(g, "up", 3, 4, {3})(input(g, {2, 6, 6, 6, 3}))),
         GRAPH_MISTAKE(DepthwiseConv2D(g, "conv", 3, {3, 3})(input(g, {2, 6, 6, 4}))),
@@ -386,9 +385,10 @@ TEST(TrainErrors, InBodies) {
         {.length = 2}, loc);
   };
   ExpectErrors("in_bodies", {
-    GRAPH_MISTAKE(BatchNormLayer norm(g, "block/norm", 3);
+    GRAPH_MISTAKE(BatchNormalization norm(g, "block/norm", 3);
                   in_scan(g, [&](const Value& x) { return norm(x); })),
-        GRAPH_MISTAKE(BatchNormLayer norm(g, "norm"); in_scan(g, [&](const Value& x) { return norm(x); })),
+        GRAPH_MISTAKE(BatchNormalization norm(g, "norm");
+                      in_scan(g, [&](const Value& x) { return norm(x); })),
         GRAPH_MISTAKE(MeanMetric mean(g, "mean"); in_scan(g, [&](const Value& x) { return mean.Update(x); })),
         GRAPH_MISTAKE(Dense dense(g, "dense", 3, 1); in_scan(g,
                                                              [&](const Value& x) {

@@ -219,8 +219,8 @@ std::vector<TypicalMistake> OpMistakes() {
        [] {
          Attempt a;
          const Value x = a.Images();
-         a.g.Output("y", meshwork::Dropout(x, 1.5, 0, 0));
-         a.g.Output("z", meshwork::Dropout(x, 0.5, 0, 0, x));
+         a.g.Output("y", meshwork::StatelessDropout(x, 1.5, 0, 0));
+         a.g.Output("z", meshwork::StatelessDropout(x, 0.5, 0, 0, x));
          return a.Say();
        }},
       {"an input that nothing reads, not fed",

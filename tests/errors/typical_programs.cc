@@ -129,7 +129,7 @@ std::vector<TypicalMistake> ForeignMistakes() {
       {"a dropout of everything",
        [] {
          Attempt a;
-         a.g.Output("y", meshwork::Dropout(a.Images(), 1.0, 0, 0));
+         a.g.Output("y", meshwork::StatelessDropout(a.Images(), 1.0, 0, 0));
          return a.Say();
        }},
       {"a Python axis beyond the rank",

@@ -23,7 +23,7 @@ mw::Value Classify(mw::Graph& g) {
   mw::Dense dense1(g, "dense1", 784, 32, {.kernel_layout = {UNSHARDED, "model"}, .bias_layout = {"model"}});
   mw::Dense dense2(g, "dense2", 32, 10, {.kernel_layout = {"model", UNSHARDED}});
 
-  mw::Value hidden = mw::Dropout(mw::Gelu(dense1(x)), 0.1, /*seed=*/1, /*stream=*/0);
+  mw::Value hidden = mw::StatelessDropout(mw::Gelu(dense1(x)), 0.1, /*seed=*/1, /*stream=*/0);
   hidden = hidden * mw::Gather(scale, y, 0);
   mw::Value logits = dense2(mw::Concat({mw::SliceDim(hidden, 1, 16, 32), mw::SliceDim(hidden, 1, 0, 16)}, 1));
   g.Output("accuracy", mw::ReduceMean(mw::Cast(mw::Equal(mw::Argmax(logits, 1), y), mw::F32), {0}));

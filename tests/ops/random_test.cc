@@ -336,7 +336,7 @@ TEST(DropoutTest, ZeroesByTheMaskAndScalesTheRest) {
   for (DType dtype : {F32, F64, BF16}) {
     Graph g{Mesh()};
     const Value x = g.Input("x", dtype, {1000}, {UNSHARDED}), step = g.Input("step", I64, {}, {});
-    const Value y = Dropout(x, 0.1, kSeed, kStream, step);
+    const Value y = StatelessDropout(x, 0.1, kSeed, kStream, step);
     EXPECT_EQ(y.type(), x.type());
     g.Output("y", y);
     g.Output("grad", Gradients(ReduceSum(y, {0}), {x})[0]);
@@ -365,7 +365,7 @@ TEST(DropoutTest, DropsWholeDimsTogether) {
       SCOPED_TRACE(fmt::format("[{}] {}", fmt::join(dims, ","), rate));
       Graph g{Mesh()};
       const Value x = g.Input("x", F64, shape), step = g.Input("step", I64, {});
-      const Value y = Dropout(x, rate, kSeed, kStream, step, dims);
+      const Value y = StatelessDropout(x, rate, kSeed, kStream, step, dims);
       g.Output("y", y);
       g.Output("grad", Gradients(ReduceSum(y), {x})[0]);
       Numbers in, want, gradient;
@@ -391,7 +391,7 @@ TEST(DropoutTest, DropsWholeDimsTogether) {
 TEST(DropoutTest, WhatIsDroppedMayBeAnything) {
   Graph g{Mesh()};
   const Value x = g.Input("x", F32, {100}, {UNSHARDED});
-  g.Output("y", Dropout(x, 0.5, kSeed, kStream));
+  g.Output("y", StatelessDropout(x, 0.5, kSeed, kStream));
   const Numbers y = Interpret(g, {{"x", Numbers(100, std::nan(""))}}).outputs.at("y").Numbers();
   EXPECT_THAT(y, testing::Contains(0));
   EXPECT_THAT(y, testing::Contains(testing::IsNan()));
@@ -399,7 +399,7 @@ TEST(DropoutTest, WhatIsDroppedMayBeAnything) {
 
 TEST(DropoutTest, OfNothingKeepsEverything) {
   Graph g{Mesh()};
-  g.Output("y", Dropout(g.Input("x", F32, {3}, {UNSHARDED}), 0, kSeed, kStream));
+  g.Output("y", StatelessDropout(g.Input("x", F32, {3}, {UNSHARDED}), 0, kSeed, kStream));
   EXPECT_THAT(Interpret(g, {{"x", {1, 2, 3}}}).outputs.at("y").Numbers(), ElementsAre(1, 2, 3));
 }
 

@@ -33,7 +33,7 @@ TEST_P(StrategiesByLauncherTest, LossesAreThoseOfOneDevice) {
              {2, "multi_worker"}, {3, "multi_worker"}, {2, "fully_sharded"}}) {
       if (!LongTests() && Launchers().size() > 1 && turn++ % 2 != 0) continue;
       const Finished launched = Launch(
-          processes, "/bin/sh", {"-c", fmt::format("{} --devices 2 --strategy {}", command, strategy)});
+          processes, "/bin/sh", {"-c", fmt::format("{} --num-devices 2 --strategy {}", command, strategy)});
       ASSERT_EQ(launched.code, 0) << program << " " << strategy << ": " << launched.err;
       const std::vector<double> losses = LossesIn(launched.out);
       ASSERT_EQ(losses.size(), expected.size()) << program << " " << strategy << "\n" << launched.out;

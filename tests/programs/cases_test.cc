@@ -126,7 +126,7 @@ Graph RandomGraph(const Layout& layout, const Shape& shape) {
   out("normal", RandomNormal(g, f32, 7, 2, 0, 3, step));
   out("truncated", RandomTruncatedNormal(g, {F64, shape}, 7, 3, 0, 1, {}));
   out("heads", RandomBernoulli(g, {BOOL, shape}, 7, 4, 0.3, step));
-  const Value dropped = Dropout(ones, 0.5, 7, 5, step);
+  const Value dropped = StatelessDropout(ones, 0.5, 7, 5, step);
   out("dropped", dropped);
   out("gradient", Gradients(ReduceSum(dropped, {0, 1}), {ones})[0]);
   return g;

@@ -61,8 +61,8 @@ TEST(TrainingReportsTest, BatchNormOfFewRowsOnManyReplicas) {
     Graph g(Mesh::VirtualCpus(fmt::format("batch={}", replicas)).value());
     const Value x = g.Input("x", F64, {kRows, kColumns}, {"batch", UNSHARDED});
     const Value c = g.Input("c", F64, {kRows, kColumns}, {"batch", UNSHARDED});
-    const Value y =
-        BatchNormLayer(g, "norm", kColumns, {.momentum = kMomentum, .epsilon = kEpsilon, .dtype = F64})(x);
+    const Value y = BatchNormalization(g, "norm", kColumns,
+                                       {.momentum = kMomentum, .epsilon = kEpsilon, .dtype = F64})(x);
     g.Output("y", y);
     g.Output("dx", Gradients(ReduceSum(y * c), {x})[0]);
     Session session =

@@ -364,7 +364,7 @@ class OpsDrawer : protected ModelsDrawer {
       case 4: return RandomNormal(graph(), type, 3, stream, 0, 0.5);
       case 5: return RandomTruncatedNormal(graph(), type, 3, stream, 0.25, 0.5);
       case 6: return RandomBernoulli(graph(), type, 3, stream, 0.4);
-      case 7: return Dropout(Real(), 0.3, 3, stream);
+      case 7: return StatelessDropout(Real(), 0.3, 3, stream);
       default: {
         const Value x = Tensor();
         return Cast(DimensionSize(x, DimsOf(x), I32), F64) * 0.01;

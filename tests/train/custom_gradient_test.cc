@@ -92,7 +92,7 @@ TEST(CustomGradientTest, TrainsAsTheGradientsOfTheOpsDo) {
 
 // Rows that only fill up a replica's part do not count, as with the gradients of the ops.
 TEST(CustomGradientTest, ServesReplicas) {
-  const Strategy strategy = MirroredStrategy({.devices = 3}).value();
+  const Strategy strategy = MirroredStrategy({.num_devices = 3}).value();
   std::vector<std::vector<double>> trained;
   for (const bool is_custom : {false, true}) {
     Graph g = strategy.NewGraph();

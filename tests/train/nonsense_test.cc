@@ -274,7 +274,7 @@ TEST(NonsenseTest, ShapesAndSlices) {
               LogSoftmax(x, i),
               Shuffle(x, i, i, i),
               GroupNorm(x, x, x, i),
-              Dropout(x, 0.5, i, i, x)});
+              StatelessDropout(x, 0.5, i, i, x)});
       n.Read({Sort(x, i).values, TopK(x, i, 0).indices, TopK(x, 1, i).values, UniqueCounts(x, i).counts,
               Qr(x).q, Fft(x, x, i).re});
       const Values parts = Split(x, i, 0);  // no more parts than are possible
@@ -328,15 +328,15 @@ TEST(NonsenseTest, LayersAndOptimizers) {
     const std::string name = "l" + std::to_string(i < 0 ? 0 : i % 100);
     n.Each([&](const Value& x) {
       n.Read({Dense(n.g, name, i, i)(x), Conv2D(n.g, name, i, 3, {i, 3})(x), Conv2D(n.g, "c", 3, 3, {})(x),
-              LayerNormLayer(n.g, name, i)(x), Embedding(n.g, name, i, i)(x), RmsNormLayer(n.g, name, i)(x),
-              MultiHeadAttention(n.g, name, i, i)(x), FeedForward(n.g, name, i, i)(x)});
+              LayerNormalization(n.g, name, i)(x), Embedding(n.g, name, i, i)(x),
+              RmsNormalization(n.g, name, i)(x), MultiHeadAttention(n.g, name, i, i)(x),
+              FeedForward(n.g, name, i, i)(x)});
       n.Read({Conv1D(n.g, name, i, i, {i}, {.groups = i})(x), Conv3D(n.g, name, 3, i, {3, i, 3})(x),
               Conv2DTranspose(n.g, name, i, 3, {i, i}, {.groups = i})(x),
               DepthwiseConv2D(n.g, name, i, {3, 3}, {.multiplier = i})(x), GlobalAvgPool(x), GlobalMaxPool(x),
-              BatchNormLayer(n.g, name, i)(x), BatchNormLayer(n.g, name, i, {.momentum = NAN})(x),
-              BatchNormLayer(n.g, name, 6, {.epsilon = NAN, .scale = false, .unbiased = true})(x),
-              GroupNormLayer(n.g, name, i, i)(x), DropoutLayer(n.g, name, 0.5)(x),
-              DropoutLayer(n.g, "", NAN)(x)});
+              BatchNormalization(n.g, name, i)(x), BatchNormalization(n.g, name, i, {.momentum = NAN})(x),
+              BatchNormalization(n.g, name, 6, {.epsilon = NAN, .scale = false, .unbiased = true})(x),
+              GroupNormalization(n.g, name, i, i)(x), Dropout(n.g, name, 0.5)(x), Dropout(n.g, "", NAN)(x)});
       const LstmResult lstm = Lstm(n.g, name, i, i)(x, {x, x});
       n.Read({lstm.sequence, lstm.state, lstm.cell, SimpleRnn(n.g, name, 6, i)(x).state,
               Gru(n.g, name, i, i)(x, x).sequence, Gru(n.g, "gru", 6, 6)(x, x).sequence});

@@ -63,10 +63,10 @@ void ExpectSame(const std::map<std::string, std::vector<double>>& got,
 // A function that adds noise to rows: [b,f] -> [b,f].
 struct Noisy {
   const char* name;
-  std::function<Value(const DropoutLayer& drop, const Value& x)> apply;
+  std::function<Value(const Dropout& drop, const Value& x)> apply;
 };
 
-Value InALoop(const DropoutLayer& drop, const Value& x, bool recompute) {
+Value InALoop(const Dropout& drop, const Value& x, bool recompute) {
   return Scan(*x.graph(), {x}, {},
               [&](Graph&, const Values& carries, const Values&) -> ScanStep {
                 return {{Tanh(drop(carries[0]) + 0.1)}};
@@ -77,37 +77,39 @@ Value InALoop(const DropoutLayer& drop, const Value& x, bool recompute) {
 
 const std::vector<Noisy>& AllNoisy() {
   static const auto* all = new std::vector<Noisy>{
-      {"dropout", [](const DropoutLayer& drop, const Value& x) { return drop(x); }},
-      {"twice", [](const DropoutLayer& drop, const Value& x) { return drop(Tanh(drop(x))); }},
-      {"whole rows", [](const DropoutLayer&, const Value& x) { return Dropout(x, 0.5, 7, 5, {}, 1) + x; }},
-      {"whole columns", [](const DropoutLayer&, const Value& x) { return Dropout(x, 0.5, 7, 6, {}, 0) + x; }},
+      {"dropout", [](const Dropout& drop, const Value& x) { return drop(x); }},
+      {"twice", [](const Dropout& drop, const Value& x) { return drop(Tanh(drop(x))); }},
+      {"whole rows",
+       [](const Dropout&, const Value& x) { return StatelessDropout(x, 0.5, 7, 5, {}, 1) + x; }},
+      {"whole columns",
+       [](const Dropout&, const Value& x) { return StatelessDropout(x, 0.5, 7, 6, {}, 0) + x; }},
       {"everything or nothing",
-       [](const DropoutLayer&, const Value& x) { return Dropout(x, 0.5, 7, 7, {}, ALL_DIMS) + x; }},
+       [](const Dropout&, const Value& x) { return StatelessDropout(x, 0.5, 7, 7, {}, ALL_DIMS) + x; }},
       {"whole columns in a loop",
-       [](const DropoutLayer&, const Value& x) {
+       [](const Dropout&, const Value& x) {
          return Scan(*x.graph(), {x}, {},
                      [&](Graph&, const Values& carries, const Values&) -> ScanStep {
-                       return {{Tanh(Dropout(carries[0], 0.5, 7, 8, {}, 0) + 0.1)}};
+                       return {{Tanh(StatelessDropout(carries[0], 0.5, 7, 8, {}, 0) + 0.1)}};
                      },
                      {.length = 3})
              .carries[0];
        }},
       {"a number per row",
-       [](const DropoutLayer&, const Value& x) {
+       [](const Dropout&, const Value& x) {
          const Value noise = RandomUniform(*x.graph(), {F64, {x.shape()[0]}}, 7, 3, -1, 1);
          return x * ExpandDims(noise, {1});
        }},
       {"three dims",
-       [](const DropoutLayer& drop, const Value& x) {
+       [](const Dropout& drop, const Value& x) {
          return ReduceSum(drop(ExpandDims(x, {2}) *
                                RandomNormal(*x.graph(), {F64, {x.shape()[0], x.shape()[1], 7}}, 7, 4, 0, 1)),
                           {2});
        }},
-      {"a loop", [](const DropoutLayer& drop, const Value& x) { return InALoop(drop, x, false); }},
+      {"a loop", [](const Dropout& drop, const Value& x) { return InALoop(drop, x, false); }},
       {"a loop that computes again",
-       [](const DropoutLayer& drop, const Value& x) { return InALoop(drop, x, true); }},
+       [](const Dropout& drop, const Value& x) { return InALoop(drop, x, true); }},
       {"a loop in a loop",
-       [](const DropoutLayer& drop, const Value& x) {
+       [](const Dropout& drop, const Value& x) {
          return Scan(*x.graph(), {x}, {},
                      [&](Graph&, const Values& carries, const Values&) -> ScanStep {
                        return {{InALoop(drop, carries[0], false)}};
@@ -116,13 +118,13 @@ const std::vector<Noisy>& AllNoisy() {
              .carries[0];
        }},
       {"a branch",
-       [](const DropoutLayer& drop, const Value& x) {
+       [](const Dropout& drop, const Value& x) {
          const Value always = Less(Constant(*x.graph(), 1.0, {F32, {}}), 2.0);
          return If(
              always, [&](Graph&) -> Values { return {drop(x)}; }, [&](Graph&) -> Values { return {x}; })[0];
        }},
       {"a loop of unknown length",
-       [](const DropoutLayer& drop, const Value& x) {
+       [](const Dropout& drop, const Value& x) {
          const Values last = While(
              *x.graph(), {StopGradient(x), Whole(*x.graph(), 0)},
              [](Graph&, const Values& carries) { return Less(carries[1], 3.0); },
@@ -141,7 +143,7 @@ Graph InParts(const std::string& mesh, const Noisy& noisy, const std::vector<int
   Graph g(Mesh::VirtualCpus(mesh).value());
   const Value x = g.Input("x", F64, {batch, 6}, {"batch", UNSHARDED});
   const Variable w = g.Var("w", GlorotUniform({6, 5}, F64));
-  const DropoutLayer drop(g, "drop", 0.5, {.seed = 3});
+  const Dropout drop(g, "drop", 0.5, {.seed = 3});
   std::function<Value(const Value&, size_t)> loss_of = [&](const Value& rows, size_t level) {
     if (level == parts.size()) return ReduceMean(Square(noisy.apply(drop, MatMul(rows, w)) - 0.3));
     return MeanOverMicrobatches(parts[level], {rows},
@@ -323,7 +325,7 @@ TEST(RandomPlacesTest, NumbersOfTheProgramAroundAreThoseOfEachIteration) {
 TEST(RandomPlacesTest, EveryCallOfALayerHasAMaskOfItsOwn) {
   Graph g(Mesh::VirtualCpus("batch=2").value());
   const Value x = g.Input("x", F64, {64});
-  const DropoutLayer drop(g, "drop", 0.5);
+  const Dropout drop(g, "drop", 0.5);
   const auto inner = [&](Graph&, const Values& ones, const Values&) -> ScanStep {
     return {ones, {drop(ones[0])}};
   };
@@ -354,8 +356,7 @@ TEST(RandomPlacesTest, DropoutKeepsNothingOfAMicrobatch) {
   const auto scans = [](bool drops) {
     const Graph g = InParts(
         "batch=1",
-        drops ? AllNoisy()[0] : Noisy{"none", [](const DropoutLayer&, const Value& x) { return Tanh(x); }},
-        {4});
+        drops ? AllNoisy()[0] : Noisy{"none", [](const Dropout&, const Value& x) { return Tanh(x); }}, {4});
     std::vector<std::string> results;
     for (const Node& node : g.nodes()) {
       if (node.row->name != "scan") continue;

@@ -31,7 +31,7 @@ inline Graph SavedTraining(const std::string& mesh) {
   Variable v = g.Var("v", GlorotUniform({7, 5}, F64), {model, UNSHARDED});
   Variable count = g.Var("count", Zeros({}, I64), {});
   g.Update(count, count + 1);
-  Value hidden = Dropout(Relu(MatMul(x, w)), 0.25, /*seed=*/3, /*stream=*/1, count);
+  Value hidden = StatelessDropout(Relu(MatMul(x, w)), 0.25, /*seed=*/3, /*stream=*/1, count);
   Value loss = SparseSoftmaxCrossEntropy(MatMul(hidden, v), y);
   Adam({.learning_rate = 0.05}).Minimize(loss);
   g.Output("loss", loss);

@@ -36,8 +36,7 @@ struct Drawn {
 Drawn Draw(std::optional<int64_t> seed) {
   Graph g(Mesh::VirtualCpus("batch=2").value());
   const Value x = g.Input("x", F64, {8, 6}, {"batch", UNSHARDED});
-  const DropoutLayer drop =
-      seed.has_value() ? DropoutLayer(g, "drop", 0.5, {.seed = *seed}) : DropoutLayer(g, "drop", 0.5);
+  const Dropout drop = seed.has_value() ? Dropout(g, "drop", 0.5, {.seed = *seed}) : Dropout(g, "drop", 0.5);
   g.Output("y", Dense(g, "dense", 6, 3, {.dtype = F64})(drop(x)));
   SessionOptions options;
   if (seed.has_value()) options.seed = *seed;

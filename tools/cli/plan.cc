@@ -30,7 +30,7 @@ struct PlanFlags {
   ProgramChoice program;
   CompileOptions compile;
   std::string topology, output;
-  int64_t plans = 3, devices = 0;
+  int64_t plans = 3, num_devices = 0;
   bool open = false, cut_mesh = false, price_pins = false, json = false, cpp = false;
 };
 
@@ -67,7 +67,7 @@ absl::Status CheckCanMove(const Graph& graph, bool is_body = false) {
                            });
     if (node.row->name == "relayout" || IsManual(node) || is_pinned)
       return InvalidArgument(
-          "--devices: the layout at {} is written for the program's own mesh; name a mesh by --mesh.",
+          "--num-devices: the layout at {} is written for the program's own mesh; name a mesh by --mesh.",
           graph.Describe(node.row->name, node.location));
     for (const auto& region : node.regions)
       if (absl::Status status = CheckCanMove(*region, /*is_body=*/true); !status.ok()) return status;
@@ -252,9 +252,9 @@ absl::Status Plan(Arguments args) {
   flags.Switch("open", "what the program pins is open, too", &o.open);
   flags.Switch("cut-mesh", "also tries the mesh with its axes cut in parts, in every way that pays",
                &o.cut_mesh);
-  flags.Int("devices",
+  flags.Int("num-devices",
             "puts the program on a mesh [devices=N] instead of its own, with --open and --cut-mesh",
-            &o.devices, /*at_least=*/1, /*at_most=*/int64_t{1} << 40);
+            &o.num_devices, /*at_least=*/1, /*at_most=*/int64_t{1} << 40);
   flags.Switch("price-pins", "says what each pin of the program costs, by a search without it",
                &o.price_pins);
   flags.Text("output", "writes the program with the pins of the best plan; - is standard output", &o.output);
@@ -271,21 +271,22 @@ absl::Status Plan(Arguments args) {
                                       {{"--output", o.output, "laid_out.mw"}}));
   if (!o.output.empty() && o.output != "-")
     MESHWORK_RETURN_IF_ERROR(BadInput(Annotate(CheckWritable(o.output), "--output: ")));
-  if (o.devices > 0) {
+  if (o.num_devices > 0) {
     if (!o.program.mesh.empty())
-      return InvalidArgument("--devices and --mesh both say on which devices; name one of them.");
+      return InvalidArgument("--num-devices and --mesh both say on which devices; name one of them.");
     if (!o.program.layouts.empty())
-      return InvalidArgument("--devices opens all layouts, and --layout names one; leave one of them out.");
+      return InvalidArgument(
+          "--num-devices opens all layouts, and --layout names one; leave one of them out.");
     if (o.price_pins)
       return InvalidArgument(
-          "--devices opens all layouts, so that no pin has a price; leave --price-pins out.");
+          "--num-devices opens all layouts, so that no pin has a price; leave --price-pins out.");
     o.open = o.cut_mesh = true;
   }
   MESHWORK_ASSIGN_OR_RETURN(Graph graph, ReadProgram(o.program));
-  if (o.devices > 0) MESHWORK_RETURN_IF_ERROR(CheckCanMove(graph));
+  if (o.num_devices > 0) MESHWORK_RETURN_IF_ERROR(CheckCanMove(graph));
   if (o.open) graph = Opened(std::move(graph));
-  if (o.devices > 0) {
-    MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(fmt::format("devices={}", o.devices)));
+  if (o.num_devices > 0) {
+    MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(fmt::format("devices={}", o.num_devices)));
     MESHWORK_ASSIGN_OR_RETURN(graph, OnOtherMesh(graph, mesh));
   }
   MESHWORK_ASSIGN_OR_RETURN(o.compile.topology, ReadTopology(graph.mesh(), o.topology));

@@ -20,13 +20,13 @@
 namespace meshwork::tools {
 namespace {
 
-constexpr int64_t kMostDevices = int64_t{1} << 20;  // unless --devices says otherwise
+constexpr int64_t kMostDevices = int64_t{1} << 20;  // unless --max-devices says otherwise
 
 struct SimulateFlags {
   ProgramChoice program;
   CompileOptions compile;
   std::string topology, machine, trace, plot, scale;
-  int64_t most_devices = kMostDevices, domains = 1;
+  int64_t max_devices = kMostDevices, domains = 1;
   bool measure = false, json = false, strong = false, no_overlap = false;
 };
 
@@ -40,8 +40,9 @@ absl::Status CheckFlags(const SimulateFlags& o) {
     return InvalidArgument("--strong says how a step scales; name the axis that grows with --scale.");
   if (o.scale.empty() && !o.plot.empty())
     return InvalidArgument("--plot draws how a step scales; name the axis that grows with --scale.");
-  if (o.scale.empty() && o.most_devices != kMostDevices)
-    return InvalidArgument("--devices says how far a step scales; name the axis that grows with --scale.");
+  if (o.scale.empty() && o.max_devices != kMostDevices)
+    return InvalidArgument(
+        "--max-devices says how far a step scales; name the axis that grows with --scale.");
   if (!o.scale.empty() && !o.trace.empty())
     return InvalidArgument("--trace writes one step, --scale simulates many; leave one of them out.");
   if (!o.scale.empty() && o.measure)
@@ -144,7 +145,7 @@ absl::Status SimulateMany(const Graph& global, const SimulateInputs& inputs, con
   const bool has_axis =
       std::any_of(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.name == o.scale; });
   ScaleOptions options{.axis = o.scale == "first" && !has_axis ? "" : o.scale,
-                       .devices = o.most_devices,
+                       .max_devices = o.max_devices,
                        .same_batch = o.strong,
                        .compile = o.compile,
                        .simulate = {.overlap = !o.no_overlap}};
@@ -182,7 +183,7 @@ absl::Status Simulate(Arguments args) {
   flags.Int("domains", "processes that share the devices, of a machine with workers", &o.domains, 1, 1 << 20);
   flags.Switch("no-overlap", "each op waits for the collectives before it", &o.no_overlap);
   flags.Text("scale", "the axis that grows, as batch; first: the first of the mesh", &o.scale);
-  flags.Int("devices", "the most of a mesh, with --scale", &o.most_devices, 1, int64_t{1} << 40);
+  flags.Int("max-devices", "the most of a mesh, with --scale", &o.max_devices, 1, int64_t{1} << 40);
   flags.Switch("strong", "with --scale, the batch stays as it is, instead of growing with the axis",
                &o.strong);
   flags.Text("plot", "draws the curve of --scale as SVG into this file", &o.plot);

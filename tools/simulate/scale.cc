@@ -123,15 +123,15 @@ absl::StatusOr<std::vector<ScalePoint>> Scale(
     const std::function<absl::StatusOr<ScaleProgram>(const Mesh& mesh)>& point_on) {
   MESHWORK_ASSIGN_OR_RETURN(const int axis, AxisOf(mesh, options.axis));
   const int64_t from = mesh.axis(axis).size, others = mesh.num_devices() / from;
-  if (others > options.devices)
+  if (others > options.max_devices)
     return InvalidArgument(
         "Scale: the axes of mesh {} besides \"{}\" are {} already; at most {} are asked for.",
-        mesh.ToString(), mesh.axis(axis).name, Count(others, "device"), options.devices);
+        mesh.ToString(), mesh.axis(axis).name, Count(others, "device"), options.max_devices);
   std::vector<ScalePoint> curve;
   const ScalePoint* first = nullptr;
   // Within the vector, which does not grow beyond this.
   curve.reserve(64);
-  const int64_t most = std::min(options.devices, kMostElements) / others;
+  const int64_t most = std::min(options.max_devices, kMostElements) / others;
   for (int64_t size = 1; size <= most; size *= 2) {
     ScalePoint& point = curve.emplace_back();
     MESHWORK_ASSIGN_OR_RETURN(point.mesh, WithSize(mesh, axis, size));

@@ -27,8 +27,8 @@
 namespace meshwork {
 
 struct ScaleOptions {
-  std::string axis;                    // the axis that grows; "": the first of the mesh
-  int64_t devices = int64_t{1} << 20;  // most devices of a mesh
+  std::string axis;                        // the axis that grows; "": the first of the mesh
+  int64_t max_devices = int64_t{1} << 20;  // most devices of a mesh
   // True: the batch stays as it is, and each device has less to do (strong scaling). False: each position has as many
   // examples as on the given mesh (weak scaling), by Rebatch (ops/control/rebatch.h). The batch is dim 0 of the inputs
   // whose dim 0 the axis cuts; if it cuts none, that of the first input that has dims. No value has more than 2^40
@@ -58,7 +58,7 @@ struct ScalePoint {
 };
 
 // The points, beginning with one position of the axis. `point_on` is called once for each mesh. Errors: the mesh has
-// no such axis, or the axis is cut; even without the axis, the mesh has more than options.devices. Errors of a point
+// no such axis, or the axis is cut; even without the axis, the mesh has more than options.max_devices. Errors of a point
 // are its status: those of `point_on`, Rebatch, Compile and SimulateOn; the axis cuts inputs of several sizes, so
 // that the batch is unknown.
 absl::StatusOr<std::vector<ScalePoint>> Scale(

@@ -242,16 +242,15 @@ absl::StatusOr<Metrics> Evaluate(Session& session, const Pipeline& data, const E
   return EvaluateBatches("Evaluate", "data", "steps", session, data, options);
 }
 
-absl::StatusOr<StepResult> Predict(Session& session, const Pipeline& data,
-                                   const std::vector<std::string>& outputs, const FeedFunction& feeds) {
+absl::StatusOr<StepResult> Predict(Session& session, const Pipeline& data, const PredictOptions& options) {
   DataAgreement agreement("Predict", session);
   MESHWORK_RETURN_IF_ERROR(agreement.Begin(CheckData("Predict", "data", data, 0, "steps"),
                                            [&] { return FactsOfPipeline("data", data, /*is_whole=*/true); }));
   std::map<std::string, std::vector<Tensor>> parts;
   MESHWORK_RETURN_IF_ERROR(ForEachBatch(
-      "Predict", session, data, 0, feeds, {}, agreement,
+      "Predict", session, data, 0, options.feeds, {}, agreement,
       [&](const Feeds& batch, int64_t examples) -> absl::Status {
-        MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Predict(batch, outputs));
+        MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Predict(batch, options.outputs));
         for (const auto& [name, tensor] : result.outputs()) {
           if (tensor.type().rank() == 0 || tensor.shape()[0] != examples)
             return InvalidArgument(

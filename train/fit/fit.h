@@ -5,7 +5,7 @@
 //                             Fit(session, data, {.epochs = 5, .validation_data = test, .callbacks = {ProgressBar()}}));
 //   history.Of("val_loss")
 //   MESHWORK_ASSIGN_OR_RETURN(const Metrics result, Evaluate(session, test));       // {"accuracy": 0.97, "loss": 0.11}
-//   MESHWORK_ASSIGN_OR_RETURN(const StepResult scores, Predict(session, test, {"logits"}));
+//   MESHWORK_ASSIGN_OR_RETURN(const StepResult scores, Predict(session, test, {.outputs = {"logits"}}));
 //
 // A step takes one element of the data, a batch: its columns are the inputs of the program, by name, unless
 // FitOptions::feeds says otherwise. The last batch may be short.
@@ -92,12 +92,14 @@ struct EvaluateOptions {
 // variables, metrics among them, stay as they are. Only what the outputs need is computed, and has to be fed. Errors: as Fit.
 absl::StatusOr<Metrics> Evaluate(Session& session, const Pipeline& data, const EvaluateOptions& options = {});
 
-// The outputs of all examples, joined along dim 0 (Session::Predict). Without `outputs`, all. The data may have columns
-// that the outputs do not need, such as labels. Errors: as Fit; an output does not have a row for each example; those
-// of Session::Predict.
+struct PredictOptions {
+  std::vector<std::string> outputs = {};  // none: all
+  FeedFunction feeds = {};                // null: the columns of the batch
+};
+// The outputs of all examples, joined along dim 0 (Session::Predict). The data may have columns that the outputs do not
+// need, such as labels. Errors: as Fit; an output does not have a row for each example; those of Session::Predict.
 absl::StatusOr<StepResult> Predict(Session& session, const Pipeline& data,
-                                   const std::vector<std::string>& outputs = {},
-                                   const FeedFunction& feeds = {});
+                                   const PredictOptions& options = {});
 
 struct BatchesOptions {
   int64_t batch_size = 32;

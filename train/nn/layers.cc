@@ -33,8 +33,8 @@ Value Dense::operator()(const Value& x, CallSite loc) const {
   return internal::Activated(activation_, y, loc);
 }
 
-internal::NormLayer::NormLayer(std::optional<int64_t> units, Graph& graph, const std::string& name,
-                               const NormLayerOptions& options, CallSite loc)
+internal::Normalization::Normalization(std::optional<int64_t> units, Graph& graph, const std::string& name,
+                                       const NormalizationOptions& options, CallSite loc)
     : epsilon_(options.epsilon),
       precision_(LayerPrecision(graph, options.dtype, options.compute)),
       variables_(graph, units,
@@ -47,7 +47,7 @@ internal::NormLayer::NormLayer(std::optional<int64_t> units, Graph& graph, const
                    return Variables{scale, declare("offset", options.offset_initializer)};
                  }) {}
 
-Value internal::NormLayer::Apply(
+Value internal::Normalization::Apply(
     const Value& x, CallSite loc,
     const std::function<Value(const Operand& x, const Variables& variables)>& norm) const {
   if (!x.valid()) return {};
@@ -57,7 +57,7 @@ Value internal::NormLayer::Apply(
   return norm({ToCompute(x, precision_), loc}, variables);
 }
 
-Value LayerNormLayer::operator()(const Value& x, CallSite loc) const {
+Value LayerNormalization::operator()(const Value& x, CallSite loc) const {
   return Apply(x, loc, [&](const Operand& x, const Variables& variables) {
     return LayerNorm(x, variables.scale, variables.offset, epsilon_);
   });

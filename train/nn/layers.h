@@ -83,8 +83,8 @@ inline Value Activated(const Activation& activation, const Value& y, CallSite lo
 
 }  // namespace internal
 
-// The options of LayerNormLayer and GroupNormLayer.
-struct NormLayerOptions {
+// The options of LayerNormalization and GroupNormalization.
+struct NormalizationOptions {
   LayoutSpec layout = {};  // of scale and offset, [units]
   std::optional<DType> dtype = {}, compute = {};
   Gathering gather = Gathering::kWithinBudget;
@@ -95,7 +95,7 @@ struct NormLayerOptions {
 namespace internal {
 
 // The base of norms with a scale and an offset, [units].
-class NormLayer {
+class Normalization {
  public:
   const Variable& scale() const { return variables_.Now().scale; }
   const Variable& offset() const { return variables_.Now().offset; }
@@ -105,8 +105,8 @@ class NormLayer {
     Variable scale, offset;
   };
 
-  NormLayer(std::optional<int64_t> units, Graph& graph, const std::string& name,
-            const NormLayerOptions& options, CallSite loc);
+  Normalization(std::optional<int64_t> units, Graph& graph, const std::string& name,
+                const NormalizationOptions& options, CallSite loc);
   // norm(x, scale, offset), in the layer's name scope.
   Value Apply(const Value& x, CallSite loc,
               const std::function<Value(const Operand& x, const Variables& variables)>& norm) const;
@@ -123,16 +123,16 @@ class NormLayer {
 // y = LayerNorm(x, scale, offset), whose variables are not cast; x: [.., units]. Variables "name/scale", all ones at
 // first, and "name/offset", all zeros.
 //
-//   LayerNormLayer norm(g, "norm", 700, {.layout = {"model"}});
+//   LayerNormalization norm(g, "norm", 700, {.layout = {"model"}});
 //   Value h = Relu(norm(dense1(x)));
-class LayerNormLayer : public internal::NormLayer {
+class LayerNormalization : public internal::Normalization {
  public:
-  LayerNormLayer(Graph& graph, const std::string& name, int64_t units, const NormLayerOptions& options = {},
-                 CallSite loc = CallSite::Current())
-      : NormLayer(units, graph, name, options, loc) {}
-  LayerNormLayer(Graph& graph, const std::string& name, const NormLayerOptions& options = {},
-                 CallSite loc = CallSite::Current())
-      : NormLayer(std::nullopt, graph, name, options, loc) {}
+  LayerNormalization(Graph& graph, const std::string& name, int64_t units,
+                     const NormalizationOptions& options = {}, CallSite loc = CallSite::Current())
+      : Normalization(units, graph, name, options, loc) {}
+  LayerNormalization(Graph& graph, const std::string& name, const NormalizationOptions& options = {},
+                     CallSite loc = CallSite::Current())
+      : Normalization(std::nullopt, graph, name, options, loc) {}
   Value operator()(const Value& x, CallSite loc = CallSite::Current()) const;
 };
 

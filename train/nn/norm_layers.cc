@@ -46,8 +46,8 @@ void UpdateStatistic(Graph& graph, const Variable& running, const Value& batch, 
 
 }  // namespace
 
-BatchNormLayer::BatchNormLayer(std::optional<int64_t> units, Graph& graph, const std::string& name,
-                               const BatchNormLayerOptions& options, CallSite loc)
+BatchNormalization::BatchNormalization(std::optional<int64_t> units, Graph& graph, const std::string& name,
+                                       const BatchNormalizationOptions& options, CallSite loc)
     : options_(options),
       precision_(LayerPrecision(graph, options.dtype, options.compute)),
       variables_(
@@ -71,7 +71,7 @@ BatchNormLayer::BatchNormLayer(std::optional<int64_t> units, Graph& graph, const
             return made;
           }) {}
 
-Value BatchNormLayer::operator()(const Value& x, CallSite loc) const {
+Value BatchNormalization::operator()(const Value& x, CallSite loc) const {
   if (!x.valid()) return {};
   const Variables& variables = variables_.For(x);
   const Variable &mean = variables.mean, &running_variance = variables.variance;
@@ -83,7 +83,7 @@ Value BatchNormLayer::operator()(const Value& x, CallSite loc) const {
     const std::string name = graph.value(mean.id()).name;
     graph.RecordError(fmt::format(
         "{}: it is called in the body of {}, where its running mean and variance cannot be updated; call it outside, or "
-        "take a layer that has none, as LayerNormLayer or GroupNormLayer.",
+        "take a layer that has none, as LayerNormalization or GroupNormalization.",
         graph.Describe(fmt::format("batch_norm \"{}\"", std::string_view(name).substr(0, name.rfind('/'))),
                        loc),
         x.graph()->body_of()));
@@ -107,7 +107,7 @@ Value BatchNormLayer::operator()(const Value& x, CallSite loc) const {
                       BatchNormInference({in, loc}, scale, offset, mean, running_variance, options_.epsilon));
 }
 
-Value GroupNormLayer::operator()(const Value& x, CallSite loc) const {
+Value GroupNormalization::operator()(const Value& x, CallSite loc) const {
   return Apply(x, loc, [&](const Operand& x, const Variables& variables) {
     return GroupNorm(x, variables.scale, variables.offset, groups_, epsilon_);
   });
@@ -157,18 +157,19 @@ int64_t FreeStream(const Graph& graph, int64_t seed, int64_t stream) {
 
 }  // namespace
 
-DropoutLayer::DropoutLayer(Graph& graph, const std::string& name, double rate,
-                           const DropoutLayerOptions& options, CallSite loc)
+Dropout::Dropout(Graph& graph, const std::string& name, double rate, const DropoutOptions& options,
+                 CallSite loc)
     : name_(graph.scope().empty() ? name : fmt::format("{}/{}", graph.scope(), name)),
       rate_(rate),
       options_(options),
       step_(DropoutStep(graph, loc)) {}
 
-Value DropoutLayer::operator()(const Value& x, CallSite loc) const {
+Value Dropout::operator()(const Value& x, CallSite loc) const {
   if (!x.valid() || !step_.valid()) return {};
   // 62 bits, so that counting on stays in range.
   const int64_t stream = FreeStream(*x.graph(), options_.seed, static_cast<int64_t>(StableHash(name_) >> 2));
-  return WhenTraining({Dropout({x, loc}, rate_, options_.seed, stream, step_, options_.whole_dims), loc}, x);
+  return WhenTraining(
+      {StatelessDropout({x, loc}, rate_, options_.seed, stream, step_, options_.whole_dims), loc}, x);
 }
 
 }  // namespace meshwork

@@ -1,8 +1,8 @@
 // Batch normalization and dropout, which work differently in training and outside of it, and group normalization.
-// LayerNormLayer is in train/nn/layers.h, RmsNormLayer in train/nn/transformer_layers.h.
+// LayerNormalization is in train/nn/layers.h, RmsNormalization in train/nn/transformer_layers.h.
 //
-//   BatchNormLayer norm(g, "norm", 32);
-//   DropoutLayer dropout(g, "dropout", 0.5);
+//   BatchNormalization norm(g, "norm", 32);
+//   Dropout dropout(g, "dropout", 0.5);
 //   Value h = dropout(Relu(norm(conv(images))));
 //
 // Session::Run trains: it takes the statistics of the batch, and drops elements. Session::Evaluate and Predict do
@@ -25,7 +25,7 @@
 
 namespace meshwork {
 
-struct BatchNormLayerOptions {
+struct BatchNormalizationOptions {
   double momentum = 0.99;  // of the running statistics; PyTorch's is 1 - momentum, 0.1 unless given
   double epsilon = 1e-5;   // 1e-3 in Keras
   bool scale = true;       // whether there is a variable "name/scale"; without it the scale is 1
@@ -56,14 +56,14 @@ struct BatchNormLayerOptions {
 //
 // Errors (recorded): a momentum that is not in [0, 1); BatchNorm's (ops/norms.h); a call in the body of a loop, where a
 // variable cannot be updated.
-class BatchNormLayer {
+class BatchNormalization {
  public:
-  BatchNormLayer(Graph& graph, const std::string& name, int64_t units,
-                 const BatchNormLayerOptions& options = {}, CallSite loc = CallSite::Current())
-      : BatchNormLayer(std::optional(units), graph, name, options, loc) {}
-  BatchNormLayer(Graph& graph, const std::string& name, const BatchNormLayerOptions& options = {},
-                 CallSite loc = CallSite::Current())
-      : BatchNormLayer(std::nullopt, graph, name, options, loc) {}
+  BatchNormalization(Graph& graph, const std::string& name, int64_t units,
+                     const BatchNormalizationOptions& options = {}, CallSite loc = CallSite::Current())
+      : BatchNormalization(std::optional(units), graph, name, options, loc) {}
+  BatchNormalization(Graph& graph, const std::string& name, const BatchNormalizationOptions& options = {},
+                     CallSite loc = CallSite::Current())
+      : BatchNormalization(std::nullopt, graph, name, options, loc) {}
   Value operator()(const Value& x, CallSite loc = CallSite::Current()) const;
 
   const Variable& scale() const { return variables_.Now().scale; }    // invalid without a scale
@@ -76,35 +76,35 @@ class BatchNormLayer {
     Variable scale, offset, mean, variance;
   };
 
-  BatchNormLayer(std::optional<int64_t> units, Graph& graph, const std::string& name,
-                 const BatchNormLayerOptions& options, CallSite loc);
+  BatchNormalization(std::optional<int64_t> units, Graph& graph, const std::string& name,
+                     const BatchNormalizationOptions& options, CallSite loc);
 
-  BatchNormLayerOptions options_;
+  BatchNormalizationOptions options_;
   Precision precision_;
   internal::LayerVariables<Variables> variables_;
 };
 
 // y = GroupNorm(x, scale, offset, groups); x: [n, spatial…, channels]. As many groups as channels make an instance norm
 // (Ulyanov et al., arXiv 1607.08022). Variables "name/scale", all ones at first, and "name/offset", all zeros.
-class GroupNormLayer : public internal::NormLayer {
+class GroupNormalization : public internal::Normalization {
  public:
-  GroupNormLayer(Graph& graph, const std::string& name, int64_t channels, int64_t groups,
-                 const NormLayerOptions& options = {}, CallSite loc = CallSite::Current())
-      : NormLayer(channels, graph, name, options, loc), groups_(groups) {}
-  GroupNormLayer(Graph& graph, const std::string& name, int64_t groups, const NormLayerOptions& options = {},
-                 CallSite loc = CallSite::Current())
-      : NormLayer(std::nullopt, graph, name, options, loc), groups_(groups) {}
+  GroupNormalization(Graph& graph, const std::string& name, int64_t channels, int64_t groups,
+                     const NormalizationOptions& options = {}, CallSite loc = CallSite::Current())
+      : Normalization(channels, graph, name, options, loc), groups_(groups) {}
+  GroupNormalization(Graph& graph, const std::string& name, int64_t groups,
+                     const NormalizationOptions& options = {}, CallSite loc = CallSite::Current())
+      : Normalization(std::nullopt, graph, name, options, loc), groups_(groups) {}
   Value operator()(const Value& x, CallSite loc = CallSite::Current()) const;
 
  private:
   int64_t groups_;
 };
 
-// The variable that counts the steps of training for all dropout of a graph, i64[]. The first DropoutLayer declares and
+// The variable that counts the steps of training for all dropout of a graph, i64[]. The first Dropout declares and
 // updates it.
 inline constexpr const char* kDropoutStep = "dropout/step";
 
-struct DropoutLayerOptions {
+struct DropoutOptions {
   int64_t seed = DefaultSeed();
   DimList whole_dims = {};  // along which all elements are dropped, or none
 };
@@ -120,20 +120,20 @@ struct DropoutLayerOptions {
 // of a residual network is dropped for an example (drop path, stochastic depth; Huang et al., ECCV 2016), or a whole
 // channel:
 //
-//   x = x + DropoutLayer(g, "path", 0.1, {.whole_dims = {1, 2}})(h);         // h: [b,t,d]
-//   x = DropoutLayer(g, "channels", 0.2, {.whole_dims = {1, 2}})(images);    // [b,h,w,c]
+//   x = x + Dropout(g, "path", 0.1, {.whole_dims = {1, 2}})(h);         // h: [b,t,d]
+//   x = Dropout(g, "channels", 0.2, {.whole_dims = {1, 2}})(images);    // [b,h,w,c]
 //
 // Errors (recorded): Dropout's (ops/norms.h); an argument "dropout/step" that is no i64[] variable.
-class DropoutLayer {
+class Dropout {
  public:
-  DropoutLayer(Graph& graph, const std::string& name, double rate, const DropoutLayerOptions& options = {},
-               CallSite loc = CallSite::Current());
+  Dropout(Graph& graph, const std::string& name, double rate, const DropoutOptions& options = {},
+          CallSite loc = CallSite::Current());
   Value operator()(const Value& x, CallSite loc = CallSite::Current()) const;
 
  private:
   std::string name_;
   double rate_;
-  DropoutLayerOptions options_;
+  DropoutOptions options_;
   Variable step_;
 };
 

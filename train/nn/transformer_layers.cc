@@ -18,8 +18,8 @@ Value Embedding::operator()(const Value& x, CallSite loc) const {
   return ToCompute(Gather({table_, loc}, x, 0), precision_);
 }
 
-RmsNormLayer::RmsNormLayer(std::optional<int64_t> units, Graph& graph, const std::string& name,
-                           const RmsNormLayerOptions& options, CallSite loc)
+RmsNormalization::RmsNormalization(std::optional<int64_t> units, Graph& graph, const std::string& name,
+                                   const RmsNormalizationOptions& options, CallSite loc)
     : precision_(LayerPrecision(graph, options.dtype, options.compute)),
       scale_(graph, units,
              [name, options, loc, dtype = precision_.variables](Graph& graph, int64_t units) {
@@ -28,7 +28,7 @@ RmsNormLayer::RmsNormLayer(std::optional<int64_t> units, Graph& graph, const std
              }),
       epsilon_(options.epsilon) {}
 
-Value RmsNormLayer::operator()(const Value& x, CallSite loc) const {
+Value RmsNormalization::operator()(const Value& x, CallSite loc) const {
   if (!x.valid()) return {};
   const Variable& scale_variable = scale_.For(x);
   const NameScope name_scope = NameScope::Of(scale_variable, x);

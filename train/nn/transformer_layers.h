@@ -39,7 +39,7 @@ class Embedding {
   Variable table_;
 };
 
-struct RmsNormLayerOptions {
+struct RmsNormalizationOptions {
   LayoutSpec layout = {};                         // of scale, [units]
   std::optional<DType> dtype = {}, compute = {};  // see layers.h
   Gathering gather = Gathering::kWithinBudget;
@@ -48,21 +48,21 @@ struct RmsNormLayerOptions {
 };
 
 // y = RmsNorm(x, scale); x: [.., units]. Variable "name/scale", all ones at first.
-class RmsNormLayer {
+class RmsNormalization {
  public:
-  RmsNormLayer(Graph& graph, const std::string& name, int64_t units, const RmsNormLayerOptions& options = {},
-               CallSite loc = CallSite::Current())
-      : RmsNormLayer(std::optional(units), graph, name, options, loc) {}
-  RmsNormLayer(Graph& graph, const std::string& name, const RmsNormLayerOptions& options = {},
-               CallSite loc = CallSite::Current())
-      : RmsNormLayer(std::nullopt, graph, name, options, loc) {}
+  RmsNormalization(Graph& graph, const std::string& name, int64_t units,
+                   const RmsNormalizationOptions& options = {}, CallSite loc = CallSite::Current())
+      : RmsNormalization(std::optional(units), graph, name, options, loc) {}
+  RmsNormalization(Graph& graph, const std::string& name, const RmsNormalizationOptions& options = {},
+                   CallSite loc = CallSite::Current())
+      : RmsNormalization(std::nullopt, graph, name, options, loc) {}
   Value operator()(const Value& x, CallSite loc = CallSite::Current()) const;
 
   const Variable& scale() const { return scale_.Now(); }
 
  private:
-  RmsNormLayer(std::optional<int64_t> units, Graph& graph, const std::string& name,
-               const RmsNormLayerOptions& options, CallSite loc);
+  RmsNormalization(std::optional<int64_t> units, Graph& graph, const std::string& name,
+                   const RmsNormalizationOptions& options, CallSite loc);
 
   Precision precision_;
   internal::LayerVariables<Variable> scale_;

@@ -15,7 +15,7 @@ using JoinedProcesses = std::shared_ptr<Processes>;
 // `given`, or one device per core. Error: it is negative.
 absl::StatusOr<int64_t> DevicesHere(std::string_view strategy, int64_t given) {
   if (given < 0)
-    return InvalidArgument("{}: devices={}; give how many there are, at least 1, or 0 for one per core.",
+    return InvalidArgument("{}: num_devices={}; give how many there are, at least 1, or 0 for one per core.",
                            strategy, given);
   return given > 0 ? given : int64_t{WorkerPool::DefaultWorkers()};
 }
@@ -56,12 +56,13 @@ absl::StatusOr<Strategy> OneDeviceStrategy(const std::string& device) {
 }
 
 absl::StatusOr<Strategy> MirroredStrategy(const MirroredOptions& options) {
-  MESHWORK_ASSIGN_OR_RETURN(const int64_t devices, DevicesHere("MirroredStrategy", options.devices));
+  MESHWORK_ASSIGN_OR_RETURN(const int64_t devices, DevicesHere("MirroredStrategy", options.num_devices));
   return Replicated("MirroredStrategy", devices, nullptr, options);
 }
 
 absl::StatusOr<Strategy> CentralStorageStrategy(const MirroredOptions& options) {
-  MESHWORK_ASSIGN_OR_RETURN(const int64_t devices, DevicesHere("CentralStorageStrategy", options.devices));
+  MESHWORK_ASSIGN_OR_RETURN(const int64_t devices,
+                            DevicesHere("CentralStorageStrategy", options.num_devices));
   return Replicated("CentralStorageStrategy", devices, nullptr, options);
 }
 
@@ -80,9 +81,9 @@ absl::StatusOr<Strategy> FullyShardedStrategy(const FullyShardedOptions& options
   int64_t devices = 0;
   if (options.join.has_value()) {
     MESHWORK_ASSIGN_OR_RETURN(processes, Join(name, *options.join));
-    devices = processes->cluster().num_processes() * std::max<int64_t>(options.devices, 1);
+    devices = processes->cluster().num_processes() * std::max<int64_t>(options.num_devices, 1);
   } else {
-    MESHWORK_ASSIGN_OR_RETURN(devices, DevicesHere(name, options.devices));
+    MESHWORK_ASSIGN_OR_RETURN(devices, DevicesHere(name, options.num_devices));
   }
   const int64_t group = options.group == 0 ? devices : options.group;
   if (group < 1 || devices % group != 0)

@@ -35,7 +35,7 @@ namespace meshwork {
 absl::StatusOr<Strategy> OneDeviceStrategy(const std::string& device = "cpu:0");
 
 struct MirroredOptions {
-  int64_t devices = 0;  // 0: one per core that this process may use
+  int64_t num_devices = 0;  // 0: one per core that this process may use
   // How sums over the devices are made: ReductionToOneDevice(), HierarchicalCopyAllReduce(), RingAllReduce(), NcclAllReduce(),
   // or a custom op (runtime/cross_device.h). Null: the compiler chooses, which is the fastest on CPUs.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
@@ -70,7 +70,7 @@ enum class Sharded : uint8_t {
   kVariables,  // ZeRO stage 3: weights, too; each op gathers those that it reads, and forgets them
 };
 struct FullyShardedOptions {
-  int64_t devices = 0;  // of this process, or per process with `join`; 0: one per core, or 1
+  int64_t num_devices = 0;  // of this process, or per process with `join`; 0: one per core, or 1
   Sharded sharded = Sharded::kVariables;
   // Blocks are spread over groups of this many neighbouring devices, and each group holds a copy ("hybrid"); gathers
   // stay within a group. 0: one group of all devices.

@@ -1,7 +1,7 @@
 // A Strategy says where a training runs: on which mesh, how inputs and variables lie on it, and which processes take part.
 // The code of the training stays the same.
 //
-//   const Strategy strategy = MirroredStrategy({.devices = 8}).value();     // the one line that changes
+//   const Strategy strategy = MirroredStrategy({.num_devices = 8}).value();     // the one line that changes
 //   const StrategyScope scope = strategy.Scope();
 //   Graph graph = NewGraph();                                                // of the strategy whose scope this is
 //   const Value x = graph.Input("x", F32, {64, 784}), y = graph.Input("y", I32, {64});   // global batches

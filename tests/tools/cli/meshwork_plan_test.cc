@@ -41,7 +41,7 @@ TEST_F(MeshworkTest, PlanSaysItInCpp) {
                 ":5): WithLayout(x, {mw::UNSHARDED, \"x\"}).\n"
                 "graph.SetLayouts({.layouts = {{\"h\", {mw::UNSHARDED, mw::UNSHARDED}},\n"
                 "                              {\"out\", {\"x\", mw::UNSHARDED}}}});\n");
-  const std::string cut = Output({"plan", layers, "--memory-budget=3MiB", "--devices=64", "--cpp"});
+  const std::string cut = Output({"plan", layers, "--memory-budget=3MiB", "--num-devices=64", "--cpp"});
   EXPECT_THAT(cut, HasSubstr("devices:("));
   ExpectFails(Run({"plan", layers, "--cpp", "--json"}), 2,
               "meshwork plan: --cpp prints the best plan alone; leave --json and --price-pins out.");
@@ -114,7 +114,7 @@ TEST_F(MeshworkTest, PlanFindsAMesh) {  // unnamed hosts: factors of one axis, t
   const std::string pod = File("pod.json", R"({"axes": {"devices:(1)4": {"bandwidth": 1e9, "latency": 1e-5},
       "devices:(4)8": {"bandwidth": 1e11, "latency": 1e-6}}, "flops": 1e12})");
   const json plans = json::parse(
-      Output({"plan", layers, "--devices=32", "--topology", pod, "--memory-budget=12MiB", "--json"}));
+      Output({"plan", layers, "--num-devices=32", "--topology", pod, "--memory-budget=12MiB", "--json"}));
   EXPECT_EQ(plans.at("mesh"), "[devices=32]");
   EXPECT_EQ(plans.at("plans")[0].at("mesh"), "[devices=4*8]");
   EXPECT_EQ(plans.at("plans")[0].at("pins").size(), 3);
@@ -128,7 +128,7 @@ func layers(%h: f32[32,1024] {a,b}, var %in: f32[1024,8192], var %out: f32[8192,
 }
 )");
   const json opened = json::parse(
-      Output({"plan", pinned, "--devices=32", "--topology", pod, "--memory-budget=12MiB", "--json"}));
+      Output({"plan", pinned, "--num-devices=32", "--topology", pod, "--memory-budget=12MiB", "--json"}));
   EXPECT_EQ(opened.at("plans")[0].at("pins"), plans.at("plans")[0].at("pins"));
   const std::string asked = File("asked.mw", R"(mesh [x=8]
 func asked(%h: f32[32,1024]) {
@@ -136,17 +136,18 @@ func asked(%h: f32[32,1024]) {
   return y=%there
 }
 )");
-  const Finished moved = Run({"plan", asked, "--devices=8"});
+  const Finished moved = Run({"plan", asked, "--num-devices=8"});
   EXPECT_EQ(moved.code, 2);
   EXPECT_THAT(moved.err,
               HasSubstr("asked.mw:3) is written for the program's own mesh; name a mesh by --mesh.\n"));
-  ExpectFails(Run({"plan", layers, "--devices=8", "--layout", "in={x,_}"}), 2,
-              "meshwork plan: --devices opens all layouts, and --layout names one; leave one of them out.");
   ExpectFails(
-      Run({"plan", layers, "--devices=8", "--price-pins"}), 2,
-      "meshwork plan: --devices opens all layouts, so that no pin has a price; leave --price-pins out.");
-  ExpectFails(Run({"plan", layers, "--devices=8", "--mesh", "x=8"}), 2,
-              "meshwork plan: --devices and --mesh both say on which devices; name one of them.");
+      Run({"plan", layers, "--num-devices=8", "--layout", "in={x,_}"}), 2,
+      "meshwork plan: --num-devices opens all layouts, and --layout names one; leave one of them out.");
+  ExpectFails(
+      Run({"plan", layers, "--num-devices=8", "--price-pins"}), 2,
+      "meshwork plan: --num-devices opens all layouts, so that no pin has a price; leave --price-pins out.");
+  ExpectFails(Run({"plan", layers, "--num-devices=8", "--mesh", "x=8"}), 2,
+              "meshwork plan: --num-devices and --mesh both say on which devices; name one of them.");
 }
 
 }  // namespace

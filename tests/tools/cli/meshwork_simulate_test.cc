@@ -49,7 +49,7 @@ TEST_F(MeshworkTest, SimulateScales) {
   EXPECT_THAT(text, HasSubstr("\n 1048576  [batch=262144, model=4] "));
   EXPECT_THAT(Contents(Path("curve.svg")), HasSubstr("<svg"));
   const json curve = json::parse(Output({"simulate", Path("step.mw"), "--topology", Path("pod.json"),
-                                         "--scale", "model", "--strong", "--devices", "16", "--json"}));
+                                         "--scale", "model", "--strong", "--max-devices", "16", "--json"}));
   ASSERT_EQ(curve.size(), 4u);  // model = 1, 2, 4, 8
   EXPECT_EQ(curve[3].at("devices"), 16);
   EXPECT_EQ(curve[0].at("efficiency"), 1);
@@ -92,7 +92,7 @@ TEST_F(MeshworkTest, SimulateOfAFileWhoseNameIsNoTextIsJson) {
 // Standard input is read once, for all sizes.
 TEST_F(MeshworkTest, SimulateScalesStandardInput) {
   File("machine.json", R"({"op_seconds": 1e-6})");
-  const std::string flags = " --scale batch --devices 16 --json --machine ";
+  const std::string flags = " --scale batch --max-devices 16 --json --machine ";
   const Finished named = Shell("\"$0\" simulate step.mw" + flags + "machine.json");
   EXPECT_EQ(named.code, 0);
   EXPECT_EQ(named.err, "");
@@ -106,14 +106,15 @@ TEST_F(MeshworkTest, SimulateScalesStandardInput) {
 TEST_F(MeshworkTest, SimulateScalesAnAxisThatIsCalledFirst) {
   const std::string step =
       File("axes.mw", "mesh [a=2, first=2]\nfunc f(%h: f32[8] {first}) {\n  %y = exp %h\n  return y=%y\n}");
-  const json curve = json::parse(Output({"simulate", step, "--scale", "first", "--devices", "4", "--json"}));
+  const json curve =
+      json::parse(Output({"simulate", step, "--scale", "first", "--max-devices", "4", "--json"}));
   EXPECT_EQ(curve.at(0).at("mesh"), "[a=2, first=1]");
 }
 
 TEST_F(MeshworkTest, SimulateFailsWhereEverySizeDoes) {
   const std::string step = Path("step.mw");
   const Finished finished =
-      Run({"simulate", step, "--scale", "batch", "--devices", "16", "--memory-budget", "10"});
+      Run({"simulate", step, "--scale", "batch", "--max-devices", "16", "--memory-budget", "10"});
   EXPECT_EQ(finished.code, 2);
   EXPECT_EQ(finished.out, "");
   EXPECT_THAT(finished.err, HasSubstr("meshwork simulate: [batch=1, model=4]: Compile: step does not fit"));
@@ -152,7 +153,8 @@ TEST_F(MeshworkTest, SimulateRefusesArgumentsThatAreWrong) {
        "--measure times one program, --scale simulates many; leave one of them out."},
       {{"--measure", "--machine", "-"},
        "--measure writes what it measures into the file that --machine names; - is none."},
-      {{"--devices", "16"}, "--devices says how far a step scales; name the axis that grows with --scale."},
+      {{"--max-devices", "16"},
+       "--max-devices says how far a step scales; name the axis that grows with --scale."},
       {{"--scale", "batch", "--domains", "2"},
        "--domains shares the devices of one mesh, --scale simulates many; leave one of them out."},
       {{"--domains", "2"},

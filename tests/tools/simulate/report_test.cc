@@ -133,7 +133,7 @@ TEST(ScaleTest, ABatchThatGrowsLeavesEachDeviceItsWork) {
 
 TEST(ScaleTest, ABatchThatStaysIsShared) {
   const std::vector<ScalePoint> curve =
-      Scale(Mesh::Parse("x=2").value(), {.devices = 8, .same_batch = true}, TrainingOn).value();
+      Scale(Mesh::Parse("x=2").value(), {.max_devices = 8, .same_batch = true}, TrainingOn).value();
   ASSERT_EQ(curve.size(), 4u);
   for (size_t p = 0; p < curve.size(); ++p) {
     ASSERT_TRUE(curve[p].status.ok()) << curve[p].status;
@@ -147,7 +147,8 @@ TEST(ScaleTest, AnErrorOfASizeStandsInItsLine) {
     if (mesh.num_devices() == 2) return InvalidArgument("not on two.\nBut on four.");
     return TrainingOn(mesh);
   };
-  const std::vector<ScalePoint> curve = Scale(Mesh::Parse("x=2").value(), {.devices = 4}, sometimes).value();
+  const std::vector<ScalePoint> curve =
+      Scale(Mesh::Parse("x=2").value(), {.max_devices = 4}, sometimes).value();
   ASSERT_EQ(curve.size(), 3u);
   EXPECT_EQ(MessageOf(curve[1].status), "not on two.\nBut on four.");
   EXPECT_TRUE(curve[2].status.ok());
@@ -164,7 +165,8 @@ TEST(ScaleTest, TheBatchIsWhatTheAxisCuts) {
                                             mesh.ToString())));
     return ScaleProgram{std::move(graph), {}};
   };
-  const std::vector<ScalePoint> curve = Scale(Mesh::Parse("x=2").value(), {.devices = 4}, point_on).value();
+  const std::vector<ScalePoint> curve =
+      Scale(Mesh::Parse("x=2").value(), {.max_devices = 4}, point_on).value();
   for (const ScalePoint& point : curve) {
     ASSERT_TRUE(point.status.ok()) << point.status;
     EXPECT_EQ(point.batch_input, "h");
@@ -173,7 +175,7 @@ TEST(ScaleTest, TheBatchIsWhatTheAxisCuts) {
   EXPECT_THAT(ToText(curve),
               HasSubstr("\nThe batch is dim 0 of %h: 8 with the first size, 32 with the last.\n"));
   const std::vector<ScalePoint> same =
-      Scale(Mesh::Parse("x=2").value(), {.devices = 4, .same_batch = true}, point_on).value();
+      Scale(Mesh::Parse("x=2").value(), {.max_devices = 4, .same_batch = true}, point_on).value();
   EXPECT_THAT(ToText(same), Not(HasSubstr("The batch")));
 }
 
@@ -211,7 +213,8 @@ TEST(ScaleTest, SizesThatCannotBeCountedAreErrors) {
     return ScaleProgram{std::move(graph), {}};
   };
   const std::vector<ScalePoint> curve =
-      Scale(Mesh::Parse("x=1").value(), {.devices = std::numeric_limits<int64_t>::max()}, point_on).value();
+      Scale(Mesh::Parse("x=1").value(), {.max_devices = std::numeric_limits<int64_t>::max()}, point_on)
+          .value();
   ASSERT_EQ(curve.size(), 41u);
   EXPECT_TRUE(curve[1].status.ok()) << curve[1].status;
   EXPECT_THAT(MessageOf(curve[40].status), HasSubstr("more than 2^40 elements"));

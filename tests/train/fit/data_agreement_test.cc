@@ -112,7 +112,7 @@ const Do kEvaluate = [](Session& session, const Pipeline& data) -> absl::StatusO
   return Numbers{metrics->at("loss")};
 };
 const Do kPredict = [](Session& session, const Pipeline& data) -> absl::StatusOr<Numbers> {
-  const absl::StatusOr<StepResult> result = Predict(session, data, {"row"});
+  const absl::StatusOr<StepResult> result = Predict(session, data, {.outputs = {"row"}});
   if (!result.ok()) return result.status();
   return NumbersOf(result->Get("row").value());
 };
@@ -339,7 +339,7 @@ TEST_F(DescriptionsTest, WhatDiffersIsNamedUnlessItDiffersByDesign) {
           Fit(session, data, Quietly({.feeds = feeds})).status(),
           Fit(session, Whole(2, 2), Quietly({.validation_data = data, .feeds = feeds})).status(),
           Evaluate(session, data, {.outputs = {"loss"}, .feeds = feeds}).status(),
-          Predict(session, data, {"row"}, feeds).status()};
+          Predict(session, data, {.outputs = {"row"}, .feeds = feeds}).status()};
       for (const absl::Status& status : all) {
         if (described.said.empty()) EXPECT_EQ(status, absl::OkStatus());
         else
@@ -382,7 +382,7 @@ TEST(DataAgreementTest, BatchesOfOtherSizesAreNamed) {
     for (const absl::Status& status :
          {Fit(session, Whole(2, 2), Quietly({.feeds = feeds})).status(),
           Evaluate(session, Whole(2, 2), {.outputs = {"loss"}, .feeds = feeds}).status(),
-          Predict(session, Whole(2, 2), {"row"}, feeds).status()})
+          Predict(session, Whole(2, 2), {.outputs = {"row"}, .feeds = feeds}).status()})
       EXPECT_THAT(
           std::string(MessageOf(status)),
           AllOf(HasSubstr("process 0: "), HasSubstr("4 examples; process 1: "), HasSubstr("3 examples")));
@@ -400,8 +400,9 @@ TEST(DataAgreementTest, PredictsInPartsInAllProcesses) {
     const FeedFunction more = [p](const Example& batch) -> absl::StatusOr<Feeds> {
       return Feeds{{"x", batch["x"].Rows(0, 11 - 5 * p)}};
     };
-    EXPECT_THAT(std::string(MessageOf(Predict(session, data(11), {"row"}, more).status())),
-                HasSubstr("process 1: batch 1, 6 examples"));
+    EXPECT_THAT(
+        std::string(MessageOf(Predict(session, data(11), {.outputs = {"row"}, .feeds = more}).status())),
+        HasSubstr("process 1: batch 1, 6 examples"));
   });
 }
 

@@ -32,7 +32,7 @@ Graph Model(const std::string& mesh) {
   g.Update(step, step + 1.0);
   Variable rate = g.Var("rate", Filled(0.1, {}, F64), {}, VarOptions{.trainable = false});
   Dense dense(g, "dense", 3, 4, {.dtype = F64});
-  Value logits = dense(WhenTraining(Dropout(x, 0.3, 7, 0, step), x));
+  Value logits = dense(WhenTraining(StatelessDropout(x, 0.3, 7, 0, step), x));
   Value loss = SparseSoftmaxCrossEntropy(logits, y);
   Momentum({.learning_rate = rate}).Minimize(loss);
   g.Output("loss", loss);

@@ -185,7 +185,7 @@ TEST(FitTest, FeedsAreWhatTheFunctionMakesOfABatch) {
 TEST(FitTest, PredictJoinsTheRowsOfAllBatches) {
   for (const char* mesh : kMeshes) {
     Session session = Session::Create(Classifier(mesh, 5)).value();
-    const StepResult joined = Predict(session, ExampleBatches(5), {"logits"}).value();
+    const StepResult joined = Predict(session, ExampleBatches(5), {.outputs = {"logits"}}).value();
     EXPECT_EQ(joined.outputs().size(), 1u);
     const Tensor x = Examples(12).at("x"), w = session.Get("w").value(), b = session.Get("b").value();
     const Tensor logits = joined.Get("logits").value();

@@ -54,7 +54,8 @@ Graph Classifier(const std::string& mesh, Mode mode, double dropout = 0) {
   Value y = g.Input("y", I32, {kRows}, {"batch"});
   Dense dense1(g, "dense1", 3, 5, {.dtype = F64}), dense2(g, "dense2", 5, 4, {.dtype = F64});
   Value hidden = Relu(dense1(x));
-  if (dropout > 0 && mode == Mode::kTrain) hidden = Dropout(hidden, dropout, /*seed=*/3, /*stream=*/0);
+  if (dropout > 0 && mode == Mode::kTrain)
+    hidden = StatelessDropout(hidden, dropout, /*seed=*/3, /*stream=*/0);
   Value logits = dense2(hidden);
   Value loss = SparseSoftmaxCrossEntropy(logits, y);
   if (mode == Mode::kTrain) Momentum({.learning_rate = 0.2}).Minimize(loss);

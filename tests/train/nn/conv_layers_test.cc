@@ -29,7 +29,7 @@ Graph Network(const std::string& mesh, bool spatial) {
   const Value y = g.Input("y", I32, {6}, {batch});
   const Conv2D conv(g, "conv", 2, 4, {3, 3},
                     {.window = same, .kernel_layout = kernel, .dtype = F64, .bias = false});
-  const BatchNormLayer norm(g, "norm", 4, {.layout = {filters}, .dtype = F64});
+  const BatchNormalization norm(g, "norm", 4, {.layout = {filters}, .dtype = F64});
   const DepthwiseConv2D depthwise(g, "depthwise", 4, {3, 3},
                                   {.window = {.strides = {2, 2}, .padding = WindowPadding::Same()},
                                    .multiplier = 2,
@@ -40,7 +40,7 @@ Graph Network(const std::string& mesh, bool spatial) {
                            {.window = {.strides = {2, 2}},
                             .kernel_layout = {UNSHARDED, UNSHARDED, UNSHARDED, filters},
                             .dtype = F64});
-  const GroupNormLayer groups(g, "groups", 2, 2, {.dtype = F64});
+  const GroupNormalization groups(g, "groups", 2, 2, {.dtype = F64});
   const Dense dense(g, "dense", 2, 3, {.dtype = F64});
   const Value h = groups(up(depthwise(Relu(norm(conv(x))))));
   const Value logits = dense(Add(GlobalAvgPool(Square(h)), GlobalMaxPool(h)));

@@ -53,7 +53,7 @@ std::vector<Tensor> Trained(const std::string& mesh, Gathering gather, std::stri
   const DenseOptions options{
       .kernel_layout = {batch, UNSHARDED}, .bias_layout = {batch}, .dtype = F64, .gather = gather};
   Dense dense1(g, "dense1", 5, 7, options);
-  LayerNormLayer norm(g, "norm", 7, {.layout = {batch}, .dtype = F64, .gather = gather});
+  LayerNormalization norm(g, "norm", 7, {.layout = {batch}, .dtype = F64, .gather = gather});
   Dense dense2(g, "dense2", 7, 3, options);
   Adam({.learning_rate = 0.1}).Minimize(ReduceMean(Square(dense2(norm(Tanh(dense1(x))))), {0, 1}));
   Session session = Session::Create(g, {.executor = {.poison_padding = true}}).value();
@@ -178,11 +178,13 @@ Session AllLayers(bool told) {
                    [&] { return SeparableConv1D(g, "separable", 6, {2}); }))
         .Add(layer([&] { return Conv1DTranspose(g, "up", 6, 4, {2}); },
                    [&] { return Conv1DTranspose(g, "up", 4, {2}); }))
-        .Add(layer([&] { return BatchNormLayer(g, "batch", 4); }, [&] { return BatchNormLayer(g, "batch"); }))
-        .Add(layer([&] { return GroupNormLayer(g, "group", 4, 2); },
-                   [&] { return GroupNormLayer(g, "group", 2); }))
-        .Add(layer([&] { return LayerNormLayer(g, "layer", 4); }, [&] { return LayerNormLayer(g, "layer"); }))
-        .Add(layer([&] { return RmsNormLayer(g, "rms", 4); }, [&] { return RmsNormLayer(g, "rms"); }))
+        .Add(layer([&] { return BatchNormalization(g, "batch", 4); },
+                   [&] { return BatchNormalization(g, "batch"); }))
+        .Add(layer([&] { return GroupNormalization(g, "group", 4, 2); },
+                   [&] { return GroupNormalization(g, "group", 2); }))
+        .Add(layer([&] { return LayerNormalization(g, "layer", 4); },
+                   [&] { return LayerNormalization(g, "layer"); }))
+        .Add(layer([&] { return RmsNormalization(g, "rms", 4); }, [&] { return RmsNormalization(g, "rms"); }))
         .Add(layer([&] { return MultiHeadAttention(g, "attention", 4, 2); },
                    [&] { return MultiHeadAttention(g, "attention", 2); }))
         .Add(layer([&] { return FeedForward(g, "mlp", 4, 8, cut); },
@@ -317,7 +319,7 @@ TEST(LayersTest, OptionsTakeInitializersWithoutAShape) {
   Conv2D(g, "conv", 16, 32, {3, 3}, {.kernel_initializer = HeNormal()});
   Lstm(g, "lstm", 2, 2, {.kernel_initializer = by_column, .bias_initializer = Filled(5)});
   Embedding(g, "embedding", 4, 2, {.initializer = by_column});
-  BatchNormLayer(g, "norm", 2, {.scale_initializer = Filled(3), .offset_initializer = by_column});
+  BatchNormalization(g, "norm", 2, {.scale_initializer = Filled(3), .offset_initializer = by_column});
   Session session = Session::Create(g).value();
   EXPECT_THAT(session.Get("dense/kernel")->values<double>(), ElementsAre(0, 1, 2, 0, 1, 2));
   EXPECT_THAT(session.Get("dense/bias")->values<double>(), Each(7));
@@ -338,7 +340,7 @@ TEST(LayersTest, OptionsTakeInitializersWithoutAShape) {
 TEST(LayerNormLayerTest, StandardizesRowsThenScalesAndShifts) {
   Graph g = OnFour();
   Value x = g.Input("x", F64, {2, 3}, {"batch", "model"});
-  LayerNormLayer norm(g, "norm", 3, {.layout = {"model"}, .dtype = F64, .epsilon = 2});
+  LayerNormalization norm(g, "norm", 3, {.layout = {"model"}, .dtype = F64, .epsilon = 2});
   g.Output("y", norm(x));
   Session session = Session::Create(g).value();
   EXPECT_THAT(session.variable_names(), ElementsAre("norm/scale", "norm/offset"));
@@ -353,7 +355,7 @@ TEST(LayerNormLayerTest, StandardizesRowsThenScalesAndShifts) {
 
 TEST(LayerNormLayerTest, ReportsMistakesWhereItIsCalled) {
   Graph g = OnFour();
-  LayerNormLayer norm(g, "norm", 3);
+  LayerNormalization norm(g, "norm", 3);
   Value y = norm(g.Input("x", F32, {2, 4}, {UNSHARDED, UNSHARDED}));
   const int line = __LINE__ - 1;
   EXPECT_FALSE(y.valid());

@@ -21,14 +21,14 @@ constexpr const char* kNormMeshes[] = {"batch=1", "batch=2", "model=2", "batch=3
 // ---- Batch norm. Fixtures by PyTorch: tests/fixtures/layers_test.cc.
 
 // x: [6,..] -> y.
-Session Normalized(const std::string& mesh, const Shape& shape, const BatchNormLayerOptions& options) {
+Session Normalized(const std::string& mesh, const Shape& shape, const BatchNormalizationOptions& options) {
   Graph g(Mesh::VirtualCpus(mesh).value());
   LayoutSpec layout(shape.size(), UNSHARDED);
   layout[0] = AxisOrWhole(g.mesh(), "batch");
-  BatchNormLayerOptions sharded = options;
+  BatchNormalizationOptions sharded = options;
   sharded.layout = {AxisOrWhole(g.mesh(), "model")};
   const Value x = g.Input("x", options.dtype.value_or(F32), shape, layout);
-  g.Output("y", BatchNormLayer(g, "norm", shape.back(), sharded)(x));
+  g.Output("y", BatchNormalization(g, "norm", shape.back(), sharded)(x));
   return Session::Create(g, {.executor = {.poison_padding = true}}).value();
 }
 
@@ -65,7 +65,7 @@ TEST(BatchNormLayerTest, MayBeCalledSeveralTimes) {
     SCOPED_TRACE(mesh);
     Graph g(Mesh::VirtualCpus(mesh).value());
     g.SetLayouts({.layouts = {{"[ab]", {"batch", UNSHARDED}}}, .missing_axes = MissingAxes::kShardNothing});
-    const BatchNormLayer norm(g, "norm", 1, {.momentum = 0.5, .epsilon = 0, .dtype = F64});
+    const BatchNormalization norm(g, "norm", 1, {.momentum = 0.5, .epsilon = 0, .dtype = F64});
     g.Output("a", norm(g.Input("a", F64, {2, 1})));
     g.Output("b", norm(g.Input("b", F64, {2, 1})));
     ASSERT_TRUE(g.status().ok()) << g.status();
@@ -135,7 +135,7 @@ TEST(BatchNormLayerTest, OfBF16HasStatisticsInF32) {
 TEST(BatchNormLayerTest, OptimizersLeaveTheStatistics) {
   Graph g(Mesh::VirtualCpus("batch=2").value());
   const Value x = g.Input("x", F64, {4, 2}, {"batch", UNSHARDED});
-  const BatchNormLayer norm(g, "norm", 2, {.dtype = F64});
+  const BatchNormalization norm(g, "norm", 2, {.dtype = F64});
   AdamW({.weight_decay = 0.5}).Minimize(ReduceSum(Square(norm(x)), {0, 1}));
   Session session = Session::Create(g).value();
   ASSERT_TRUE(session.Run({{"x", Tensor::From<double>({4, 2}, {1, 2, 1, 2, 1, 2, 1, 2})}}).ok());
@@ -153,8 +153,8 @@ Graph Network(const std::string& mesh) {
   const Value y = g.Input("y", I32, {12}, {batch});
   const Dense dense1(g, "dense1", 3, 8,
                      {.kernel_layout = {UNSHARDED, model}, .bias_layout = {model}, .dtype = F64});
-  const BatchNormLayer norm(g, "norm", 8, {.momentum = 0.5, .layout = {model}, .dtype = F64});
-  const DropoutLayer dropout(g, "dropout", 0.25, {.seed = 5});
+  const BatchNormalization norm(g, "norm", 8, {.momentum = 0.5, .layout = {model}, .dtype = F64});
+  const Dropout dropout(g, "dropout", 0.25, {.seed = 5});
   const Dense dense2(g, "dense2", 8, 4, {.kernel_layout = {model, UNSHARDED}, .dtype = F64});
   const Value logits = dense2(dropout(Relu(norm(dense1(x)))));
   const Value loss = SparseSoftmaxCrossEntropy(logits, y);
@@ -194,7 +194,7 @@ TEST(NormLayersTest, TrainTheSameOnEveryMeshWithShortBatches) {
 Session Dropped(const std::string& mesh, double rate, int64_t seed = 0) {
   Graph g(Mesh::VirtualCpus(mesh).value());
   const Value x = g.Input("x", F64, {8, 100}, {AxisOrWhole(g.mesh(), "batch"), UNSHARDED});
-  const DropoutLayer first(g, "first", rate, {.seed = seed}), second(g, "second", rate, {.seed = seed});
+  const Dropout first(g, "first", rate, {.seed = seed}), second(g, "second", rate, {.seed = seed});
   g.Output("y", first(x));
   g.Output("z", second(x));
   g.Output("again", first(x));
@@ -258,9 +258,9 @@ TEST(DropoutLayerTest, DropsWholeDimsTheSameOnEveryMesh) {
     g.SetLayouts(
         {.layouts = {{"x", {"batch", UNSHARDED, "model"}}}, .missing_axes = MissingAxes::kShardNothing});
     const Value x = g.Input("x", F64, {8, 5, 6});
-    g.Output("paths", DropoutLayer(g, "path", 0.5, {.whole_dims = {1, 2}})(x));
-    g.Output("channels", DropoutLayer(g, "channels", 0.5, {.whole_dims = 1})(x));
-    g.Output("columns", DropoutLayer(g, "columns", 0.5, {.whole_dims = {0, 1}})(x));
+    g.Output("paths", Dropout(g, "path", 0.5, {.whole_dims = {1, 2}})(x));
+    g.Output("channels", Dropout(g, "channels", 0.5, {.whole_dims = 1})(x));
+    g.Output("columns", Dropout(g, "columns", 0.5, {.whole_dims = {0, 1}})(x));
     Session session = Session::Create(g).value();
     std::vector<double> last;
     for (size_t step = 0; step < 3; ++step) {
@@ -307,7 +307,7 @@ TEST(DropoutLayerTest, GradientsGoWhereNothingWasDropped) {
     SCOPED_TRACE(mesh);
     Graph g(Mesh::VirtualCpus(mesh).value());
     const Value x = g.Input("x", F64, {8, 100}, {AxisOrWhole(g.mesh(), "batch"), UNSHARDED});
-    const Value y = DropoutLayer(g, "dropout", 0.5)(x);
+    const Value y = Dropout(g, "dropout", 0.5)(x);
     g.Output("y", y);
     g.Output("gradient", Gradients(ReduceSum(y, {0, 1}), {x})[0]);
     Session session = Session::Create(g).value();
@@ -319,7 +319,7 @@ TEST(DropoutLayerTest, GradientsGoWhereNothingWasDropped) {
 TEST(DropoutLayerTest, HoldsInLoops) {
   Graph g(Mesh::VirtualCpus("batch=2").value());
   const Value x = g.Input("x", F64, {8, 100}, {"batch", UNSHARDED});
-  const DropoutLayer dropout(g, "dropout", 0.5);
+  const Dropout dropout(g, "dropout", 0.5);
   const ScanResult scan = Scan(g, {x}, {},
                                [&](Graph&, const std::vector<Value>& carries, const std::vector<Value>&) {
                                  return ScanStep{.carries = {dropout(carries[0])}};
@@ -338,7 +338,7 @@ TEST(DropoutLayerTest, HoldsInLoops) {
 TEST(GroupNormLayerTest, StandardizesGroupsThenScalesAndShifts) {
   Graph g(Mesh::VirtualCpus("batch=2,model=2").value());
   const Value x = g.Input("x", F64, {1, 2, 4}, {"batch", UNSHARDED, "model"});
-  const GroupNormLayer norm(g, "norm", 4, 2, {.layout = {"model"}, .dtype = F64, .epsilon = 0});
+  const GroupNormalization norm(g, "norm", 4, 2, {.layout = {"model"}, .dtype = F64, .epsilon = 0});
   g.Output("y", norm(x));
   Session session = Session::Create(g).value();
   EXPECT_THAT(session.variable_names(), ElementsAre("norm/scale", "norm/offset"));

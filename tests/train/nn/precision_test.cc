@@ -83,7 +83,7 @@ TEST(PrecisionTest, GradientsArriveInTheDtypeOfTheVariable) {
   const Value x = g.Input("x", F32, {4, 6}, {"batch", UNSHARDED}),
               labels = g.Input("labels", I32, {4}, {"batch"});
   const Dense hidden(g, "hidden", 6, 8);
-  const LayerNormLayer norm(g, "norm", 8);
+  const LayerNormalization norm(g, "norm", 8);
   const Value logits = Dense(g, "head", 8, 3)(Relu(norm(hidden(x))));
   EXPECT_EQ(logits.dtype(), BF16);
   const Value loss = SparseSoftmaxCrossEntropy(logits, labels);
@@ -117,7 +117,7 @@ TEST(PrecisionTest, AllLayersTakeTheGraphsPrecision) {
   const Value tokens = g.Input("tokens", I32, {2, 5}, {"batch", UNSHARDED});
   const Value x = Embedding(g, "embedding", 11, 8)(tokens);
   EXPECT_EQ(x.dtype(), BF16);
-  EXPECT_EQ(RmsNormLayer(g, "rms", 8)(x).dtype(), BF16);
+  EXPECT_EQ(RmsNormalization(g, "rms", 8)(x).dtype(), BF16);
   EXPECT_EQ(MultiHeadAttention(g, "attention", 8, 2, {.rotary = true})(x).dtype(), BF16);
   EXPECT_EQ(FeedForward(g, "mlp", 8, 16)(x).dtype(), BF16);
   const Value images = g.Input("images", F32, {2, 6, 6, 1}, {"batch", UNSHARDED, UNSHARDED, UNSHARDED});

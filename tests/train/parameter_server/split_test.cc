@@ -150,7 +150,7 @@ TEST(SplitTrainingTest, StatisticsAndMetricsAreUpdatedByServers) {
   Graph g(Mesh::VirtualCpus("batch=2").value());
   const Value x = g.Input("x", F32, {6, 5}), y = g.Input("y", F32, {6, 3});
   const Variable w = g.Var("w", GlorotUniform({5, 3}));
-  const Value h = BatchNormLayer(g, "norm", 3)(MatMul(x, w));
+  const Value h = BatchNormalization(g, "norm", 3)(MatMul(x, w));
   const Value loss = ReduceMean(Square(h - y));
   g.Output("loss", loss);
   g.Output("mean_loss", MeanMetric(g, "loss").Update(loss));

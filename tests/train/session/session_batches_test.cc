@@ -218,8 +218,9 @@ TEST(SessionBatchesTest, SizesInsideOfLayersAreNoBatch) {
     };
   };
   const auto norm = [](int64_t channels, int64_t groups) {
-    return
-        [=](Graph& g, const Value& x) { return GroupNormLayer(g, "n", groups)(Dense(g, "d", channels)(x)); };
+    return [=](Graph& g, const Value& x) {
+      return GroupNormalization(g, "n", groups)(Dense(g, "d", channels)(x));
+    };
   };
   // For each row, how many numbers are positive, up to 11.
   static const auto positives = [](const Value& x) {
@@ -273,10 +274,10 @@ TEST(SessionBatchesTest, SizesInsideOfLayersAreNoBatch) {
        }},
       {"dropout of 12 whole columns",
        {5},
-       [](Graph& g, const Value& x) { return Dropout(Dense(g, "d", 12)(x), 0.5, 3, 1, {}, 0); }},
+       [](Graph& g, const Value& x) { return StatelessDropout(Dense(g, "d", 12)(x), 0.5, 3, 1, {}, 0); }},
       {"dropout of whole rows of 12",
        {5},
-       [](Graph& g, const Value& x) { return Dropout(Dense(g, "d", 12)(x), 0.5, 3, 1, {}, 1); }},
+       [](Graph& g, const Value& x) { return StatelessDropout(Dense(g, "d", 12)(x), 0.5, 3, 1, {}, 1); }},
       {"12 hidden", {4, 3}, [](Graph& g, const Value& x) { return FeedForward(g, "f", 12)(x); }},
       {"12 windows",
        {25, 1},

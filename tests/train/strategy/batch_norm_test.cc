@@ -42,7 +42,7 @@ struct Model {
     return ReduceMean(Square(out(norm(again(h * 2.0)) * h) - 1.0), {1, 2});  // one layer is called twice
   }
   Dense dense;
-  BatchNormLayer norm, again;
+  BatchNormalization norm, again;
   Dense out;
 };
 
@@ -76,7 +76,7 @@ std::vector<double> TrainedWhole(int64_t rows, bool unbiased) {
 // `fed`: only this many rows of the batch are real.
 std::vector<double> TrainedByReplicas(int replicas, int64_t batch, std::optional<int64_t> fed,
                                       bool unbiased) {
-  const Strategy strategy = MirroredStrategy({.devices = replicas}).value();
+  const Strategy strategy = MirroredStrategy({.num_devices = replicas}).value();
   Graph g = strategy.NewGraph();
   const Value x = g.Input("x", F64, {batch, kSpots, kInputs});
   const Value rows = fed.has_value() ? g.Input("rows", I64, {}) : Value();
@@ -130,11 +130,11 @@ TEST(ReplicaBatchNormTest, LeavesOutRowsThatAreNotReal) {
 
 // The normalized values still contain such rows: means over them are refused, as means over the input are.
 TEST(ReplicaBatchNormTest, RowsOfWhatIsNormalizedAreStillNotReal) {
-  const Strategy strategy = MirroredStrategy({.devices = 3}).value();
+  const Strategy strategy = MirroredStrategy({.num_devices = 3}).value();
   for (const bool takes_mean : {false, true}) {
     Graph g = strategy.NewGraph();
     const Value x = g.Input("x", F64, {7, kUnits});
-    const BatchNormLayer norm(g, "norm", kUnits, {.dtype = F64});
+    const BatchNormalization norm(g, "norm", kUnits, {.dtype = F64});
     strategy.Run(g, {x}, [&](ReplicaContext& replica, const Values& part) -> Values {
       const Value y = norm(part[0]);
       return {takes_mean ? ReduceMean(y) : replica.AverageLoss(y)};

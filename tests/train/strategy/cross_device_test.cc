@@ -37,7 +37,7 @@ class CrossDeviceTest : public ::testing::Test {
   // The error of the first steps under MirroredStrategy, "" if there is none.
   static std::string Train(int64_t devices, OpsPtr ops, ExecutorOptions executor = {.check_replicas = true}) {
     const Strategy strategy =
-        MirroredStrategy({.devices = devices, .cross_device_ops = std::move(ops)}).value();
+        MirroredStrategy({.num_devices = devices, .cross_device_ops = std::move(ops)}).value();
     const StrategyScope scope(strategy);
     Graph graph = NewGraph();
     BuildWhole(graph, Sgd({.learning_rate = 0.1}));
@@ -56,7 +56,8 @@ TEST_F(CrossDeviceTest, EachTrainsAsOneDevice) {
       for (const int64_t bytes_per_pack : {0, 400, 1 << 20}) {
         SCOPED_TRACE(fmt::format("{} on {} devices, packs of {}", ops->name(), devices, bytes_per_pack));
         const Strategy strategy =
-            MirroredStrategy({.devices = devices, .cross_device_ops = ops, .bytes_per_pack = bytes_per_pack})
+            MirroredStrategy(
+                {.num_devices = devices, .cross_device_ops = ops, .bytes_per_pack = bytes_per_pack})
                 .value();
         ExpectLosses(strategy);
         ExpectLosses(strategy, BuildForReplicas);
@@ -68,7 +69,7 @@ TEST_F(CrossDeviceTest, EachTrainsAsOneDevice) {
 TEST_F(CrossDeviceTest, OnesOwnTrainsAsOneDevice) {
   for (const int64_t devices : {2, 3, 8}) {
     const auto own = std::make_shared<BackwardsOps>();
-    ExpectLosses(MirroredStrategy({.devices = devices, .cross_device_ops = own}).value());
+    ExpectLosses(MirroredStrategy({.num_devices = devices, .cross_device_ops = own}).value());
     // Once per step: four gradients and the loss.
     EXPECT_EQ(own->reductions, 40 * 5);
     EXPECT_EQ(own->broadcasts, 40 * 5);
@@ -79,7 +80,8 @@ TEST_F(CrossDeviceTest, OnesOwnTrainsAsOneDevice) {
 
 TEST_F(CrossDeviceTest, PacksHoldWhatIsReducedTogether) {
   const auto own = std::make_shared<BackwardsOps>();
-  ExpectLosses(MirroredStrategy({.devices = 2, .cross_device_ops = own, .bytes_per_pack = 1 << 20}).value());
+  ExpectLosses(
+      MirroredStrategy({.num_devices = 2, .cross_device_ops = own, .bytes_per_pack = 1 << 20}).value());
   // f64[6,16], f64[16], f64[16,3], f64[3], and the loss.
   int64_t elements = 0;
   for (size_t p = 0; p < own->packs.size() / 40; ++p) elements += own->packs[p];
@@ -90,7 +92,7 @@ TEST_F(CrossDeviceTest, PacksHoldWhatIsReducedTogether) {
 // Here for a cluster of one process. Several processes: tests/domains.
 TEST_F(CrossDeviceTest, OtherStrategiesTakeThemToo) {
   const auto own = std::make_shared<BackwardsOps>();
-  ExpectLosses(CentralStorageStrategy({.devices = 3, .cross_device_ops = own}).value());
+  ExpectLosses(CentralStorageStrategy({.num_devices = 3, .cross_device_ops = own}).value());
   EXPECT_EQ(own->devices.size(), 3);
   const absl::StatusOr<Strategy> workers =
       MultiWorkerMirroredStrategy({.devices_per_worker = 2, .cross_device_ops = own, .bytes_per_pack = 400});
@@ -130,7 +132,7 @@ class Tires : public BackwardsOps {
 
 TEST_F(CrossDeviceTest, TheStepIsNamedAndChangesNothing) {
   const Strategy strategy =
-      MirroredStrategy({.devices = 2, .cross_device_ops = std::make_shared<Tires>()}).value();
+      MirroredStrategy({.num_devices = 2, .cross_device_ops = std::make_shared<Tires>()}).value();
   const StrategyScope scope(strategy);
   Graph graph = NewGraph();
   BuildWhole(graph, Sgd({.learning_rate = 0.1}));

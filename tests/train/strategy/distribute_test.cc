@@ -34,13 +34,13 @@ TEST(InputContextTest, DividesBatchesAndFiles) {
   EXPECT_EQ(context.PerPipelineBatchSize(64).value(), 32);
   EXPECT_FALSE(context.PerReplicaBatchSize(60).ok());
   EXPECT_THAT(context.FilesOf({"a", "b", "c", "d", "e"}), ElementsAre("b", "d"));
-  const InputContext alone = InputContextOf(MirroredStrategy({.devices = 4}).value());
+  const InputContext alone = InputContextOf(MirroredStrategy({.num_devices = 4}).value());
   EXPECT_EQ(alone.num_input_pipelines, 1);
   EXPECT_EQ(alone.num_replicas_in_sync, 4);
 }
 
 TEST(DistributeTest, ShortBatchesAreFilledUp) {
-  const Strategy strategy = MirroredStrategy({.devices = 2}).value();
+  const Strategy strategy = MirroredStrategy({.num_devices = 2}).value();
   const Pipeline data =
       DistributeDataset(strategy, Numbers(5).Batch(4), {.batch_size = 4, .rows = "rows"}).value();
   PipelineIterator walk = data.Begin();
@@ -61,7 +61,7 @@ TEST(DistributeTest, SharesStandAtTheirPlaceInABatch) {
 
 // With one process, all policies give the batches unchanged.
 TEST(DistributeTest, OneProcessReadsEverything) {
-  const Strategy strategy = MirroredStrategy({.devices = 2}).value();
+  const Strategy strategy = MirroredStrategy({.num_devices = 2}).value();
   for (const AutoShard policy : {AutoShard::kAuto, AutoShard::kData, AutoShard::kOff}) {
     PipelineIterator walk = DistributeDataset(strategy, Numbers(3).Batch(2), {.policy = policy})->Begin();
     EXPECT_THAT(Column(**walk.Next(), "x"), ElementsAre(0, 1));
@@ -75,7 +75,7 @@ TEST(DistributeTest, OneProcessReadsEverything) {
 }
 
 TEST(DistributeTest, AValueForEachReplica) {
-  const Strategy strategy = MirroredStrategy({.devices = 3}).value();
+  const Strategy strategy = MirroredStrategy({.num_devices = 3}).value();
   const Tensor values = DistributeValuesFromFunction(strategy, [](int64_t replica) {
                           return Tensor::Full({F64, {2}}, static_cast<double>(10 * replica));
                         }).value();
@@ -101,7 +101,7 @@ TEST(DistributeTest, ACustomLoopIsTheWholeBatchOnOneDevice) {
   }
   ASSERT_EQ(expected.size(), 40u);
   for (const int64_t devices : {1, 2, 3, 8}) {
-    const Strategy strategy = MirroredStrategy({.devices = devices}).value();
+    const Strategy strategy = MirroredStrategy({.num_devices = devices}).value();
     const StrategyScope scope(strategy);
     Graph graph = NewGraph();
     const Value x = graph.Input("x", F64, {kBatch, kInputs}), y = graph.Input("y", I32, {kBatch});

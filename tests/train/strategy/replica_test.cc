@@ -31,7 +31,7 @@ class ReplicaTest : public ::testing::Test {
     const Tensor result = session->Run(feeds)->Get(name)->Cast(F64);
     return std::vector<double>(result.values<double>().begin(), result.values<double>().end());
   }
-  const Strategy strategy_ = MirroredStrategy({.devices = 3}).value();
+  const Strategy strategy_ = MirroredStrategy({.num_devices = 3}).value();
   const StrategyScope scope_{strategy_};
   Graph graph_ = NewGraph();
 };
@@ -225,17 +225,17 @@ TEST_F(ReplicaTest, AverageOfTheWholeBatchIsThatOfItsParts) {
 // One step with this many replicas; 0: in the view of the whole batch. Returns what dropout leaves of ones, and the
 // gradient summed over the replicas.
 std::vector<double> Kept(int64_t replicas, int64_t rows) {
-  const Strategy strategy = MirroredStrategy({.devices = std::max<int64_t>(replicas, 1)}).value();
+  const Strategy strategy = MirroredStrategy({.num_devices = std::max<int64_t>(replicas, 1)}).value();
   const StrategyScope scope = strategy.Scope();
   Graph g = NewGraph();
   const Value x = g.Input("x", F64, {rows, 20});
   const Variable w = g.Var("w", Filled(1, {20}, F64));
-  const DropoutLayer drop(g, "drop", 0.5);
+  const Dropout drop(g, "drop", 0.5);
   const auto noisy = [&](const Value& part) {
     Graph& body = *part.graph();
     const Value of_row = RandomUniform(body, {F64, {part.shape()[0]}}, 3, 1, 0, 1);
-    const Value whole_rows = Dropout(part * w, 0.5, 3, 4, {}, 1),
-                whole_columns = Dropout(part * w, 0.5, 3, 5, {}, 0);
+    const Value whole_rows = StatelessDropout(part * w, 0.5, 3, 4, {}, 1),
+                whole_columns = StatelessDropout(part * w, 0.5, 3, 5, {}, 0);
     return drop(part * w) * ExpandDims(of_row, {1}) + whole_rows + 3.0 * whole_columns +
            RandomNormal(body, {F64, part.shape()}, 3, 2, 0, 1);
   };
@@ -290,7 +290,7 @@ TEST_F(ReplicaTest, ReplicasDrawNumbersOfTheirOwn) {
 
 // Loss and gradient with ignored labels, or with weights, for this many replicas; 0: in the view of the whole batch.
 std::vector<double> MeanThatLeavesOut(int64_t replicas, int64_t rows, bool is_weighted) {
-  const Strategy strategy = MirroredStrategy({.devices = std::max<int64_t>(replicas, 1)}).value();
+  const Strategy strategy = MirroredStrategy({.num_devices = std::max<int64_t>(replicas, 1)}).value();
   const StrategyScope scope = strategy.Scope();
   Graph g = NewGraph();
   const Value x = g.Input("x", F64, {rows, 6}), y = g.Input("y", I32, {rows}),

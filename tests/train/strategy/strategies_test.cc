@@ -28,13 +28,14 @@ std::vector<Named> Synchronous() {
   std::vector<Named> all;
   for (int64_t devices : {1, 2, 3, 8}) {
     const std::string n = fmt::format("{}", devices);
-    all.push_back({"mirrored " + n, MirroredStrategy({.devices = devices})});
-    all.push_back({"central storage " + n, CentralStorageStrategy({.devices = devices})});
+    all.push_back({"mirrored " + n, MirroredStrategy({.num_devices = devices})});
+    all.push_back({"central storage " + n, CentralStorageStrategy({.num_devices = devices})});
     all.push_back(
-        {"state in blocks " + n, FullyShardedStrategy({.devices = devices, .sharded = Sharded::kState})});
-    all.push_back({"all in blocks " + n, FullyShardedStrategy({.devices = devices, .least_in_blocks = 1})});
+        {"state in blocks " + n, FullyShardedStrategy({.num_devices = devices, .sharded = Sharded::kState})});
+    all.push_back(
+        {"all in blocks " + n, FullyShardedStrategy({.num_devices = devices, .least_in_blocks = 1})});
   }
-  all.push_back({"hybrid", FullyShardedStrategy({.devices = 8, .group = 2, .least_in_blocks = 1})});
+  all.push_back({"hybrid", FullyShardedStrategy({.num_devices = 8, .group = 2, .least_in_blocks = 1})});
   all.push_back({"mesh", MeshStrategy("batch=2,model=2", {.layouts = {{"in/kernel", {UNSHARDED, "model"}},
                                                                       {"out/kernel", {"model", UNSHARDED}},
                                                                       {"*/bias", {"seq"}}}})});
@@ -148,19 +149,19 @@ TEST_F(StrategiesTest, VariablesLieAsTheStrategySays) {
     BuildWhole(graph, Adam({}));
     return NewSession(graph, {.workers = 1})->LayoutOf(variable)->ToString();
   };
-  EXPECT_EQ(layout(MirroredStrategy({.devices = 4}).value(), "in/kernel"), "{_,_}");
-  const Strategy all = FullyShardedStrategy({.devices = 4, .least_in_blocks = 48}).value();
+  EXPECT_EQ(layout(MirroredStrategy({.num_devices = 4}).value(), "in/kernel"), "{_,_}");
+  const Strategy all = FullyShardedStrategy({.num_devices = 4, .least_in_blocks = 48}).value();
   EXPECT_EQ(layout(all, "in/kernel"), "{_,block}");   // f64[6,16]: 4 divides 16
   EXPECT_EQ(layout(all, "out/kernel"), "{block,_}");  // f64[16,3]
   EXPECT_EQ(layout(all, "in/bias"), "{_}");           // 16 elements
-  const Strategy hybrid = FullyShardedStrategy({.devices = 4, .group = 2, .least_in_blocks = 48}).value();
+  const Strategy hybrid = FullyShardedStrategy({.num_devices = 4, .group = 2, .least_in_blocks = 48}).value();
   EXPECT_EQ(hybrid.mesh().ToString(), "[copy=2, block=2]");
   EXPECT_EQ(hybrid.num_replicas_in_sync(), 4);
   EXPECT_EQ(layout(hybrid, "in/kernel"), "{_,block}");
 }
 
 TEST_F(StrategiesTest, SayWhatTheyAre) {
-  EXPECT_EQ(MirroredStrategy({.devices = 8})->ToString(), "MirroredStrategy on [replica=8], 8 replicas");
+  EXPECT_EQ(MirroredStrategy({.num_devices = 8})->ToString(), "MirroredStrategy on [replica=8], 8 replicas");
   EXPECT_EQ(OneDeviceStrategy()->ToString(), "OneDeviceStrategy on [replica=1], 1 replica");
   EXPECT_EQ(Strategy::Default().ToString(), "DefaultStrategy on [], 1 replica");
   EXPECT_GE(MirroredStrategy()->num_replicas_in_sync(), 1);
@@ -173,7 +174,7 @@ TEST_F(StrategiesTest, SayWhatTheyAre) {
 TEST(StrategyScopeTest, TheInnermostCounts) {
   EXPECT_FALSE(HasStrategy());
   EXPECT_EQ(GetStrategy(), Strategy::Default());
-  const Strategy one = OneDeviceStrategy().value(), two = MirroredStrategy({.devices = 2}).value();
+  const Strategy one = OneDeviceStrategy().value(), two = MirroredStrategy({.num_devices = 2}).value();
   {
     const StrategyScope outer = one.Scope();
     EXPECT_EQ(GetStrategy(), one);
