@@ -1,6 +1,6 @@
 // <collective>[/own]/<size>: one collective among the 8 virtual devices of this process, with n bytes in each
 // device's operand. The time is that of the worker that spends most in the collective, or in the kernel that
-// replaces it (runtime/coalesce.h): an all_reduce of a sum over one row is a sum over eight rows.
+// replaces it (runtime/plan/coalesce.h): an all_reduce of a sum over one row is a sum over eight rows.
 //
 // Bytes that must move: memory is shared, so a result that all devices hold is written once and no operand is
 // sent twice. Each byte of an operand that is needed is read once, each byte of a result is written once.
@@ -27,8 +27,8 @@
 #include "meshwork.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/dtensor.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/dtensor.h"
+#include "meshwork/runtime/exec/executor.h"
 
 namespace meshwork::collectives_benchmark {
 namespace {

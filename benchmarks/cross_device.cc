@@ -1,5 +1,5 @@
 // cross_device/<op>/<devices>/<size>: a step that adds up n bytes of each device by a cross-device op
-// (runtime/cross_device.h), in turn with the same step without one, where the kernel of the terms adds them up and the sum
+// (runtime/plan/cross_device.h), in turn with the same step without one, where the kernel of the terms adds them up and the sum
 // is stored once. Both steps also keep the sum in a variable. With an op each device has a term and a result of its own:
 // of D devices, at least D n bytes are written and read to have the terms apart, D n are read and D n written by the op,
 // and n copied to the variable; without, D n are read and n written. Counters:
@@ -20,7 +20,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/cpu/cross_device_ops.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 
 namespace meshwork::cross_device_benchmark {
 namespace {

@@ -20,8 +20,8 @@
 #include "meshwork.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/dtensor.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/dtensor.h"
+#include "meshwork/runtime/exec/executor.h"
 
 namespace meshwork::dispatch_benchmark {
 namespace {

@@ -8,7 +8,7 @@
 #include "benchmarks/machine.h"
 #include "fmt/format.h"
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/tensor/tensor.h"
 
 namespace meshwork {
 

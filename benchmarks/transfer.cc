@@ -11,7 +11,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/cpu_memory.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
-#include "meshwork/runtime/dtensor.h"
+#include "meshwork/runtime/exec/dtensor.h"
 #include "meshwork/train/cluster/replica_check.h"
 
 namespace meshwork::transfer_benchmark {

@@ -134,8 +134,8 @@ struct OpRow {
   // (StackDim). Null or nullopt: there is no such kernel; the instances run one by one.
   std::optional<KernelSpec> (*stack)(const KernelSpec& spec, const StackDims& dims) = nullptr;
   // The op does only a few operations per element that it reads or writes, so that it costs little if the
-  // elements are in the cache. The order of a program is chosen for this (runtime/arrange.h), and a sum may
-  // be made before such ops (runtime/reduce_early.h). Only for rows with `stack`.
+  // elements are in the cache. The order of a program is chosen for this (runtime/plan/arrange.h), and a sum may
+  // be made before such ops (runtime/plan/reduce_early.h). Only for rows with `stack`.
   bool is_light = false;
   // A product over letters (matmul, convolution): it costs far more than moving its operands.
   bool is_product = false;

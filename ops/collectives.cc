@@ -17,7 +17,7 @@
 //                                                 have -0, which adds nothing: no communication. What a
 //                                                 loop adds to begins so (ops/control/control_flow.h)
 //
-// The runtime carries them out by the layouts of operand and result (see runtime/collective.h).
+// The runtime carries them out by the layouts of operand and result (see runtime/plan/collective.h).
 #include <algorithm>
 
 #include "meshwork/base/status.h"
@@ -193,7 +193,7 @@ std::span<const OpRow> CollectiveOps() {
        .cpu = RoundingCpu<float, BFloat16>,
        .stack = StackBroadcast,
        .is_light = true},
-      // It has no kernel: the runtime writes it as a choice by the device's index (runtime/loop.h).
+      // It has no kernel: the runtime writes it as a choice by the device's index (runtime/plan/loop.h).
       {.name = "keep_first",
        .doc = "the first device along axes keeps its block, the others have -0: a sum that is owed",
        .kind = OpKind::kLocal,

@@ -13,7 +13,7 @@
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
-#include "meshwork/runtime/box.h"
+#include "meshwork/runtime/tensor/box.h"
 #include "meshwork/storage/checkpoint_folder.h"
 #include "meshwork/storage/checkpoint_parts.h"
 

@@ -18,8 +18,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "meshwork/runtime/dtensor.h"
-#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/exec/dtensor.h"
+#include "meshwork/runtime/tensor/tensor.h"
 #include "meshwork/storage/checkpoint_index.h"
 #include "meshwork/storage/safetensors_file.h"
 

@@ -16,7 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/tensor/tensor.h"
 #include "meshwork/storage/checkpoint.h"
 #include "meshwork/storage/checkpoint_index.h"
 

@@ -13,7 +13,7 @@
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/version.h"
-#include "meshwork/runtime/box.h"
+#include "meshwork/runtime/tensor/box.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {

@@ -5,7 +5,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/layout/block.h"
-#include "meshwork/runtime/sharing.h"
+#include "meshwork/runtime/plan/sharing.h"
 
 namespace meshwork {
 namespace {

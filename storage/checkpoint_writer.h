@@ -32,7 +32,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/base/fork.h"
-#include "meshwork/runtime/dtensor.h"
+#include "meshwork/runtime/exec/dtensor.h"
 #include "meshwork/storage/checkpoint_folder.h"
 #include "meshwork/storage/checkpoint_index.h"
 #include "meshwork/storage/checkpoint_parts.h"

@@ -24,8 +24,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/base/io/file.h"
-#include "meshwork/runtime/box.h"
-#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/tensor/box.h"
+#include "meshwork/runtime/tensor/tensor.h"
 #include "meshwork/storage/safetensors.h"
 #include "meshwork/storage/stored_type.h"
 

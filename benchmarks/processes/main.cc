@@ -23,8 +23,8 @@
 #include "meshwork/base/io/file.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/dtensor.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/dtensor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/runtime/transport/connect.h"
 
 namespace meshwork {

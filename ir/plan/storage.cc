@@ -67,7 +67,7 @@ class Storages {
   }
 
   // The operand that result r may be written over according to the row. A carry of a loop is written over its
-  // initial value (runtime/loop.h says which operand that is).
+  // initial value (runtime/plan/loop.h says which operand that is).
   static int OperandUnder(const Node& node, int r) {
     if (const AttrValue* initial = IsControl(node) ? node.attrs.Find("initial") : nullptr; initial != nullptr)
       return static_cast<int>(std::get<std::vector<int64_t>>(*initial)[r]);

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "meshwork/ops/kernels/blas/cpu_kernels.h"
-#include "meshwork/runtime/backend.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
+#include "meshwork/runtime/exec/backend.h"
 
 namespace meshwork {
 

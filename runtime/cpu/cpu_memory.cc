@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/tensor/tensor.h"
 
 namespace meshwork {
 namespace {

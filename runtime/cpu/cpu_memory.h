@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "meshwork/runtime/memory.h"
+#include "meshwork/runtime/exec/memory.h"
 
 namespace meshwork {
 

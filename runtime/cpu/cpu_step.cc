@@ -9,7 +9,7 @@
 #include "meshwork/base/exceptions.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/run_transfers.h"
-#include "meshwork/runtime/cross_device.h"
+#include "meshwork/runtime/plan/cross_device.h"
 
 namespace meshwork {
 namespace {

@@ -11,14 +11,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/base/fork.h"
-#include "meshwork/runtime/backend.h"
 #include "meshwork/runtime/cpu/level.h"
 #include "meshwork/runtime/cpu/padding.h"
 #include "meshwork/runtime/cpu/profiler.h"
 #include "meshwork/runtime/cpu/run_calls.h"
 #include "meshwork/runtime/cpu/schedule.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
-#include "meshwork/runtime/replicas.h"
+#include "meshwork/runtime/exec/backend.h"
+#include "meshwork/runtime/exec/replicas.h"
 
 namespace meshwork {
 

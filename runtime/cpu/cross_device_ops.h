@@ -1,4 +1,4 @@
-// The cross-device ops (runtime/cross_device.h) that the library has.
+// The cross-device ops (runtime/plan/cross_device.h) that the library has.
 //
 //                                how terms are added up                       how the result is distributed
 //   ReductionToOneDevice()       all at one device, in order                  from there to each
@@ -6,7 +6,7 @@
 //   RingAllReduce()              a chunk per device goes round, and is added  the sums go round once more
 //   NcclAllReduce()              between GPUs by NVIDIA's library
 //
-// The first three are algorithms (runtime/cross_device_algorithm.h): a GPU makes their copies and sums by kernels, with
+// The first three are algorithms (runtime/plan/cross_device_algorithm.h): a GPU makes their copies and sums by kernels, with
 // the same bits as the CPU. They are thread-safe, take every dtype and every reduction, and keep nothing. Their sums of
 // floats differ only in the order of the terms. Devices of one process share a memory, and there ReductionToOneDevice
 // touches the fewest bytes. The others show which numbers, at which cost, come from the algorithms that devices with
@@ -20,8 +20,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "meshwork/runtime/cross_device.h"
-#include "meshwork/runtime/cross_device_algorithm.h"
+#include "meshwork/runtime/plan/cross_device.h"
+#include "meshwork/runtime/plan/cross_device_algorithm.h"
 
 namespace meshwork {
 

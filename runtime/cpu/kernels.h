@@ -2,7 +2,7 @@
 #pragma once
 
 #include "meshwork/ir/kernel.h"
-#include "meshwork/runtime/step_plan.h"
+#include "meshwork/runtime/plan/step_plan.h"
 
 namespace meshwork {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "meshwork/runtime/cpu/schedule.h"
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/transport.h"
 
 namespace meshwork {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "meshwork/runtime/box.h"
-#include "meshwork/runtime/dtensor.h"
+#include "meshwork/runtime/exec/dtensor.h"
+#include "meshwork/runtime/tensor/box.h"
 
 namespace meshwork {
 

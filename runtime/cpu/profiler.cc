@@ -4,7 +4,7 @@
 #include <string>
 
 #include "meshwork/ir/program.h"
-#include "meshwork/runtime/profile_row.h"
+#include "meshwork/runtime/exec/profile_row.h"
 
 namespace meshwork {
 namespace {

@@ -1,5 +1,5 @@
 // Measures what each worker spends on each instruction of a schedule: the numbers of a Profile
-// (runtime/profile.h) and, if asked for, the times of a Trace (runtime/trace.h).
+// (runtime/exec/profile.h) and, if asked for, the times of a Trace (runtime/exec/trace.h).
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 #include "meshwork/runtime/cpu/schedule.h"
 #include "meshwork/runtime/cpu/trace_recorder.h"
-#include "meshwork/runtime/profile.h"
+#include "meshwork/runtime/exec/profile.h"
 
 namespace meshwork {
 

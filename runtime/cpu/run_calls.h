@@ -1,4 +1,4 @@
-// Calling a cross-device op (runtime/cross_device.h) for the packs of an instruction.
+// Calling a cross-device op (runtime/plan/cross_device.h) for the packs of an instruction.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "meshwork/runtime/cpu/schedule.h"
-#include "meshwork/runtime/cross_device.h"
-#include "meshwork/runtime/step_plan.h"
+#include "meshwork/runtime/plan/cross_device.h"
+#include "meshwork/runtime/plan/step_plan.h"
 
 namespace meshwork {
 

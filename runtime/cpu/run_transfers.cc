@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "meshwork/runtime/cpu/reduce.h"
-#include "meshwork/runtime/stream_copy.h"
+#include "meshwork/runtime/tensor/stream_copy.h"
 
 namespace meshwork {
 namespace {

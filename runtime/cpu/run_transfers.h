@@ -1,4 +1,4 @@
-// Running transfers (runtime/transfer.h) on the workers of a CPU.
+// Running transfers (runtime/plan/transfer.h) on the workers of a CPU.
 //
 // Splitting a transfer between workers changes no bit of the result: each element is reduced over the sources
 // in their order, by one worker. Both functions are thread-safe; several threads may run disjoint slices of
@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "meshwork/runtime/transfer.h"
+#include "meshwork/runtime/plan/transfer.h"
 
 namespace meshwork {
 

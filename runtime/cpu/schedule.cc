@@ -11,7 +11,7 @@
 #include "meshwork/runtime/cpu/fusion.h"
 #include "meshwork/runtime/cpu/kernels.h"
 #include "meshwork/runtime/cpu/placement.h"
-#include "meshwork/runtime/cross_device.h"
+#include "meshwork/runtime/plan/cross_device.h"
 
 namespace meshwork {
 namespace {

@@ -26,10 +26,10 @@
 
 #include "meshwork/ir/graph.h"
 #include "meshwork/ir/kernel.h"
-#include "meshwork/runtime/buffers.h"
 #include "meshwork/runtime/cpu/run_transfers.h"
-#include "meshwork/runtime/step_plan.h"
-#include "meshwork/runtime/transfer.h"
+#include "meshwork/runtime/plan/buffers.h"
+#include "meshwork/runtime/plan/step_plan.h"
+#include "meshwork/runtime/plan/transfer.h"
 
 namespace meshwork {
 

@@ -8,7 +8,7 @@
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/runtime/profile_row.h"
+#include "meshwork/runtime/exec/profile_row.h"
 
 namespace meshwork {
 namespace {

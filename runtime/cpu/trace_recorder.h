@@ -1,5 +1,5 @@
 // Records when each worker did each instruction of the last steps, and reads it as a Trace
-// (runtime/trace.h).
+// (runtime/exec/trace.h).
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "meshwork/runtime/cpu/schedule.h"
-#include "meshwork/runtime/profile.h"
-#include "meshwork/runtime/trace.h"
+#include "meshwork/runtime/exec/profile.h"
+#include "meshwork/runtime/exec/trace.h"
 
 namespace meshwork {
 

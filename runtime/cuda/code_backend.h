@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "meshwork/runtime/backend.h"
+#include "meshwork/runtime/exec/backend.h"
 
 namespace meshwork {
 

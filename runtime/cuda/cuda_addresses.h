@@ -10,7 +10,7 @@
 
 #include "meshwork/runtime/cuda/cuda_api.h"
 #include "meshwork/runtime/cuda/cuda_level.h"
-#include "meshwork/runtime/dtensor.h"
+#include "meshwork/runtime/exec/dtensor.h"
 
 namespace meshwork {
 

@@ -4,9 +4,9 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ops/kernels/cuda/cuda_kernel.h"
-#include "meshwork/runtime/cross_device.h"
 #include "meshwork/runtime/cuda/gpus.h"
 #include "meshwork/runtime/cuda/storage_map.h"
+#include "meshwork/runtime/plan/cross_device.h"
 
 #ifdef MESHWORK_HAVE_CUDA
 #include "meshwork/runtime/cuda/cuda_memory.h"

@@ -4,7 +4,7 @@
 //   MESHWORK_ASSIGN_OR_RETURN(const auto executor, Executor::Create(program, *backend, options, &variables));
 //
 // The instances of a value lie one behind the other, and an op of several devices is one kernel, as on the CPU
-// (runtime/step_plan.h). Kernels are compiled for the program when a step is prepared, unless their code is on the
+// (runtime/plan/step_plan.h). Kernels are compiled for the program when a step is prepared, unless their code is on the
 // disk already: in $MESHWORK_CUDA_CACHE, or ~/.cache/meshwork/cuda. A step is a graph of the driver, which is
 // launched as a whole. A branch, or a loop whose length the data decide, reads predicates from the GPU: it is
 // launched kernel by kernel, between graphs (runtime/cuda/cuda_sections.h). Host tensors go through pinned memory,
@@ -19,7 +19,7 @@
 // domains share a GPU, they go through the memory of the process and the transport, and a step is a graph for each
 // part between two collectives. The numbers are the same.
 //
-// Cross-device ops that are algorithms (runtime/cross_device_algorithm.h) are copies and sums of the plan, which kernels make.
+// Cross-device ops that are algorithms (runtime/plan/cross_device_algorithm.h) are copies and sums of the plan, which kernels make.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "meshwork/runtime/backend.h"
+#include "meshwork/runtime/exec/backend.h"
 
 namespace meshwork {
 

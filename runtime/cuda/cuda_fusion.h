@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "meshwork/runtime/cuda/cuda_group.h"
-#include "meshwork/runtime/step_plan.h"
+#include "meshwork/runtime/plan/step_plan.h"
 
 namespace meshwork {
 

@@ -12,7 +12,7 @@
 #include "meshwork/runtime/cuda/cuda_buffer.h"
 #include "meshwork/runtime/cuda/cuda_fault.h"
 #include "meshwork/runtime/cuda/kernel_arguments.h"
-#include "meshwork/runtime/replicas.h"
+#include "meshwork/runtime/exec/replicas.h"
 
 namespace meshwork {
 

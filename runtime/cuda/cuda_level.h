@@ -19,8 +19,8 @@
 #include "meshwork/ops/kernels/cuda/cuda_product.h"
 #include "meshwork/ops/kernels/cuda/parts.h"
 #include "meshwork/runtime/cuda/storage_map.h"
-#include "meshwork/runtime/profile_row.h"
-#include "meshwork/runtime/step_plan.h"
+#include "meshwork/runtime/exec/profile_row.h"
+#include "meshwork/runtime/plan/step_plan.h"
 
 namespace meshwork {
 

@@ -1,4 +1,4 @@
-// The memory of a GPU as the runtime sees it (runtime/memory.h).
+// The memory of a GPU as the runtime sees it (runtime/exec/memory.h).
 //
 //   MESHWORK_ASSIGN_OR_RETURN(const std::shared_ptr<Memory> memory, MakeCudaMemory(context));
 //   const DTensor x = Pack(tensor, layout, memory);
@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cuda/cuda_context.h"
-#include "meshwork/runtime/memory.h"
+#include "meshwork/runtime/exec/memory.h"
 
 namespace meshwork {
 

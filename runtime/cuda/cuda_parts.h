@@ -17,7 +17,7 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/kernels/cuda/parts.h"
 #include "meshwork/runtime/cuda/touched.h"
-#include "meshwork/runtime/step_plan.h"
+#include "meshwork/runtime/plan/step_plan.h"
 
 namespace meshwork {
 

@@ -22,7 +22,7 @@
 #include "meshwork/ops/kernels/cuda/cuda_product.h"
 #include "meshwork/runtime/cuda/cuda_level.h"
 #include "meshwork/runtime/cuda/cuda_stream.h"
-#include "meshwork/runtime/executor_options.h"
+#include "meshwork/runtime/exec/executor_options.h"
 
 namespace meshwork {
 

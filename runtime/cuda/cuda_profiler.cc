@@ -9,7 +9,7 @@
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cuda/cuda_fault.h"
-#include "meshwork/runtime/profile_row.h"
+#include "meshwork/runtime/exec/profile_row.h"
 
 namespace meshwork {
 namespace {

@@ -1,4 +1,4 @@
-// Measures the launches of a step on the GPU, by events between them: makes a Profile (runtime/profile.h) and, if it
+// Measures the launches of a step on the GPU, by events between them: makes a Profile (runtime/exec/profile.h) and, if it
 // is asked for, a Trace. The GPU counts as one worker. The row of inputs has the time until they are on the GPU,
 // including the work of the process for that; "other" is the work of the process after the last launch. A measured
 // step is launched kernel by kernel, so each launch takes some microseconds more than in a graph.
@@ -13,7 +13,7 @@
 #include "meshwork/runtime/cuda/cuda_level.h"
 #include "meshwork/runtime/cuda/cuda_stream.h"
 #include "meshwork/runtime/cuda/cuda_trace.h"
-#include "meshwork/runtime/profile.h"
+#include "meshwork/runtime/exec/profile.h"
 
 namespace meshwork {
 

@@ -1,4 +1,4 @@
-// CudaRemotes carries the data of a step on a GPU to other domains, and from them (RemoteStep, runtime/step_plan.h).
+// CudaRemotes carries the data of a step on a GPU to other domains, and from them (RemoteStep, runtime/plan/step_plan.h).
 //
 //                    captured   the way of the data
 //   MakeHostRemotes  no         the GPU, pinned memory, the transport, pinned memory, the other GPU
@@ -18,8 +18,8 @@
 #include "absl/status/statusor.h"
 #include "meshwork/runtime/cuda/cuda_context.h"
 #include "meshwork/runtime/cuda/cuda_stream.h"
-#include "meshwork/runtime/step_plan.h"
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/transport.h"
+#include "meshwork/runtime/plan/step_plan.h"
 
 namespace meshwork {
 

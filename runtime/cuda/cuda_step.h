@@ -16,7 +16,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/base/fork.h"
-#include "meshwork/runtime/backend.h"
 #include "meshwork/runtime/cuda/cuda_addresses.h"
 #include "meshwork/runtime/cuda/cuda_buffer.h"
 #include "meshwork/runtime/cuda/cuda_context.h"
@@ -32,6 +31,7 @@
 #include "meshwork/runtime/cuda/cuda_stream.h"
 #include "meshwork/runtime/cuda/cuda_tables.h"
 #include "meshwork/runtime/cuda/host_copier.h"
+#include "meshwork/runtime/exec/backend.h"
 
 namespace meshwork {
 
@@ -66,7 +66,7 @@ class CudaStep : public PreparedStep {
     CudaTables tables;
     std::vector<std::optional<CudaGraph>> graphs;  // per section; nothing where it is none
   };
-  // The operation that begins a step of several domains (runtime/fence.h).
+  // The operation that begins a step of several domains (runtime/plan/fence.h).
   struct Fence {
     std::unique_ptr<RemoteOp> op;
     std::vector<std::byte> bytes;

@@ -10,7 +10,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ops/kernels/cuda/transfers.h"
-#include "meshwork/runtime/box.h"
+#include "meshwork/runtime/tensor/box.h"
 
 namespace meshwork {
 

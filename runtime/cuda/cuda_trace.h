@@ -1,4 +1,4 @@
-// When the launches of the last steps ran on a GPU, as a Trace (runtime/trace.h): a track of the steps, and one of the GPU, on which
+// When the launches of the last steps ran on a GPU, as a Trace (runtime/exec/trace.h): a track of the steps, and one of the GPU, on which
 // the launches of all devices follow each other. Written by a CudaProfiler, which measures them.
 //
 // The GPU's clock is not the host's. So launches are placed after the begin of their step on the host, when the GPU
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "meshwork/runtime/trace.h"
+#include "meshwork/runtime/exec/trace.h"
 
 namespace meshwork {
 

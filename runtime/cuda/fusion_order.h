@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "meshwork/runtime/step_plan.h"
+#include "meshwork/runtime/plan/step_plan.h"
 
 namespace meshwork {
 

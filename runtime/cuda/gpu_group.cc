@@ -12,7 +12,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cuda/nccl_remotes.h"
-#include "meshwork/runtime/gather_values.h"
+#include "meshwork/runtime/exec/gather_values.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {

@@ -13,7 +13,7 @@
 #include "meshwork/runtime/cuda/cuda_context.h"
 #include "meshwork/runtime/cuda/cuda_remotes.h"
 #include "meshwork/runtime/cuda/nccl_group.h"
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/transport.h"
 
 namespace meshwork {
 

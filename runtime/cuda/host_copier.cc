@@ -10,7 +10,7 @@
 
 #include "meshwork/base/cores.h"
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/stream_copy.h"
+#include "meshwork/runtime/tensor/stream_copy.h"
 
 namespace meshwork {
 namespace {

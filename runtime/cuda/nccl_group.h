@@ -24,8 +24,8 @@
 #include "absl/status/statusor.h"
 #include "meshwork/runtime/cuda/cuda_context.h"
 #include "meshwork/runtime/cuda/cuda_stream.h"
-#include "meshwork/runtime/step_plan.h"
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/transport.h"
+#include "meshwork/runtime/plan/step_plan.h"
 
 namespace meshwork {
 

@@ -7,7 +7,7 @@
 // So a batch norm of bf16 moves 2 bytes per element and pass instead of 4. Results have the same bits.
 #pragma once
 
-#include "meshwork/runtime/step_plan.h"
+#include "meshwork/runtime/plan/step_plan.h"
 
 namespace meshwork {
 

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "meshwork/runtime/executor_options.h"
-#include "meshwork/runtime/step_plan.h"
+#include "meshwork/runtime/exec/executor_options.h"
+#include "meshwork/runtime/plan/step_plan.h"
 
 namespace meshwork {
 

@@ -24,7 +24,7 @@
 
 #include "absl/status/statusor.h"
 #include "meshwork/mesh/cluster.h"
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/transport.h"
 #include "meshwork/runtime/transport/tls.h"
 
 namespace meshwork {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/transport.h"
 
 namespace meshwork {
 

@@ -1,7 +1,7 @@
 // Measures how fast data crosses between the domains of a transport.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(const Link link, MeasureLink(*transport));
-//   transport->set_speed(link);           // sizes what crosses at a time (runtime/overlap.h)
+//   transport->set_speed(link);           // sizes what crosses at a time (runtime/plan/overlap.h)
 //
 // By the α–β model (mesh/topology.h): every domain sends to the next one, all at the same time. The latency is the time
 // of a message of 8 bytes, sent one by one. The bandwidth is that of large messages, several of them under way at a
@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "meshwork/mesh/topology.h"
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/transport.h"
 
 namespace meshwork {
 

@@ -18,7 +18,7 @@
 
 #include "absl/status/status.h"
 #include "meshwork/mesh/topology.h"
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/transport.h"
 
 namespace meshwork {
 

@@ -9,7 +9,7 @@
 
 #include <memory>
 
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/transport.h"
 
 namespace meshwork {
 

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "meshwork.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "runtime/programs.h"
+#include "runtime/plan/programs.h"
 
 namespace meshwork::allocation_test {
 namespace {

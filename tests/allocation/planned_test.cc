@@ -15,7 +15,7 @@
 #include "meshwork/ir/plan/memory_report.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/cpu/cpu_memory.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "support/golden.h"
 
 namespace meshwork {

@@ -13,7 +13,7 @@
 #include "contract/row_test.h"
 #include "gmock/gmock.h"
 #include "meshwork/ops/kernels/blas/cpu_kernels.h"
-#include "meshwork/runtime/box.h"
+#include "meshwork/runtime/tensor/box.h"
 #include "meshwork/tools/check/double_tensor.h"
 #include "meshwork/tools/check/owed.h"
 #include "support/sample.h"

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/ir/exchange.h"
 #include "meshwork/layout/layout.h"
-#include "meshwork/runtime/box.h"
+#include "meshwork/runtime/tensor/box.h"
 #include "meshwork/tools/check/double_tensor.h"
 #include "meshwork/tools/check/run_kernel.h"
 #include "support/sample.h"

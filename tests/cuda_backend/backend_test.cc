@@ -16,7 +16,7 @@
 #include "meshwork/ops/kernels/blas/cpu_kernels.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/cuda/cuda_backend.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "support/long_tests.h"
 #include "support/program_trial.h"

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "meshwork/ops/kernels/cuda/cuda_kernel.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 
 namespace meshwork {

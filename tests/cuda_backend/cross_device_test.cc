@@ -1,5 +1,5 @@
 // Cross-device ops on a simulated GPU: its kernels make the copies and sums, with the same bits as on the CPU.
-#include "meshwork/runtime/cross_device.h"
+#include "meshwork/runtime/plan/cross_device.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include "cuda_backend/played_session.h"
 #include "cuda_backend/small_session.h"
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/tensor_compare.h"
+#include "meshwork/runtime/tensor/tensor_compare.h"
 #include "support/cross_device_ops.h"
 #include "support/cross_device_programs.h"
 #include "train/strategy/losses.h"

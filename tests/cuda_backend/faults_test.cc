@@ -12,7 +12,7 @@
 #include "cuda_backend/small_session.h"
 #include "cuda_backend/small_training.h"
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "support/long_tests.h"
 

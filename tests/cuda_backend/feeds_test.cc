@@ -13,7 +13,7 @@
 #include "cuda_backend/played_gpu.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 
 namespace meshwork::feeds_test {

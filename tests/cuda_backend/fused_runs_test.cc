@@ -13,7 +13,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/runtime/cuda/cuda_fusion.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/tools/check/double_tensor.h"
 #include "meshwork/train/nn/layers.h"

@@ -1,5 +1,5 @@
 // The ends of a transport whose operations NCCL carries, between simulated GPUs: sent data are copied to a GPU first,
-// and received data back. They let tests/runtime/transport_test.cc test the contract of transports on NCCL.
+// and received data back. They let tests/runtime/exec/transport_test.cc test the contract of transports on NCCL.
 #pragma once
 
 #include <algorithm>

@@ -16,7 +16,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/runtime/cuda/cuda_fusion.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/train/nn/layers.h"
 #include "meshwork/train/optim/optimizers.h"

@@ -11,7 +11,7 @@
 #include "fmt/format.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/runtime/cuda/cuda_fusion.h"
-#include "meshwork/runtime/step_plan.h"
+#include "meshwork/runtime/plan/step_plan.h"
 
 namespace meshwork {
 

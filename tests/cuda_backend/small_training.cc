@@ -8,7 +8,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 
 namespace meshwork {

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "meshwork/runtime/backend.h"
-#include "meshwork/runtime/executor_options.h"
-#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/exec/backend.h"
+#include "meshwork/runtime/exec/executor_options.h"
+#include "meshwork/runtime/tensor/tensor.h"
 
 namespace meshwork {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "meshwork/ir/text.h"
-#include "meshwork/runtime/loop.h"
+#include "meshwork/runtime/plan/loop.h"
 
 namespace meshwork::storage_map_test {
 namespace {

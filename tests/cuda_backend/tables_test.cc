@@ -16,7 +16,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/train/nn/layers.h"
 #include "meshwork/train/nn/tensor_constant.h"

@@ -14,7 +14,7 @@
 #include "cuda_backend/small_session.h"
 #include "cuda_backend/traces.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "nlohmann/json.hpp"
 

@@ -1,4 +1,4 @@
-// Checks of the trace of a step on a GPU (runtime/trace.h): its track 0 shows steps, its track 1 the GPU.
+// Checks of the trace of a step on a GPU (runtime/exec/trace.h): its track 0 shows steps, its track 1 the GPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "meshwork/runtime/trace.h"
+#include "meshwork/runtime/exec/trace.h"
 
 namespace meshwork {
 

@@ -1,5 +1,5 @@
 // Cross-device ops on the GPU of this machine give the same bits as on the CPU.
-#include "meshwork/runtime/cross_device.h"
+#include "meshwork/runtime/plan/cross_device.h"
 
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@
 #include "meshwork/runtime/cuda/cuda_buffer.h"
 #include "meshwork/runtime/cuda/cuda_compile.h"
 #include "meshwork/runtime/cuda/cuda_module.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 
 namespace meshwork::edges_test {

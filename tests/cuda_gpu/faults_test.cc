@@ -15,7 +15,7 @@
 #include "cuda_gpu/real_gpu.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cuda/cuda_memory.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 
 namespace meshwork::faults_test {

@@ -57,10 +57,7 @@ House ReadHouse() {
   const std::filesystem::path root = std::filesystem::path(MESHWORK_TEST_DIR).parent_path();
   const std::vector<std::string> rooms = RoomsOf(root);
   std::vector<std::string> findings;
-  std::vector<SourceFile> sources;
-  for (const std::string& room : rooms)
-    for (SourceFile& file : SourcesOf(root, room)) sources.push_back(std::move(file));
-  const Arrows arrows = FolderArrows(ArrowsOf(sources, findings));
+  const Arrows arrows = FolderArrows(ArrowsOf(AllSources(root), findings));
   House house{.arrows = Reduced(arrows)};
   for (const std::string& name : FoldersOf(rooms)) {
     Folder folder{.name = name, .lines = LinesOf(name, rooms)};

@@ -1,5 +1,5 @@
 // Cross-device ops on devices of several domains: the op makes the sums within a domain, and not those across domains.
-#include "meshwork/runtime/cross_device.h"
+#include "meshwork/runtime/plan/cross_device.h"
 
 #include <chrono>
 #include <memory>

@@ -10,7 +10,7 @@
 
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "runtime/programs.h"
+#include "runtime/plan/programs.h"
 #include "support/ends.h"
 
 namespace meshwork::remesh_test {

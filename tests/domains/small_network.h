@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "meshwork.h"
-#include "runtime/programs.h"
+#include "runtime/plan/programs.h"
 
 namespace meshwork {
 

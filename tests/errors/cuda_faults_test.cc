@@ -11,7 +11,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/cuda/cuda_backend.h"
 #include "meshwork/runtime/cuda/cuda_context.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "support/simulated_cuda.h"
 

@@ -20,7 +20,7 @@
 #include "meshwork/runtime/cuda/code_backend.h"
 #include "meshwork/runtime/cuda/cuda_convolutions.h"
 #include "meshwork/runtime/cuda/nccl_group.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/spmd/compile.h"
 #include "runtime/cuda/gpu_fixture.h"

@@ -9,9 +9,9 @@
 #include "gtest/gtest.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/cpu/cpu_memory.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/runtime/transport/loopback.h"
-#include "runtime/programs.h"
+#include "runtime/plan/programs.h"
 
 namespace meshwork::domains_test {
 namespace {

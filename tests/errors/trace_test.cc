@@ -1,5 +1,5 @@
 // What is said of bytes that are no trace.
-#include "meshwork/runtime/trace.h"
+#include "meshwork/runtime/exec/trace.h"
 
 #include <string>
 

@@ -24,7 +24,7 @@
 #include "meshwork/train/optim/optimizers.h"
 #include "meshwork/train/session/session.h"
 #include "meshwork/train/session/session_backend.h"
-#include "runtime/programs.h"
+#include "runtime/plan/programs.h"
 
 namespace meshwork::train_test {
 namespace {

@@ -1,5 +1,5 @@
 // Errors of transports if domains act differently.
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/transport.h"
 
 #include <fstream>
 #include <functional>

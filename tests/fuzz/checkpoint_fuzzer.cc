@@ -11,7 +11,7 @@
 
 #include "fuzz/fuzzer.h"
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/box.h"
+#include "meshwork/runtime/tensor/box.h"
 #include "meshwork/storage/checkpoint_index.h"
 
 namespace meshwork {

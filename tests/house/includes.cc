@@ -28,6 +28,13 @@ std::vector<std::string> RoomsOf(const std::filesystem::path& root) {
   return rooms;
 }
 
+std::vector<SourceFile> AllSources(const std::filesystem::path& root) {
+  std::vector<SourceFile> files;
+  for (const std::string& room : RoomsOf(root))
+    for (SourceFile& file : SourcesOf(root, room)) files.push_back(std::move(file));
+  return files;
+}
+
 std::string FolderOf(std::string_view room) { return std::string(room.substr(0, room.find('/'))); }
 
 std::vector<std::string> FoldersOf(const std::vector<std::string>& rooms) {

@@ -24,6 +24,8 @@ std::vector<SourceFile> SourcesOf(const std::filesystem::path& root, std::string
 
 // The rooms of the build, in the order of CMakeLists.txt: from the lowest to the topmost.
 std::vector<std::string> RoomsOf(const std::filesystem::path& root);
+// The headers and sources of all these.
+std::vector<SourceFile> AllSources(const std::filesystem::path& root);
 
 // The folder at the root that a room lies in, "ops" of "ops/kernels/blas"; the folders of rooms, in their order; arrows between
 // rooms as arrows between their folders.

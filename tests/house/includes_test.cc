@@ -46,53 +46,59 @@ const std::vector<Room>& House() {
        {"base", "mesh", "layout", "ir", "ir/plan", "ops/control", "verify", "spmd/planner", "spmd/rewrite",
         "spmd/local"}},
       {"spmd/auto", {"base", "mesh", "ir", "ir/plan", "ops/control", "spmd/planner", "spmd/rewrite", "spmd"}},
-      {"runtime", {"base", "mesh", "layout", "ir", "ir/plan", "ops/kernels"}},
-      {"runtime/transport", {"base", "mesh", "runtime"}},
-      {"runtime/cpu", {"base", "ir", "ir/plan", "ops/kernels", "ops/kernels/blas", "runtime"}},
-      {"runtime/cuda", {"base", "base/io", "ir", "ir/plan", "ops/kernels/cuda", "runtime"}},
-      {"storage", {"base", "base/io", "mesh", "layout", "ir", "runtime"}},
-      {"train/data", {"base", "base/io", "layout", "ir", "runtime", "runtime/cpu", "storage"}},
+      {"runtime/tensor", {"base", "layout", "ir", "ops/kernels"}},
+      {"runtime/plan", {"base", "mesh", "layout", "ir", "ir/plan", "ops/kernels", "runtime/tensor"}},
+      {"runtime/exec", {"base", "mesh", "layout", "ir", "runtime/tensor", "runtime/plan"}},
+      {"runtime/transport", {"base", "mesh", "runtime/exec"}},
+      {"runtime/cpu",
+       {"base", "ir", "ir/plan", "ops/kernels", "ops/kernels/blas", "runtime/tensor", "runtime/plan",
+        "runtime/exec"}},
+      {"runtime/cuda",
+       {"base", "base/io", "ir", "ir/plan", "ops/kernels/cuda", "runtime/tensor", "runtime/plan",
+        "runtime/exec"}},
+      {"storage",
+       {"base", "base/io", "mesh", "layout", "ir", "runtime/tensor", "runtime/plan", "runtime/exec"}},
+      {"train/data",
+       {"base", "base/io", "layout", "ir", "runtime/tensor", "runtime/exec", "runtime/cpu", "storage"}},
       {"train/session",
        {"base", "base/io", "mesh", "layout", "ir", "ir/plan", "ops", "ops/control", "spmd/rewrite", "spmd",
-        "spmd/auto", "runtime", "runtime/cpu", "runtime/cuda", "storage", "train/data"}},
-      {"train/nn", {"base", "ir", "ops", "ops/control", "runtime", "train/session"}},
-      {"train/optim", {"base", "ir", "ops", "ops/control", "runtime", "train/session", "train/nn"}},
-      {"train/log", {"base", "base/io", "ir", "runtime", "storage"}},
+        "spmd/auto", "runtime/tensor", "runtime/plan", "runtime/exec", "runtime/cpu", "runtime/cuda",
+        "storage", "train/data"}},
+      {"train/nn", {"base", "ir", "ops", "ops/control", "runtime/tensor", "train/session"}},
+      {"train/optim", {"base", "ir", "ops", "ops/control", "runtime/exec", "train/session", "train/nn"}},
+      {"train/log", {"base", "base/io", "ir", "runtime/tensor", "storage"}},
       {"train/cluster",
-       {"base", "base/io", "mesh", "layout", "runtime", "runtime/transport", "runtime/cpu", "storage",
-        "train/session"}},
+       {"base", "base/io", "mesh", "layout", "runtime/tensor", "runtime/exec", "runtime/transport",
+        "runtime/cpu", "storage", "train/session"}},
       {"train/fit",
-       {"base", "base/io", "ir", "ops/control", "spmd/rewrite", "runtime", "storage", "train/data",
-        "train/session", "train/nn", "train/optim", "train/log", "train/cluster"}},
+       {"base", "base/io", "ir", "ops/control", "spmd/rewrite", "runtime/tensor", "runtime/exec", "storage",
+        "train/data", "train/session", "train/nn", "train/optim", "train/log", "train/cluster"}},
       {"train/strategy",
-       {"base", "mesh", "ir", "ops", "ops/control", "runtime", "runtime/cpu", "train/data", "train/session",
-        "train/optim", "train/cluster"}},
+       {"base", "mesh", "ir", "ops", "ops/control", "runtime/tensor", "runtime/cpu", "train/data",
+        "train/session", "train/optim", "train/cluster"}},
       {"train/parameter_server",
-       {"base", "base/io", "mesh", "ir", "ops", "ops/control", "spmd/rewrite", "runtime", "storage",
-        "train/data", "train/session", "train/nn", "train/fit"}},
+       {"base", "base/io", "mesh", "ir", "ops", "ops/control", "spmd/rewrite", "runtime/tensor",
+        "runtime/exec", "storage", "train/data", "train/session", "train/nn", "train/fit"}},
       {"train/parameter_server/rpc",
-       {"base", "mesh", "ir", "runtime", "runtime/transport", "storage", "train/data", "train/session",
+       {"base", "mesh", "ir", "runtime/tensor", "runtime/transport", "storage", "train/data", "train/session",
         "train/cluster", "train/fit", "train/strategy", "train/parameter_server"}},
       {"tools/check",
-       {"base", "mesh", "layout", "ir", "ops/kernels/blas", "ops", "spmd", "runtime", "runtime/cpu"}},
-      {"tools/simulate", {"base", "mesh", "ir", "ir/plan", "ops/control", "spmd", "runtime", "runtime/cpu"}},
+       {"base", "mesh", "layout", "ir", "ops/kernels/blas", "ops", "spmd", "runtime/tensor", "runtime/plan",
+        "runtime/exec", "runtime/cpu"}},
+      {"tools/simulate",
+       {"base", "mesh", "ir", "ir/plan", "ops/control", "spmd", "runtime/plan", "runtime/exec",
+        "runtime/cpu"}},
       {"tools/report",
        {"base", "mesh", "layout", "ir", "ir/plan", "verify", "spmd", "spmd/auto", "tools/simulate"}},
   };
   return *house;
 }
 
-std::vector<SourceFile> AllSources() {
-  const std::filesystem::path root = std::filesystem::path(MESHWORK_TEST_DIR).parent_path();
-  std::vector<SourceFile> files;
-  for (const Room& room : House())
-    for (SourceFile& file : SourcesOf(root, room.name)) files.push_back(std::move(file));
-  return files;
-}
+std::filesystem::path Root() { return std::filesystem::path(MESHWORK_TEST_DIR).parent_path(); }
 
 TEST(IncludesTest, AreTheArrowsOfTheHouseAndNoOthers) {
   std::vector<std::string> findings;
-  const Arrows arrows = ArrowsOf(AllSources(), findings);
+  const Arrows arrows = ArrowsOf(AllSources(Root()), findings);
   EXPECT_THAT(findings, IsEmpty());
   EXPECT_THAT(Differences(House(), arrows), IsEmpty());
 }
@@ -101,7 +107,7 @@ TEST(IncludesTest, AreTheArrowsOfTheHouseAndNoOthers) {
 TEST(IncludesTest, EveryRoomIsInTheTable) {
   std::vector<std::string> listed;
   for (const Room& known : House()) listed.emplace_back(known.name);
-  EXPECT_THAT(RoomsOf(std::filesystem::path(MESHWORK_TEST_DIR).parent_path()), ElementsAreArray(listed));
+  EXPECT_THAT(RoomsOf(Root()), ElementsAreArray(listed));
 }
 
 // A folder includes nothing of the folders above it, wherever its rooms stand in the build.
@@ -120,12 +126,12 @@ std::vector<std::string> FoldersUpwards(const Arrows& arrows) {
 
 TEST(IncludesTest, NoFolderIncludesOneAboveIt) {
   std::vector<std::string> findings;
-  EXPECT_THAT(FoldersUpwards(ArrowsOf(AllSources(), findings)), IsEmpty());
+  EXPECT_THAT(FoldersUpwards(ArrowsOf(AllSources(Root()), findings)), IsEmpty());
 }
 
 TEST(IncludesTest, AFolderThatIncludesOneAboveItIsFound) {
   std::vector<std::string> findings;
-  std::vector<SourceFile> files = AllSources();
+  std::vector<SourceFile> files = AllSources(Root());
   files.push_back({"runtime/cuda/new.cc", "#include \"meshwork/storage/checkpoint.h\"\n"});
   EXPECT_THAT(FoldersUpwards(ArrowsOf(files, findings)),
               ElementsAre("runtime -> storage: runtime/cuda/new.cc"));
@@ -133,7 +139,7 @@ TEST(IncludesTest, AFolderThatIncludesOneAboveItIsFound) {
 
 // Each installed header compiles with nothing but the installed headers.
 TEST(IncludesTest, InstalledHeadersIncludeInstalledOnes) {
-  const std::filesystem::path root = std::filesystem::path(MESHWORK_TEST_DIR).parent_path();
+  const std::filesystem::path root = Root();
   std::ifstream list(MESHWORK_INSTALLED_HEADERS);
   if (!list) GTEST_SKIP() << "built without MESHWORK_INSTALL";
   std::vector<SourceFile> installed;
@@ -155,18 +161,18 @@ TEST(IncludesTest, InstalledHeadersIncludeInstalledOnes) {
 TEST(IncludesTest, TheCheckerSeesNoPass) {
   std::vector<std::string> findings;
   std::vector<std::string> seen = {"verify"};  // rooms that verify includes, and what these include
-  const Arrows arrows = ArrowsOf(AllSources(), findings);
+  const Arrows arrows = ArrowsOf(AllSources(Root()), findings);
   for (size_t i = 0; i < seen.size(); ++i)
     for (const auto& entry : arrows.at(std::string(seen[i])))
       if (std::find(seen.begin(), seen.end(), entry.first) == seen.end()) seen.push_back(entry.first);
   EXPECT_THAT(seen, Contains("ir"));
-  for (const char* room : {"ir/plan", "spmd", "spmd/planner", "runtime", "ops/kernels/blas"})
+  for (const char* room : {"ir/plan", "spmd", "spmd/planner", "runtime/plan", "ops/kernels/blas"})
     EXPECT_THAT(seen, Not(Contains(room)));
 }
 
 // The tests above are of no use if this does not hold.
 TEST(IncludesTest, AnotherArrowIsFound) {
-  std::vector<SourceFile> files = AllSources();
+  std::vector<SourceFile> files = AllSources(Root());
   files.push_back({"verify/new.cc", "#include \"meshwork/spmd/compile.h\"\n"});
   files.push_back({"mesh/new.h", "#include <vector>\n\n#include \"meshwork/layout/layout.h\"\n"});
   std::vector<std::string> findings;

@@ -18,7 +18,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/mesh/placement.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/verify/verify.h"
 #include "mutation/mutants.h"

@@ -2,10 +2,10 @@
 #include <string>
 
 #include "gmock/gmock.h"
-#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/tensor/tensor.h"
 #include "meshwork/storage/safetensors.h"
 #include "processes/launched.h"
-#include "runtime/programs.h"
+#include "runtime/plan/programs.h"
 #include "support/tensors.h"
 
 namespace meshwork::run_test {

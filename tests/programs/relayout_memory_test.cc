@@ -16,9 +16,9 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/layout/relayout.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/local/localize.h"
-#include "runtime/schedules.h"
+#include "runtime/plan/schedules.h"
 
 namespace meshwork::relayout_memory_test {
 namespace {

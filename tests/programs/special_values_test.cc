@@ -19,7 +19,7 @@
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "support/interpreter.h"
 #include "support/long_tests.h"

@@ -9,7 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/box.h"
+#include "meshwork/runtime/tensor/box.h"
 #include "meshwork/storage/checkpoint_folder.h"
 #include "support/temp_dir.h"
 

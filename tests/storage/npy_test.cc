@@ -10,7 +10,7 @@
 
 #include "gtest/gtest.h"
 #include "meshwork/base/io/file.h"
-#include "meshwork/runtime/tensor_compare.h"
+#include "meshwork/runtime/tensor/tensor_compare.h"
 #include "support/memory_file.h"
 #include "support/npy_bytes.h"
 #include "support/safetensors_bytes.h"

@@ -13,7 +13,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/mesh/placement.h"
 #include "meshwork/runtime/cpu/cpu_memory.h"
-#include "meshwork/runtime/dtensor.h"
+#include "meshwork/runtime/exec/dtensor.h"
 #include "meshwork/storage/checkpoint_writer.h"
 
 namespace meshwork {

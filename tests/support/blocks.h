@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/box.h"
-#include "meshwork/runtime/dtensor.h"
+#include "meshwork/runtime/exec/dtensor.h"
+#include "meshwork/runtime/tensor/box.h"
 
 namespace meshwork {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/transport.h"
 
 namespace meshwork {
 

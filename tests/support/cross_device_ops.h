@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "meshwork/runtime/cpu/reduce.h"
-#include "meshwork/runtime/cross_device.h"
+#include "meshwork/runtime/plan/cross_device.h"
 
 namespace meshwork {
 

@@ -12,10 +12,10 @@
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/cpu/cross_device_ops.h"
-#include "meshwork/runtime/executor.h"
-#include "meshwork/runtime/tensor.h"
-#include "meshwork/runtime/tensor_compare.h"
-#include "runtime/programs.h"
+#include "meshwork/runtime/exec/executor.h"
+#include "meshwork/runtime/tensor/tensor.h"
+#include "meshwork/runtime/tensor/tensor_compare.h"
+#include "runtime/plan/programs.h"
 #include "support/cross_device_ops.h"
 
 namespace meshwork {

@@ -14,7 +14,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/mesh/cluster.h"
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/transport.h"
 #include "meshwork/runtime/transport/gloo.h"
 #include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/runtime/transport/mpi.h"

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "support/interpreter.h"
 #include "support/program_drawer.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/tensor/tensor.h"
 
 namespace meshwork {
 

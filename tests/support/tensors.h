@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/tensor/tensor.h"
 #include "support/interpreter.h"
 
 namespace meshwork {

@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "runtime/programs.h"
+#include "runtime/plan/programs.h"
 
 namespace meshwork {
 

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "meshwork.h"
 #include "meshwork/base/random.h"
-#include "runtime/programs.h"
+#include "runtime/plan/programs.h"
 #include "train/classifier.h"
 
 namespace meshwork::means_of_parts_test {

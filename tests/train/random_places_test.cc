@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "meshwork.h"
 #include "meshwork/base/random.h"
-#include "runtime/programs.h"
+#include "runtime/plan/programs.h"
 #include "train/classifier.h"
 
 namespace meshwork::random_places_test {

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "runtime/programs.h"
+#include "runtime/plan/programs.h"
 #include "support/tensors.h"
 #include "train/classifier.h"
 #include "train/data/pipeline_values.h"

@@ -19,7 +19,7 @@
 #include "meshwork/spmd/passes.h"
 #include "meshwork/verify/verify.h"
 #include "nlohmann/json.hpp"
-#include "runtime/programs.h"
+#include "runtime/plan/programs.h"
 #include "support/temp_dir.h"
 
 namespace meshwork::shard_weight_update_test {

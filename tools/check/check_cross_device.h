@@ -1,4 +1,4 @@
-// CheckCrossDeviceOps checks that a cross-device op (runtime/cross_device.h) adds up and distributes correctly. The
+// CheckCrossDeviceOps checks that a cross-device op (runtime/plan/cross_device.h) adds up and distributes correctly. The
 // library's own ops are tried by the same code (tests/tools/check).
 //
 //   const absl::StatusOr<CrossDeviceReport> report = CheckCrossDeviceOps(mine);
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "meshwork/runtime/cross_device.h"
+#include "meshwork/runtime/plan/cross_device.h"
 
 namespace meshwork {
 
@@ -36,7 +36,7 @@ struct CrossDeviceReport {
 // precision: whole numbers and copied values exactly; sums and products of reals up to as many roundings as there are
 // terms. All devices must have the same bits, each call must give the same bits again, and the terms and the memory
 // around the results must stay unchanged. A thread-safe op is also called by two threads at once. For an algorithm
-// (runtime/cross_device_algorithm.h) the moves are checked first, as CheckMoves does, so that it is right wherever it
+// (runtime/plan/cross_device_algorithm.h) the moves are checked first, as CheckMoves does, so that it is right wherever it
 // runs.
 // Errors: InvalidArgument with everything that is wrong, up to eight lines. An error of the op other than
 // Unimplemented, or an exception, counts as wrong.

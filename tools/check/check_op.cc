@@ -14,7 +14,7 @@
 #include "meshwork/ir/sample.h"
 #include "meshwork/ops/kernels/blas/cpu_kernels.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/tools/check/central_differences.h"
 #include "meshwork/tools/check/double_tensor.h"

@@ -10,7 +10,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/tools/check/owed.h"
 #include "meshwork/tools/check/placements.h"

@@ -4,7 +4,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ops/kernels/blas/cpu_kernels.h"
-#include "meshwork/runtime/box.h"
+#include "meshwork/runtime/tensor/box.h"
 
 namespace meshwork {
 namespace {

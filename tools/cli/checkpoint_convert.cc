@@ -11,10 +11,11 @@
 #include "meshwork/base/name_patterns.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/version.h"
-#include "meshwork/runtime/box.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ops/kernels/blas/cpu_kernels.h"
+#include "meshwork/runtime/tensor/box.h"
 #include "meshwork/storage/checkpoint_copy.h"
 #include "meshwork/storage/safetensors.h"
-#include "tools/cli/cast_tensor.h"
 #include "tools/cli/checkpoint_commands.h"
 #include "tools/cli/name_patterns.h"
 #include "tools/cli/program_file.h"
@@ -23,6 +24,27 @@
 
 namespace meshwork::tools {
 namespace {
+
+// Converts like the op cast: reals become the nearest ones, ties to even. Error: the tensor is too large.
+absl::StatusOr<Tensor> CastTensor(const Tensor& tensor, DType dtype) {
+  if (tensor.dtype() == dtype) return tensor;
+  const Type &from = tensor.type(), to{dtype, tensor.shape()};
+  Tensor result(to);
+  MESHWORK_RETURN_IF_ERROR(result.status());
+  MESHWORK_ASSIGN_OR_RETURN(const OpRow* const row, FindOp("cast"));
+  const Kernel kernel =
+      CpuKernelOf(*row)({.operands = {{from, from}}, .results = {{to, to}}, .attrs = {{"dtype", dtype}}});
+  const void* const in = tensor.raw();
+  void* const out = result.raw();
+  const Block block = WholeBlock(to.shape);
+  kernel.run({.in = {&in, 1},
+              .out = {&out, 1},
+              .in_blocks = {&block, 1},
+              .out_blocks = {&block, 1},
+              .begin = 0,
+              .end = kernel.units});
+  return result;
+}
 
 struct Conversion {
   std::string from, to;

@@ -11,7 +11,7 @@
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
-#include "meshwork/runtime/local_program.h"
+#include "meshwork/runtime/plan/local_program.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/storage/safetensors.h"
 #include "meshwork/train/cluster/on_gpus.h"

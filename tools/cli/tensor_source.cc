@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/box.h"
+#include "meshwork/runtime/tensor/box.h"
 #include "tools/cli/program_file.h"
 
 namespace meshwork::tools {

@@ -1,4 +1,4 @@
-// How much data crosses between processes in each operation of their plans (runtime/step_plan.h).
+// How much data crosses between processes in each operation of their plans (runtime/plan/step_plan.h).
 //
 // All plans of a program have the same operations in the same order, but an operation may move different amounts of
 // data in each: if the rows of one process go to two others, each of these receives half of what the first one sends.

@@ -14,8 +14,8 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/dtensor.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/dtensor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/tools/simulate/process.h"
 #include "meshwork/tools/simulate/time_pieces.h"
 

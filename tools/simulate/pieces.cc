@@ -14,7 +14,7 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/mesh/placement.h"
-#include "meshwork/runtime/sharing.h"
+#include "meshwork/runtime/plan/sharing.h"
 
 namespace meshwork {
 namespace {

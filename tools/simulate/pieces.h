@@ -2,7 +2,7 @@
 // program of its own, which can be timed alone (tools/simulate/measure.h).
 //
 //   %h = matmul %x, %w        the products of all devices of the process, what follows them row by row, and the sums
-//   %r = relu %h              that the kernel makes (runtime/coalesce.h) are one piece:
+//   %r = relu %h              that the kernel makes (runtime/plan/coalesce.h) are one piece:
 //                             func piece(%i0, %i1) { … return o0=%r }
 //
 // Pure functions; thread-safe.

@@ -9,7 +9,7 @@
 // simulation follows the plan that the process would run, instruction by instruction (runtime/cpu/schedule.h). Each
 // takes the measured time of its piece (tools/simulate/pieces.h), or a time by the roofline of the process. Data that
 // crosses between processes takes the link over the slowest axis that leads to others, beside compute as in
-// runtime/overlap.h. One process stands for all, but each crossing takes as long as for the process that carries most
+// runtime/plan/overlap.h. One process stands for all, but each crossing takes as long as for the process that carries most
 // data in it (tools/simulate/crossings.h).
 //
 // Pure functions; thread-safe.

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "meshwork/ir/graph.h"
-#include "meshwork/runtime/trace.h"
+#include "meshwork/runtime/exec/trace.h"
 #include "meshwork/tools/simulate/simulate.h"
 #include "nlohmann/json_fwd.hpp"
 

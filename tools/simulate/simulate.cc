@@ -12,7 +12,7 @@
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/runtime/overlap_clock.h"
+#include "meshwork/runtime/plan/overlap_clock.h"
 #include "meshwork/tools/simulate/finish.h"
 
 namespace meshwork {

@@ -11,10 +11,10 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/plan/storage.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/runtime/backend.h"
 #include "meshwork/runtime/cpu/cpu_memory.h"
-#include "meshwork/runtime/dtensor.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/backend.h"
+#include "meshwork/runtime/exec/dtensor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/tools/simulate/pieces.h"
 
 namespace meshwork {

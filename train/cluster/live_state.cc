@@ -9,7 +9,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/layout/block.h"
 #include "meshwork/layout/send.h"
-#include "meshwork/runtime/state_move.h"
+#include "meshwork/runtime/exec/state_move.h"
 #include "meshwork/train/session/save_restore.h"
 #include "nlohmann/json.hpp"
 

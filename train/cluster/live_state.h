@@ -12,7 +12,7 @@
 //
 // Steps take effect as a whole (ExecutorOptions::atomic), and domains are one step apart at most. So the remaining
 // processes agree on the last step that all of them have ended; those that are ahead undo one step; and the blocks of
-// the variables move to their places in the new session (runtime/state_move.h), also to processes that had none. If
+// the variables move to their places in the new session (runtime/exec/state_move.h), also to processes that had none. If
 // only lost processes had a block, there is no live state, and the training continues from the last checkpoint.
 //
 // The session's variables themselves are kept, not a copy: the session may end before Recover is called, and its memory
@@ -30,9 +30,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "meshwork/runtime/dtensor.h"
-#include "meshwork/runtime/step_record.h"
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/dtensor.h"
+#include "meshwork/runtime/exec/step_record.h"
+#include "meshwork/runtime/exec/transport.h"
 #include "meshwork/storage/checkpoint_index.h"
 #include "meshwork/train/session/session.h"
 

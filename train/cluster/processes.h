@@ -32,8 +32,8 @@
 #include "absl/status/statusor.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/mesh/cluster.h"
-#include "meshwork/runtime/trace.h"
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/trace.h"
+#include "meshwork/runtime/exec/transport.h"
 #include "meshwork/runtime/transport/clocks.h"
 #include "meshwork/runtime/transport/connect.h"
 #include "meshwork/runtime/transport/tls.h"
@@ -131,7 +131,7 @@ class Processes {
   // The number of this generation of processes, from 0 (runtime/transport/membership.h).
   int64_t generation() const { return generation_; }
 
-  // One trace of what all processes have recorded, on the time line of the chief's clock (runtime/trace.h), in the
+  // One trace of what all processes have recorded, on the time line of the chief's clock (runtime/exec/trace.h), in the
   // chief; in the others, `mine` on that time line. All processes must call it. It measures the clocks again, as they
   // have gone apart since Join. In a process that is alone, returns `mine` as it is. Errors: those of the transport.
   absl::StatusOr<Trace> GatherTrace(Trace mine) const;

@@ -11,8 +11,8 @@
 #include "meshwork/base/fast_hash.h"
 #include "meshwork/base/hash.h"
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/box.h"
-#include "meshwork/runtime/gather_values.h"
+#include "meshwork/runtime/exec/gather_values.h"
+#include "meshwork/runtime/tensor/box.h"
 
 namespace meshwork {
 namespace {

@@ -18,7 +18,7 @@
 // those of single blocks. With three replicas or more, those that differ from most are named.
 //
 // Replicas within one process are one block of memory, unless ExecutorOptions::share is off; ExecutorOptions::
-// check_replicas compares those in every step (runtime/replicas.h).
+// check_replicas compares those in every step (runtime/exec/replicas.h).
 //
 // Thread safety: one thread at a time, and none that runs the session.
 #pragma once
@@ -31,8 +31,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "meshwork/runtime/dtensor.h"
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/dtensor.h"
+#include "meshwork/runtime/exec/transport.h"
 #include "meshwork/train/cluster/processes.h"
 #include "meshwork/train/session/session.h"
 

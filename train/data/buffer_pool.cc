@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/tensor/tensor.h"
 
 namespace meshwork::internal {
 

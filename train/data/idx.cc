@@ -10,7 +10,7 @@
 #include "fmt/ranges.h"
 #include "meshwork/base/io/file.h"
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/tensor/tensor.h"
 #include "meshwork/train/data/unpacker.h"
 
 namespace meshwork {

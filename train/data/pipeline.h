@@ -52,7 +52,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/base/random.h"
-#include "meshwork/runtime/profile.h"
+#include "meshwork/runtime/exec/profile.h"
 #include "meshwork/train/data/dataset.h"
 #include "meshwork/train/data/example.h"
 

@@ -6,7 +6,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
-#include "meshwork/runtime/box.h"
+#include "meshwork/runtime/tensor/box.h"
 #include "meshwork/train/fit/callbacks.h"
 #include "meshwork/train/fit/find_nan.h"
 #include "meshwork/train/fit/monitor.h"

@@ -8,7 +8,7 @@
 #include "fmt/ranges.h"
 #include "meshwork/base/hash.h"
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/gather_values.h"
+#include "meshwork/runtime/exec/gather_values.h"
 #include "meshwork/train/session/session_impl.h"
 
 namespace meshwork {

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/transport.h"
 #include "meshwork/train/data/pipeline.h"
 #include "meshwork/train/session/session.h"
 #include "meshwork/train/session/step_agreement.h"

@@ -6,7 +6,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/transport.h"
 #include "meshwork/train/fit/data_agreement.h"
 #include "meshwork/train/fit/evaluation.h"
 #include "meshwork/train/fit/fit_loop.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/transport.h"
 #include "meshwork/storage/checkpoint_folder.h"
 #include "meshwork/train/cluster/pulse.h"
 #include "meshwork/train/fit/checkpoints.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/tensor/tensor.h"
 #include "meshwork/train/log/images.h"
 
 namespace meshwork {

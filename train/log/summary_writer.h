@@ -37,7 +37,7 @@
 #include "absl/status/statusor.h"
 #include "meshwork/base/fork.h"
 #include "meshwork/ir/graph.h"
-#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/tensor/tensor.h"
 
 namespace meshwork {
 

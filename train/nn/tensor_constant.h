@@ -4,7 +4,7 @@
 #pragma once
 
 #include "meshwork/ir/graph.h"
-#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/tensor/tensor.h"
 
 namespace meshwork {
 

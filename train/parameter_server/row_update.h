@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "meshwork/runtime/dtensor.h"
+#include "meshwork/runtime/exec/dtensor.h"
 #include "meshwork/train/parameter_server/split.h"
 #include "meshwork/train/session/session.h"
 

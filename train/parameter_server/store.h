@@ -20,7 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/tensor/tensor.h"
 #include "meshwork/train/parameter_server/sequence_set.h"
 
 namespace meshwork {

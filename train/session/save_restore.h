@@ -15,8 +15,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "meshwork/runtime/dtensor.h"
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/dtensor.h"
+#include "meshwork/runtime/exec/transport.h"
 #include "meshwork/storage/checkpoint.h"
 #include "meshwork/storage/checkpoint_index.h"
 #include "meshwork/storage/checkpoint_writer.h"

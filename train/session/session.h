@@ -38,14 +38,14 @@
 #include "meshwork/base/random.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/ir/program.h"
-#include "meshwork/runtime/bound_step.h"
-#include "meshwork/runtime/dtensor.h"
-#include "meshwork/runtime/executor_options.h"
-#include "meshwork/runtime/predict.h"
-#include "meshwork/runtime/profile.h"
-#include "meshwork/runtime/step_record.h"
-#include "meshwork/runtime/tensor.h"
-#include "meshwork/runtime/trace.h"
+#include "meshwork/runtime/exec/bound_step.h"
+#include "meshwork/runtime/exec/dtensor.h"
+#include "meshwork/runtime/exec/executor_options.h"
+#include "meshwork/runtime/exec/profile.h"
+#include "meshwork/runtime/exec/step_record.h"
+#include "meshwork/runtime/exec/trace.h"
+#include "meshwork/runtime/plan/predict.h"
+#include "meshwork/runtime/tensor/tensor.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/storage/checkpoint.h"
 #include "meshwork/storage/checkpoint_index.h"
@@ -64,7 +64,7 @@ struct SessionOptions {
   // this machine (docs/gpu.md). All devices of this domain are there; with one domain, these are all of the mesh, which
   // stays as the program says.
   std::string devices = "cpu";
-  // A backend of the caller's (runtime/backend.h), which several sessions may share; null: a new one, as `devices` says.
+  // A backend of the caller's (runtime/exec/backend.h), which several sessions may share; null: a new one, as `devices` says.
   // If it is given, `devices`, `workers` and `own_cores` mean nothing.
   std::shared_ptr<Backend> backend = nullptr;
   int workers = 0;  // threads of a CPU, at most 1024; 0: one per core this process may use
@@ -189,7 +189,7 @@ class Session {
   // So a session that is restored from step 300 counts on from there.
   int64_t steps_done() const;
   void set_steps_done(int64_t steps);
-  // Sets the variables back to their values before the last step (runtime/step_record.h), and steps_done() back by one;
+  // Sets the variables back to their values before the last step (runtime/exec/step_record.h), and steps_done() back by one;
   // in this domain only. Error: FailedPrecondition, if these values are not there: without options.executor.atomic,
   // after another step that failed, or after another Undo.
   absl::Status Undo();
@@ -234,11 +234,11 @@ class Session {
   // Every collective of a full step: the user's line, why it is there, bytes; and the ops whose tensors disagree about a
   // layout. program().decisions says which op gave each tensor its layout.
   std::string Explain(const ExplainOptions& options = {}) const;
-  // The time of a full step as a topology predicts it (runtime/predict.h). Error: the topology is of another mesh.
+  // The time of a full step as a topology predicts it (runtime/plan/predict.h). Error: the topology is of another mesh.
   absl::StatusOr<StepPrediction> PredictTime(const Topology& topology) const;
-  // Where the time of the full steps went (runtime/profile.h), if options.executor.profile asks for it.
+  // Where the time of the full steps went (runtime/exec/profile.h), if options.executor.profile asks for it.
   meshwork::Profile Profile() const;
-  // When each instruction ran in the last full steps (runtime/trace.h), as many as
+  // When each instruction ran in the last full steps (runtime/exec/trace.h), as many as
   // options.executor.trace_steps.
   meshwork::Trace Trace() const;
 

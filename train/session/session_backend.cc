@@ -12,8 +12,8 @@
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/cuda/cuda_backend.h"
-#include "meshwork/runtime/gather_values.h"
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/gather_values.h"
+#include "meshwork/runtime/exec/transport.h"
 
 namespace meshwork {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "meshwork/runtime/backend.h"
+#include "meshwork/runtime/exec/backend.h"
 #include "meshwork/train/session/session.h"
 
 namespace meshwork {

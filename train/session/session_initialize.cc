@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/box.h"
+#include "meshwork/runtime/tensor/box.h"
 #include "meshwork/train/session/session_backend.h"
 #include "meshwork/train/session/session_graphs.h"
 #include "meshwork/train/session/session_impl.h"

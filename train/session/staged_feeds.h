@@ -19,8 +19,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "meshwork/runtime/memory.h"
-#include "meshwork/runtime/staged_tensor.h"
+#include "meshwork/runtime/exec/memory.h"
+#include "meshwork/runtime/exec/staged_tensor.h"
 #include "meshwork/train/session/session.h"
 
 namespace meshwork {

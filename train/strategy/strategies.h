@@ -37,7 +37,7 @@ absl::StatusOr<Strategy> OneDeviceStrategy(const std::string& device = "cpu:0");
 struct MirroredOptions {
   int64_t num_devices = 0;  // 0: one per core that this process may use
   // How sums over the devices are made: ReductionToOneDevice(), HierarchicalCopyAllReduce(), RingAllReduce(), NcclAllReduce(),
-  // or a custom op (runtime/cross_device.h). Null: the compiler chooses, which is the fastest on CPUs.
+  // or a custom op (runtime/plan/cross_device.h). Null: the compiler chooses, which is the fastest on CPUs.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
   int64_t bytes_per_pack = 0;  // most bytes reduced together (ExecutorOptions); 0: each tensor by itself
 };

@@ -217,7 +217,7 @@ CudaKernel ScatterAddAlongDim(const OpRow& row, const KernelSpec& spec) {
           fmt::format("({}){}", ComputeName(dtype), Loaded(dtype, "a0[from]")), Rounded(dtype, "all")));
 }
 
-// ---- The slices of loops (runtime/loop.cc).
+// ---- The slices of loops (runtime/plan/loop.cc).
 
 CudaKernel LoopSlice(const OpRow& row, const KernelSpec& spec) {
   const int64_t n = spec.results[0].local.num_elements();

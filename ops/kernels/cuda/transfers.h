@@ -1,4 +1,4 @@
-// The kernels that move data between the buffers of one GPU, as text: runtime/transfer.h defines the transfers. One
+// The kernels that move data between the buffers of one GPU, as text: runtime/plan/transfer.h defines the transfers. One
 // launch does any number of transfers, which it reads from tables.
 #pragma once
 

@@ -8,9 +8,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/executor.h"
-#include "meshwork/runtime/step_record.h"
-#include "runtime/programs.h"
+#include "meshwork/runtime/exec/executor.h"
+#include "meshwork/runtime/exec/step_record.h"
+#include "runtime/plan/programs.h"
 
 namespace meshwork::atomic_test {
 namespace {

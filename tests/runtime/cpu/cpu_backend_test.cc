@@ -9,8 +9,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/ir/row.h"
-#include "runtime/programs.h"
-#include "runtime/schedules.h"
+#include "runtime/plan/programs.h"
+#include "runtime/plan/schedules.h"
 
 namespace meshwork::cpu_backend_test {
 namespace {

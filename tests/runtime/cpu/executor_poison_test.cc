@@ -7,8 +7,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/executor.h"
-#include "runtime/programs.h"
+#include "meshwork/runtime/exec/executor.h"
+#include "runtime/plan/programs.h"
 
 namespace meshwork::executor_poison_test {
 namespace {

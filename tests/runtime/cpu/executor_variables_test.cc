@@ -10,8 +10,8 @@
 #include "gtest/gtest.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/cpu/cpu_memory.h"
-#include "meshwork/runtime/executor.h"
-#include "runtime/programs.h"
+#include "meshwork/runtime/exec/executor.h"
+#include "runtime/plan/programs.h"
 
 namespace meshwork::executor_variables_test {
 namespace {

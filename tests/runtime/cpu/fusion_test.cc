@@ -8,8 +8,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/runtime/cpu/placement.h"
-#include "runtime/programs.h"
-#include "runtime/schedules.h"
+#include "runtime/plan/programs.h"
+#include "runtime/plan/schedules.h"
 
 namespace meshwork::fusion_test {
 namespace {

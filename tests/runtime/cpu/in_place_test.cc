@@ -7,9 +7,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/executor.h"
-#include "runtime/programs.h"
-#include "runtime/schedules.h"
+#include "meshwork/runtime/exec/executor.h"
+#include "runtime/plan/programs.h"
+#include "runtime/plan/schedules.h"
 
 namespace meshwork::in_place_test {
 namespace {

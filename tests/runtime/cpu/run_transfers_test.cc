@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
-#include "meshwork/runtime/stream_copy.h"
+#include "meshwork/runtime/tensor/stream_copy.h"
 
 namespace meshwork::run_transfers_test {
 namespace {

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/placement.h"
-#include "runtime/schedules.h"
+#include "runtime/plan/schedules.h"
 
 namespace meshwork::schedule_test {
 namespace {

@@ -16,7 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/exec/transport.h"
 #include "meshwork/runtime/transport/rendezvous.h"
 #include "meshwork/runtime/transport/tls.h"
 #include "support/clusters.h"

@@ -13,7 +13,7 @@
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/mesh/topology.h"
-#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/tensor/tensor.h"
 #include "meshwork/spmd/auto/cheaper_layouts.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/storage/safetensors.h"

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/base/io/file.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/tensor/tensor.h"
 #include "meshwork/storage/safetensors.h"
 #include "meshwork/train/session/session.h"
 #include "tools/cli/meshwork_tool.h"

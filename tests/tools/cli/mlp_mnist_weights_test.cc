@@ -8,7 +8,7 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/tensor/tensor.h"
 #include "meshwork/storage/safetensors.h"
 #include "tools/cli/mlp_mnist.h"
 

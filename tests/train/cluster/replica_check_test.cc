@@ -16,7 +16,7 @@
 #include "meshwork.h"
 #include "meshwork/runtime/cpu/cpu_memory.h"
 #include "meshwork/runtime/transport/loopback.h"
-#include "runtime/programs.h"
+#include "runtime/plan/programs.h"
 #include "support/tensors.h"
 
 namespace meshwork::replica_check_test {

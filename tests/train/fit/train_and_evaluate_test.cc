@@ -25,7 +25,7 @@
 #include "meshwork/train/fit/data_position.h"
 #include "meshwork/train/fit/evaluator.h"
 #include "meshwork/train/fit/training_loop.h"
-#include "runtime/programs.h"
+#include "runtime/plan/programs.h"
 #include "support/golden.h"
 #include "support/temp_dir.h"
 #include "support/tensors.h"

@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "meshwork/runtime/tensor_compare.h"
+#include "meshwork/runtime/tensor/tensor_compare.h"
 #include "meshwork/train/session/session.h"
 
 namespace meshwork::initializers_test {

@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 #include "meshwork.h"
 #include "meshwork/runtime/transport/loopback.h"
-#include "runtime/programs.h"
+#include "runtime/plan/programs.h"
 #include "support/tensors.h"
 #include "train/classifier.h"
 

@@ -18,7 +18,7 @@
 #include "meshwork/ops/control/rebatch.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/train/nn/initializers.h"
 #include "meshwork/train/optim/optimizers.h"

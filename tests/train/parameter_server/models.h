@@ -11,7 +11,7 @@
 
 #include "gtest/gtest.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/runtime/tensor_compare.h"
+#include "meshwork/runtime/tensor/tensor_compare.h"
 #include "meshwork/train/nn/initializers.h"
 #include "meshwork/train/optim/optimizers.h"
 #include "meshwork/train/parameter_server/served_session.h"

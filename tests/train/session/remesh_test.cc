@@ -16,7 +16,7 @@
 #include "meshwork.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/transport/loopback.h"
-#include "runtime/programs.h"
+#include "runtime/plan/programs.h"
 #include "support/counted_end.h"
 #include "train/classifier.h"
 

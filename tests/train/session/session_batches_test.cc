@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "runtime/programs.h"
+#include "runtime/plan/programs.h"
 #include "train/classifier.h"
 
 namespace meshwork::session_batches_test {

@@ -17,7 +17,7 @@
 #include "gtest/gtest.h"
 #include "meshwork.h"
 #include "meshwork/runtime/transport/loopback.h"
-#include "runtime/programs.h"
+#include "runtime/plan/programs.h"
 #include "support/counted_end.h"
 #include "support/tensors.h"
 

@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "runtime/programs.h"
+#include "runtime/plan/programs.h"
 #include "train/classifier.h"
 
 namespace meshwork::session_feeds_test {

@@ -1,5 +1,5 @@
 // Trainings whose gradients are summed by a given cross-device op.
-#include "meshwork/runtime/cross_device.h"
+#include "meshwork/runtime/plan/cross_device.h"
 
 #include <memory>
 #include <string>
@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/cross_device_ops.h"
-#include "meshwork/runtime/tensor_compare.h"
+#include "meshwork/runtime/tensor/tensor_compare.h"
 #include "meshwork/train/strategy/strategies.h"
 #include "support/cross_device_ops.h"
 #include "train/strategy/losses.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "meshwork/base/fork.h"
-#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/tensor/tensor.h"
 
 namespace meshwork {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/tensor_compare.h"
+#include "meshwork/runtime/tensor/tensor_compare.h"
 #include "meshwork/train/parameter_server/rpc/store_messages.h"
 
 namespace meshwork::message_test {
