@@ -24,12 +24,8 @@ absl::StatusOr<std::unique_ptr<Transport>> ConnectByMpi(const Cluster& cluster,
 
 absl::StatusOr<std::unique_ptr<Transport>> ConnectByGloo(const Cluster& cluster,
                                                          const ConnectOptions& options) {
-  return MakeGloo(cluster, {.deadline = options.deadline,
-                            .rendezvous = options.rendezvous,
-                            .token = options.token,
-                            .insecure = options.insecure,
-                            .tls = options.tls,
-                            .generation = options.generation});
+  return MakeGloo(
+      cluster, {.deadline = options.deadline, .meeting = options.meeting, .generation = options.generation});
 }
 
 }  // namespace

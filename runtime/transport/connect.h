@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "meshwork/mesh/cluster.h"
 #include "meshwork/runtime/exec/transport.h"
-#include "meshwork/runtime/transport/tls.h"
+#include "meshwork/runtime/transport/meeting.h"
 
 namespace meshwork {
 
@@ -29,10 +29,8 @@ struct ConnectOptions {
   Engine engine = Engine::kAuto;
   // How long a process waits for another one, here and in every operation.
   std::chrono::milliseconds deadline = std::chrono::seconds(60);
-  std::string rendezvous, token;  // of GlooOptions
-  bool insecure = false;          // likewise
-  TlsFiles tls = {};              // likewise
-  int64_t generation = 0;
+  MeetingOptions meeting = {};
+  int64_t generation = 0;  // of GlooOptions
 };
 
 // All processes of the cluster that hold devices must call it, in the same order. Null for a process that is alone.

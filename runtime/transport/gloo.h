@@ -13,7 +13,7 @@
 // deadline, an error names it then. Both abort all domains. The reason of an abort travels by the rendezvous, within
 // milliseconds. If the rendezvous is gone, others only see that the connection of the aborted domain is closed.
 //
-// The rendezvous speaks TLS if GlooOptions::tls names files; else the token goes over the network as it is. The data is
+// The rendezvous speaks TLS if MeetingOptions::tls names files; else the token goes over the network as it is. The data is
 // never encrypted: use Gloo in a trusted network (docs/security.md).
 #pragma once
 
@@ -25,7 +25,7 @@
 #include "absl/status/statusor.h"
 #include "meshwork/mesh/cluster.h"
 #include "meshwork/runtime/exec/transport.h"
-#include "meshwork/runtime/transport/tls.h"
+#include "meshwork/runtime/transport/meeting.h"
 
 namespace meshwork {
 
@@ -36,15 +36,7 @@ struct GlooOptions {
   std::chrono::milliseconds join_deadline = std::chrono::milliseconds(0);
   // The number of processes, from the first on, that have a domain; 0: all.
   int64_t num_domains = 0;
-  // "host:port" of a rendezvous that runs, for this run of the job alone; "": process 0 serves it.
-  std::string rendezvous;
-  // The token of the job, the same in all processes.
-  std::string token;
-  // Process 0 may serve the rendezvous without a token at an address that other hosts reach.
-  bool insecure = false;
-  // TLS of the rendezvous. Process 0 needs a certificate and its key if it serves the rendezvous; all processes need
-  // authorities. No files: plain text.
-  TlsFiles tls = {};
+  MeetingOptions meeting = {};
   // The generation of the processes (membership.h), for jobs in which several transports use one rendezvous and new
   // processes join. The same in all processes.
   int64_t generation = 0;

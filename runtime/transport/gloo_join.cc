@@ -185,14 +185,9 @@ absl::Status GlooLink::Join() {
 }
 
 absl::Status GlooLink::FindRendezvous() {
-  MESHWORK_ASSIGN_OR_RETURN(const std::string address, RendezvousOf(cluster_, options_.rendezvous));
-  absl::StatusOr<std::unique_ptr<Rendezvous>> rendezvous = MeetAt(cluster_,
-                                                                  {.rendezvous = options_.rendezvous,
-                                                                   .token = options_.token,
-                                                                   .insecure = options_.insecure,
-                                                                   .tls = options_.tls},
-                                                                  join_deadline_);
-  if (rendezvous.status().code() == absl::StatusCode::kUnavailable && options_.rendezvous.empty())
+  MESHWORK_ASSIGN_OR_RETURN(const std::string address, RendezvousOf(cluster_, options_.meeting.rendezvous));
+  absl::StatusOr<std::unique_ptr<Rendezvous>> rendezvous = MeetAt(cluster_, options_.meeting, join_deadline_);
+  if (rendezvous.status().code() == absl::StatusCode::kUnavailable && options_.meeting.rendezvous.empty())
     return absl::DeadlineExceededError(
         fmt::format("{} {}", MessageOf(DidNotCome({NameOf(0)})), MessageOf(rendezvous.status())));
   MESHWORK_ASSIGN_OR_RETURN(rendezvous_, std::move(rendezvous));

@@ -13,9 +13,14 @@ namespace meshwork {
 
 // Options of the rendezvous, as in GlooOptions.
 struct MeetingOptions {
-  std::string rendezvous;  // "host:port"; "": process 0 serves it
-  std::string token;
+  // "host:port" of a rendezvous that runs, for this run of the job alone; "": process 0 serves it.
+  std::string rendezvous = {};
+  // The token of the job, the same in all processes.
+  std::string token = {};
+  // Process 0 may serve the rendezvous without a token at an address that other hosts reach.
   bool insecure = false;
+  // TLS of the rendezvous. Process 0 needs a certificate and its key if it serves the rendezvous; all processes need
+  // authorities. No files: plain text.
   TlsFiles tls = {};
 };
 

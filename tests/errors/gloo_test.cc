@@ -110,7 +110,8 @@ TEST_F(GlooErrors, Processes) {
   auto joins_twice = [&]() -> absl::Status {
     const auto server = RendezvousServer::Start(NextAddress(), "").value();
     for (const char* host : {"127.0.0.1", "localhost"}) {
-      const GlooOptions options{.num_domains = 1, .rendezvous = fmt::format("{}:{}", host, server->port())};
+      const GlooOptions options{.num_domains = 1,
+                                .meeting = {.rendezvous = fmt::format("{}:{}", host, server->port())}};
       const absl::Status status = MakeGloo(LocalCluster(2, 1, 4444), options).status();
       if (status.code() != absl::StatusCode::kNotFound) return status;
     }
@@ -120,7 +121,7 @@ TEST_F(GlooErrors, Processes) {
   auto breaks = [&]() -> absl::Status {
     auto server = RendezvousServer::Start(NextAddress(), "").value();
     const GlooOptions options{.deadline = kPatient,
-                              .rendezvous = fmt::format("127.0.0.1:{}", server->port())};
+                              .meeting = {.rendezvous = fmt::format("127.0.0.1:{}", server->port())}};
     const auto [first, second] = MakeBoth(4444, options, options);
     server.reset();
     (*second)->Abort(absl::UnavailableError("there is no memory."));
@@ -151,9 +152,9 @@ TEST_F(GlooErrors, Processes) {
                    MISTAKE(no_domain()),
                    MISTAKE(worker(0, 3, {.join_deadline = kShort})),
                    MISTAKE(worker(1, 2, {.join_deadline = kImpatient})),
-                   MISTAKE(worker(1, 2, {.join_deadline = kImpatient, .rendezvous = nobody})),
-                   MISTAKE(worker(0, 2, {.rendezvous = "host-a"})),
-                   MISTAKE(worker(0, 2, {.rendezvous = "no-such-host.invalid:4444"})),
+                   MISTAKE(worker(1, 2, {.join_deadline = kImpatient, .meeting = {.rendezvous = nobody}})),
+                   MISTAKE(worker(0, 2, {.meeting = {.rendezvous = "host-a"}})),
+                   MISTAKE(worker(0, 2, {.meeting = {.rendezvous = "no-such-host.invalid:4444"}})),
                    MISTAKE(differ()),
                    MISTAKE(joins_twice()),
                    MISTAKE(elsewhere()),

@@ -120,10 +120,10 @@ absl::StatusOr<Processes> Processes::Join(const JoinOptions& options, const Envi
   if (!joined.is_alone() || joined.is_evaluator()) SetLogTask(joined.cluster_.task().ToString());
   MESHWORK_ASSIGN_OR_RETURN(joined.connect_.engine, EngineOf(options.transport));
   joined.connect_.deadline = std::chrono::seconds(options.deadline_seconds);
-  joined.connect_.rendezvous = environment("MESHWORK_RENDEZVOUS").value_or("");
-  joined.connect_.token = environment("MESHWORK_TOKEN").value_or("");
-  joined.connect_.insecure = options.insecure;
-  joined.connect_.tls = options.tls.any() ? options.tls : TlsFilesOf(environment);
+  joined.connect_.meeting.rendezvous = environment("MESHWORK_RENDEZVOUS").value_or("");
+  joined.connect_.meeting.token = environment("MESHWORK_TOKEN").value_or("");
+  joined.connect_.meeting.insecure = options.insecure;
+  joined.connect_.meeting.tls = options.tls.any() ? options.tls : TlsFilesOf(environment);
   if (joined.is_evaluator() && options.may_evaluate) return joined;
   MESHWORK_RETURN_IF_ERROR(joined.Meet());
   MESHWORK_RETURN_IF_ERROR(joined.JoinGeneration());
@@ -148,16 +148,12 @@ absl::Status Processes::Meet() {
         "meshwork supervise, or take {}gloo.",
         options_.by_flags ? "--recover" : "Join: recover", options_.by_flags ? "--transport " : "transport=");
   if (cluster_.process() < 0) return absl::OkStatus();  // Connect says that it holds no devices
-  serves_ = connect_.rendezvous.empty() && cluster_.process() == 0;
+  serves_ = connect_.meeting.rendezvous.empty() && cluster_.process() == 0;
   MESHWORK_ASSIGN_OR_RETURN(
       std::unique_ptr<Rendezvous> rendezvous,
-      MeetAt(cluster_,
-             {.rendezvous = connect_.rendezvous,
-              .token = connect_.token,
-              .insecure = connect_.insecure,
-              .tls = connect_.tls},
+      MeetAt(cluster_, connect_.meeting,
              std::max(connect_.deadline, milliseconds(seconds(options_.recover_seconds)))));
-  MESHWORK_ASSIGN_OR_RETURN(connect_.rendezvous, RendezvousOf(cluster_, connect_.rendezvous));
+  MESHWORK_ASSIGN_OR_RETURN(connect_.meeting.rendezvous, RendezvousOf(cluster_, connect_.meeting.rendezvous));
   meeting_ = std::make_shared<Meeting>(
       std::move(rendezvous), MembersOptions{.process = cluster_.process(),
                                             .num_processes = cluster_.num_processes(),

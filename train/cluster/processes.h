@@ -58,9 +58,9 @@ struct JoinOptions {
   // the link, and the first process writes it. Measuring takes up to half a second on a slow link. Empty: the link is
   // measured and not kept.
   std::string link_file = {};
-  // GlooOptions::insecure: processes on several hosts need no MESHWORK_TOKEN.
+  // MeetingOptions::insecure: processes on several hosts need no MESHWORK_TOKEN.
   bool insecure = false;
-  // GlooOptions::tls. Nothing: as MESHWORK_TLS_CERTIFICATE, … say (TlsFilesOf).
+  // MeetingOptions::tls. Nothing: as MESHWORK_TLS_CERTIFICATE, … say (TlsFilesOf).
   TlsFiles tls = {};
   // Whether the cluster's evaluator may join. It has a mesh of its own, and reads the trained variables from
   // checkpoints (train/fit/train_and_evaluate.h). If it may not, it is refused.
@@ -82,7 +82,7 @@ class Processes {
 
   // Finds the others, connects with them, and measures how far apart their clocks are and how fast data crosses; all of
   // them must call it. For Gloo, MESHWORK_RENDEZVOUS, MESHWORK_TOKEN and MESHWORK_TLS_CERTIFICATE, … say
-  // GlooOptions::rendezvous, token and tls. Errors: TF_CONFIG is missing; the file cannot be read; those of the functions
+  // MeetingOptions::rendezvous, token and tls. Errors: TF_CONFIG is missing; the file cannot be read; those of the functions
   // of Cluster; an unknown transport; those of Connect; the link's file cannot be read or written, or says no link. With
   // JoinOptions::recover also those of Members::Form: the others do not come, or have finished.
   static absl::StatusOr<Processes> Join(const JoinOptions& options,

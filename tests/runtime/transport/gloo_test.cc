@@ -131,8 +131,9 @@ TEST(GlooJoinTest, AnAbortEndsConnecting) {
   const std::string address = fmt::format("127.0.0.1:{}", server->port());
   absl::Status joined;
   std::thread domain0([&] {
-    joined =
-        MakeGloo(LocalCluster(2, 0, server->port()), {.deadline = kPatient, .rendezvous = address}).status();
+    joined = MakeGloo(LocalCluster(2, 0, server->port()),
+                      {.deadline = kPatient, .meeting = {.rendezvous = address}})
+                 .status();
   });
   const auto rendezvous = Rendezvous::Connect(address, "", kPatient).value();
   const std::string hello = rendezvous->Get("0/0/hello 0", kPatient).value();

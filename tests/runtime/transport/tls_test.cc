@@ -191,10 +191,10 @@ TEST_F(RendezvousTlsTest, ThreeProcessesJoin) {
   std::vector<std::vector<std::string>> said(kProcesses);
   std::vector<absl::Status> statuses(kProcesses);
   const auto join = [&](int64_t process) -> absl::Status {
-    GlooOptions options{.deadline = kPatient, .token = kToken, .tls = shown};
+    GlooOptions options{.deadline = kPatient, .meeting = {.token = kToken, .tls = shown}};
     if (process == 0) {
-      options.tls = first;
-      options.tls.authorities = authorities_;
+      options.meeting.tls = first;
+      options.meeting.tls.authorities = authorities_;
     }
     MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Transport> end,
                               MakeGloo(LocalCluster(kProcesses, process, port), options));
