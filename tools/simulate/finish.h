@@ -6,14 +6,16 @@
 
 #include "absl/status/status.h"
 #include "meshwork/ir/graph.h"
+#include "meshwork/runtime/step_clock.h"
 #include "meshwork/tools/simulate/machine.h"
 #include "meshwork/tools/simulate/simulate.h"
 
 namespace meshwork {
 
-// Adds the machine's step_seconds, the memory over time, and the limit of the step. `passed`: the time at which the
-// device reached each node of `local`, and then the end.
-Simulation FinishSimulation(const Graph& local, Simulation step, const std::vector<double>& passed,
+// The simulation of items that took these times, with the machine's step_seconds, the memory over time, and the limit of
+// the step. `spans`: by label. `passed`: the time at which the device reached each node of `local`, and then the end.
+Simulation FinishSimulation(const Graph& local, const StepTimes& times,
+                            const std::vector<SimulatedSpan>& spans, const std::vector<double>& passed,
                             const Machine& machine);
 
 // "all_reduce over (batch)". REQUIRES: a collective of `local`.

@@ -10,7 +10,7 @@
 // takes the measured time of its piece (tools/simulate/pieces.h), or a time by the roofline of the process. Data that
 // crosses between processes takes the link over the slowest axis that leads to others, beside compute as in
 // runtime/plan/overlap.h. One process stands for all, but each crossing takes as long as for the process that carries most
-// data in it (tools/simulate/crossings.h).
+// data in it.
 //
 // Pure functions; thread-safe.
 #pragma once

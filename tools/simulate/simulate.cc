@@ -12,144 +12,68 @@
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/runtime/plan/overlap_clock.h"
+#include "meshwork/runtime/step_clock.h"
 #include "meshwork/tools/simulate/finish.h"
 
 namespace meshwork {
 namespace {
 
-// Runs a program, that of the step or of a body, against a clock. Times are since the start of this program.
-class GraphClock {
+// A program as items, one per node and one for the end.
+class GraphItems {
  public:
-  // `collectives`: how many there were before, in the order of Explain.
-  GraphClock(const Graph& local, const Machine& machine, const SimulateOptions& options, int& collectives)
-      : local_(local),
-        machine_(machine),
-        options_(options),
-        collectives_(collectives),
-        ready_(local.values().size(), 0) {}
+  GraphItems(const Machine& machine, const SimulateOptions& options) : machine_(machine), options_(options) {}
 
-  void Run() {
-    for (size_t n = 0; n < local_.nodes().size(); ++n) {
-      const Node& node = local_.nodes()[n];
-      passed_.push_back(clock_.now);
-      if (IsControl(node)) Control(static_cast<int>(n), node);
-      else if (Communicates(local_, node)) Cross(static_cast<int>(n), node);
-      else Compute(static_cast<int>(n), node);
+  // `outermost`: the node of the outermost loop around the program; -1: it is that of the step.
+  std::vector<StepItem> Of(const Graph& local, int outermost = -1) {
+    std::vector<StepItem> items;
+    std::vector<int> last_crossing;
+    for (size_t n = 0; n < local.nodes().size(); ++n) {
+      const Node& node = local.nodes()[n];
+      SimulatedSpan span{.node = outermost < 0 ? static_cast<int>(n) : outermost,
+                         .op = std::string(node.row->name),
+                         .where = node.location.ToString(),
+                         .has_body = IsControl(node)};
+      StepItem item;
+      for (ValueId operand : node.operands)
+        if (const int made = local.value(operand).node; made >= 0) item.reads.push_back(made);
+      if (IsControl(node)) {
+        // It has the device and the links for itself.
+        item.reads.insert(item.reads.end(), last_crossing.begin(), last_crossing.end());
+        item.alone = true;
+        for (const auto& region : node.regions) item.bodies.push_back(Of(*region, span.node));
+        item.kind = StepItem::Kind::kRepeat;
+        item.times = TimesOf(node);
+        if (node.row->control == ControlKind::kIf) {
+          item.kind = StepItem::Kind::kBranch;
+          std::reverse(item.bodies.begin(), item.bodies.end());  // of equals the last one counts
+        }
+      } else if (Communicates(local, node)) {
+        item.kind = StepItem::Kind::kCross;
+        item.seconds = machine_.op_seconds + CollectiveSeconds(local, node, machine_.topology);
+        item.early = options_.overlap;
+        item.waits = !options_.overlap;
+        span.lane = Lane::kLinks;
+        span.op = NameOfCollective(local, node);
+        span.collective = collectives_++;
+        last_crossing = {static_cast<int>(n)};
+      } else {
+        item.seconds = ComputeSeconds(local, node, machine_);
+      }
+      item.label = static_cast<int>(spans_.size());
+      spans_.push_back(std::move(span));
+      items.push_back(std::move(item));
     }
-    passed_.push_back(clock_.now);
-    clock_.WaitUntil(clock_.links_free);
+    items.push_back({.reads = std::move(last_crossing)});
+    return items;
   }
 
-  // The time at which each node was reached, and then that of the end of the step.
-  const std::vector<double>& passed() const { return passed_; }
-
-  Simulation Take() {
-    Simulation step{.seconds = clock_.now,
-                    .compute_seconds = clock_.compute_seconds,
-                    .link_seconds = clock_.link_seconds,
-                    .waited_seconds = clock_.waited_seconds};
-    // A body's spans stand behind that of their loop, which may have begun at the same time.
-    std::stable_sort(spans_.begin(), spans_.end(), [](const SimulatedSpan& a, const SimulatedSpan& b) {
-      return std::pair(a.start, a.depth) < std::pair(b.start, b.depth);
-    });
-    step.spans = std::move(spans_);
-    return step;
-  }
+  // By label.
+  const std::vector<SimulatedSpan>& spans() const { return spans_; }
 
  private:
-  double ReadyAt(const Node& node) const {
-    double ready = 0;
-    for (ValueId operand : node.operands) ready = std::max(ready, ready_[operand]);
-    return ready;
-  }
-
-  void Finish(const Node& node, double at) {
-    for (ValueId result : node.results) ready_[result] = at;
-  }
-
-  void Compute(int n, const Node& node) {
-    clock_.WaitUntil(ReadyAt(node));
-    const double seconds = ComputeSeconds(local_, node, machine_);
-    if (seconds > 0) Add(n, node, Lane::kCompute, clock_.now, seconds);
-    clock_.Compute(seconds);
-    Finish(node, clock_.now);
-  }
-
-  void Cross(int n, const Node& node) {
-    const double seconds = machine_.op_seconds + CollectiveSeconds(local_, node, machine_.topology);
-    const double ready = options_.overlap ? ReadyAt(node) : clock_.now;
-    const double arrives = clock_.Cross(ready, seconds, /*latency=*/0);
-    Add(n, node, Lane::kLinks, arrives - seconds, seconds);
-    spans_.back().collective = collectives_++;
-    Finish(node, arrives);
-    if (!options_.overlap) clock_.WaitUntil(arrives);
-  }
-
-  // A loop or a branch, which has the device and the links for itself.
-  void Control(int n, const Node& node) {
-    clock_.WaitUntil(std::max(ReadyAt(node), clock_.links_free));
-    Simulation body;
-    if (node.row->control == ControlKind::kIf) {
-      for (const auto& region : node.regions)
-        if (Simulation other = RunBody(*region); other.seconds >= body.seconds) body = std::move(other);
-    } else {
-      for (const auto& region : node.regions) Append(body, RunBody(*region));
-    }
-    const int64_t times = TimesOf(node);
-    const double start = clock_.now, turns = static_cast<double>(times);
-    Add(n, node, Lane::kCompute, start, turns * body.seconds);
-    for (SimulatedSpan& span : body.spans) {
-      span.node = n;
-      span.start += start;
-      span.times = SaturatedProduct(span.times, times);
-      ++span.depth;
-      if (times > 0) spans_.push_back(std::move(span));
-    }
-    clock_.now += turns * body.seconds;
-    clock_.links_free = clock_.now;
-    clock_.compute_seconds += turns * body.compute_seconds;
-    clock_.link_seconds += turns * body.link_seconds;
-    clock_.waited_seconds += turns * body.waited_seconds;
-    Finish(node, clock_.now);
-  }
-
-  Simulation RunBody(const Graph& region) const {
-    GraphClock clock(region, machine_, options_, collectives_);
-    clock.Run();
-    return clock.Take();
-  }
-
-  // One body after the other.
-  static void Append(Simulation& to, Simulation&& next) {
-    for (SimulatedSpan& span : next.spans) {
-      span.start += to.seconds;
-      to.spans.push_back(std::move(span));
-    }
-    to.seconds += next.seconds;
-    to.compute_seconds += next.compute_seconds;
-    to.link_seconds += next.link_seconds;
-    to.waited_seconds += next.waited_seconds;
-  }
-
-  void Add(int n, const Node& node, Lane lane, double start, double seconds) {
-    std::string op = lane == Lane::kLinks ? NameOfCollective(local_, node) : std::string(node.row->name);
-    spans_.push_back({.node = n,
-                      .lane = lane,
-                      .op = std::move(op),
-                      .where = node.location.ToString(),
-                      .start = start,
-                      .seconds = seconds,
-                      .has_body = IsControl(node)});
-  }
-
-  const Graph& local_;
   const Machine& machine_;
   const SimulateOptions options_;
-  int& collectives_;
-  OverlapClock clock_;
-  std::vector<double> ready_;   // per value
-  std::vector<double> passed_;  // per node
+  int collectives_ = 0;  // in the order of Explain
   std::vector<SimulatedSpan> spans_;
 };
 
@@ -158,22 +82,30 @@ class GraphClock {
 std::string_view NameOf(Lane lane) { return lane == Lane::kCompute ? "compute" : "links"; }
 
 Simulation Simulate(const Graph& local, const Machine& machine, const SimulateOptions& options) {
-  int collectives = 0;
-  GraphClock clock(local, machine, options, collectives);
-  clock.Run();
-  const std::vector<double> passed = clock.passed();
-  return FinishSimulation(local, clock.Take(), passed, machine);
+  GraphItems items(machine, options);
+  const StepTimes times = TimeItems(items.Of(local));
+  return FinishSimulation(local, times, items.spans(), times.reached, machine);
 }
 
-Simulation FinishSimulation(const Graph& local, Simulation step, const std::vector<double>& passed,
+Simulation FinishSimulation(const Graph& local, const StepTimes& times,
+                            const std::vector<SimulatedSpan>& spans, const std::vector<double>& passed,
                             const Machine& machine) {
+  Simulation step{.seconds = times.clock.now + machine.step_seconds,
+                  .compute_seconds = times.clock.compute_seconds + machine.step_seconds,
+                  .link_seconds = times.clock.link_seconds,
+                  .waited_seconds = times.clock.waited_seconds};
+  for (const ItemSpan& at : times.spans) {
+    SimulatedSpan& span = step.spans.emplace_back(spans[static_cast<size_t>(at.label)]);
+    span.start = at.start;
+    span.seconds = at.seconds;
+    span.times = at.times;
+    span.depth = at.depth;
+  }
   if (machine.step_seconds > 0)
     step.spans.push_back({.node = static_cast<int>(local.nodes().size()),
                           .op = "start and end of a step",
-                          .start = step.seconds,
+                          .start = times.clock.now,
                           .seconds = machine.step_seconds});
-  step.seconds += machine.step_seconds;
-  step.compute_seconds += machine.step_seconds;
   const std::vector<int64_t> live = LiveBytesOfNodes(local);
   for (size_t n = 0; n < live.size(); ++n)
     step.memory.push_back({.start = passed[n], .bytes = live[n], .node = static_cast<int>(n)});

@@ -10,8 +10,8 @@
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/exec/executor.h"
 #include "meshwork/runtime/plan/local_program.h"
+#include "meshwork/runtime/step_clock.h"
 #include "meshwork/runtime/transport/loopback.h"
-#include "meshwork/tools/simulate/crossings.h"
 #include "meshwork/tools/simulate/measure.h"
 #include "meshwork/tools/simulate/pieces.h"
 #include "tools/simulate/programs.h"
@@ -107,7 +107,7 @@ func step(%w: f32[96,64] {batch,_}) {
     const Schedule schedule = ScheduleOfProcess(program, machine, {}, domain).value();
     for (const Instruction& instruction : schedule.instructions)
       if (instruction.is_remote() && instruction.kind != Instruction::Kind::kWait)
-        bytes.push_back(BytesCrossing(schedule, instruction));
+        bytes.push_back(BytesCrossing(schedule.buffers, instruction.sends, instruction.receives));
   }
   EXPECT_THAT(bytes, ElementsAre(6144, 12288, 12288, 6144));
   EXPECT_NEAR(SimulateProcess(program, machine)->link_seconds, 7 * (12288 / link.bandwidth + link.latency),
