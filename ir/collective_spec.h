@@ -19,7 +19,7 @@ namespace meshwork {
 struct CollectiveSpec {
   CollectiveKind kind = CollectiveKind::kNone;
   // The group: the devices that differ on these axes alone. The groups of kAllToAllV, kPermute and kExchange
-  // follow from the layouts of operand and result (GroupAxes, ir/program.h).
+  // follow from the layouts of operand and result (GroupAxes, ir/program_cost.h).
   AxisList axes = {};
   // kAllGather: the dim whose blocks are put together. kReduceScatter: the dim that is cut. kAllToAll: the
   // dim whose blocks are put together, and the dim that is cut. Otherwise -1. Taken from the program

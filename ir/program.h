@@ -9,8 +9,6 @@
 
 #include "meshwork/ir/graph.h"
 #include "meshwork/layout/layout.h"
-#include "meshwork/layout/traffic.h"
-#include "meshwork/mesh/topology.h"
 
 namespace meshwork {
 
@@ -52,10 +50,6 @@ std::string LeftOutWarning(std::string_view program, const std::vector<LeftOutPa
 // fingerprint of the local program.
 std::string Fingerprint(const Graph& graph);
 
-// Whether a node sends anything between devices: it is a collective, but not an exchange in which each device
-// already has all that it needs.
-bool Communicates(const Graph& local, const Node& node);
-
 // The collectives of a local graph, merged by type and axes, in order of first use.
 struct CollectiveSummary {
   std::string type;      // "all_reduce"
@@ -65,32 +59,6 @@ struct CollectiveSummary {
   int64_t received = 0;  // the most of these bytes that a device receives
 };
 std::vector<CollectiveSummary> SummarizeCollectives(const Graph& local);
-
-// How often a region of a node runs in a step. A loop without a known length counts as one iteration; each of
-// two branches counts as if it were chosen. 1 for a node without regions.
-int64_t TimesOf(const Node& node);
-
-// Bytes that devices send and receive for one collective. With B the bytes of the gathered or reduced buffer,
-// l those of the local operand and n the group's size: all-reduce 2(n-1)/n·B, reduce-scatter and all-gather
-// (n-1)/n·B, all-to-all (n-1)/n·l, collective-permute l, both ways. Whole blocks count, padding included.
-// In an all-to-all-v or exchange, one way may be busier: see AllToAllVTraffic (layout/relayout_cost.h) and
-// ExchangeTraffic (ir/exchange.h).
-Traffic WireTraffic(const Graph& local, const Node& node);
-// The bytes that the busiest link carries in one direction.
-int64_t WireBytes(const Graph& local, const Node& node);
-
-// The axes along which a collective moves data: those of its group, or those along which blocks change
-// places.
-AxisList GroupAxes(const Graph& local, const Node& node);
-
-// The time that one collective takes by the topology, in seconds.
-double CollectiveSeconds(const Graph& local, const Node& node, const Topology& topology);
-
-// Per value, how many operands, updates and outputs read it.
-std::vector<int> CountReaders(const Graph& graph);
-
-// Floating-point operations of one node: as its row counts them, otherwise one per result element.
-double FlopsOf(const Graph& graph, const Node& node);
 
 // Floating-point operations of all compute nodes: of the whole program, or, of a local
 // graph, of one device.

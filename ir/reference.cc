@@ -8,7 +8,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
-#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/pull_back.h"
 #include "meshwork/ir/registry.h"
 #include "meshwork/ir/sample.h"
 #include "meshwork/ir/text.h"

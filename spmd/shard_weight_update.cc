@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "fmt/format.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/layout/layout.h"
 #include "meshwork/mesh/mesh.h"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/spmd/planner/replication.h"
 #include "meshwork/spmd/planner/solve_layouts.h"

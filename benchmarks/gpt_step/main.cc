@@ -16,7 +16,7 @@
 #include "meshwork/base/flags.h"
 #include "meshwork/base/io/file.h"
 #include "meshwork/base/status.h"
-#include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
 
 namespace meshwork {

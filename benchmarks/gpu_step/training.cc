@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 
 namespace meshwork {

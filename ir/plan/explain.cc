@@ -8,6 +8,7 @@
 #include "meshwork/base/saturate.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/plan/memory_report.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 #include "nlohmann/json.hpp"
 
@@ -117,24 +118,9 @@ std::string TimeToString(double seconds) {
   return fmt::format("{:.3g} s", seconds);
 }
 
-namespace {
-
-// Calls f(program, node, times) for every collective, also in the bodies of loops. `times`: how often it runs
-// in a step.
-template <typename F>
-void ForCollectives(const Graph& local, int64_t times, F&& f) {
-  for (const Node& node : local.nodes()) {
-    for (const auto& region : node.regions)
-      ForCollectives(*region, SaturatedProduct(times, TimesOf(node)), f);
-    if (Communicates(local, node)) f(local, node, times);
-  }
-}
-
-}  // namespace
-
 StepCost CostOf(const Graph& local, const Topology& topology) {
   StepCost cost{.peak_bytes = LogicalPeakBytes(local)};
-  ForCollectives(local, 1, [&](const Graph& program, const Node& node, int64_t times) {
+  ForCollectives(local, [&](const Graph& program, const Node& node, int64_t times) {
     cost.collectives = SaturatedSum(cost.collectives, times);
     const Traffic traffic = WireTraffic(program, node);
     cost.bytes = SaturatedSum(cost.bytes, SaturatedProduct(times, traffic.busiest()));
@@ -154,7 +140,7 @@ Explanation Explain(const Program& program, const Topology& topology) {
                   .conflicts = program.conflicts,
                   .sharded_state = program.sharded_state,
                   .left_out = program.left_out};
-  ForCollectives(local, 1, [&](const Graph& program, const Node& node, int64_t times) {
+  ForCollectives(local, [&](const Graph& program, const Node& node, int64_t times) {
     ExplainedCollective explained = ExplainNode(program, node, topology);
     explained.times = times;
     all.collectives.push_back(std::move(explained));

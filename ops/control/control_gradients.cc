@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/pull_back.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ops/control/marks.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/runtime/exec/profile_row.h"
 
 namespace meshwork {

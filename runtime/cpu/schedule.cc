@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "meshwork/base/status.h"
-#include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/runtime/cpu/fusion.h"
 #include "meshwork/runtime/cpu/kernels.h"
 #include "meshwork/runtime/cpu/placement.h"

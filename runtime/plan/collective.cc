@@ -4,7 +4,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/collective_spec.h"
-#include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/runtime/plan/plan_exchange.h"
 #include "meshwork/runtime/tensor/box.h"

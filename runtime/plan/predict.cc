@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/runtime/plan/step_plan.h"
 #include "meshwork/runtime/step_clock.h"
 

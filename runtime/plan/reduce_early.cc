@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "meshwork/ir/program.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/ir/values.h"
 #include "meshwork/runtime/plan/sharing.h"
 
 namespace meshwork {

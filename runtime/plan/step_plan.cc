@@ -8,9 +8,9 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/plan/storage.h"
-#include "meshwork/ir/program.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/ir/values.h"
 #include "meshwork/runtime/plan/coalesce.h"
 #include "meshwork/runtime/plan/collective.h"
 #include "meshwork/runtime/plan/crossing.h"

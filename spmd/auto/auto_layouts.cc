@@ -7,6 +7,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/control/loops.h"
 #include "meshwork/spmd/insert_relayouts.h"

@@ -15,6 +15,7 @@
 
 #include "meshwork/base/saturate.h"
 #include "meshwork/base/status.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/control/loops.h"
 #include "meshwork/spmd/passes.h"

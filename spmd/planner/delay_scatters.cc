@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/spmd/planner/cut.h"
 #include "meshwork/spmd/planner/may_wait.h"

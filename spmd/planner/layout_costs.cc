@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/control/loops.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "meshwork/ir/local.h"
-#include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/layout/relayout.h"
 #include "meshwork/layout/relayout_cost.h"

@@ -20,6 +20,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/transport/rendezvous.h"
 #include "meshwork/train/parameter_server/rpc/client.h"
+#include "meshwork/train/parameter_server/rpc/run_request.h"
 #include "meshwork/train/parameter_server/rpc/store_server.h"
 #include "meshwork/train/parameter_server/rpc/worker_server.h"
 #include "meshwork/train/parameter_server/shard_store.h"

@@ -11,7 +11,7 @@
 
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
-#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/pull_back.h"
 #include "meshwork/ops/families.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/ops/update_rows.h"

@@ -14,6 +14,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"

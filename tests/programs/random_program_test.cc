@@ -19,6 +19,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/plan/memory_report.h"
 #include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"

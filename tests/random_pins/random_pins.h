@@ -21,7 +21,7 @@
 #include "fmt/format.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/graph.h"
-#include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/mesh/topology.h"
 #include "meshwork/ops/ops.h"

@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/ir/plan/explain.h"
 #include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/control/loops.h"

@@ -2,7 +2,7 @@
 // text of the program after the pass; UPDATE_GOLDEN=1 rewrites the text behind the line.
 //
 // The files of cases/ are the rows of the design's table of hard partitionings. Each states, as
-// "// wire: N", the bytes that one device puts on the wire, by the formulas of ir/program.h. Those of
+// "// wire: N", the bytes that one device puts on the wire, by the formulas of ir/program_cost.h. Those of
 // sharded_update_cases/ are compiled with shard_weight_update.
 #include "support/golden.h"
 

@@ -14,6 +14,7 @@
 #include "meshwork/ir/difference.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/control/rebatch.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "meshwork/ir/gradients.h"
 #include "meshwork/ir/graph.h"
+#include "meshwork/ir/pull_back.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/ops.h"
 #include "support/program_drawer.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/pull_back.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
 #include "support/interpreter.h"

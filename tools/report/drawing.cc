@@ -10,7 +10,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "meshwork/base/saturate.h"
-#include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 

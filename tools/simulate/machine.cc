@@ -8,7 +8,7 @@
 #include "fmt/ranges.h"
 #include "meshwork/base/json.h"
 #include "meshwork/base/status.h"
-#include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "nlohmann/json.hpp"

@@ -10,6 +10,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/mesh/placement.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"

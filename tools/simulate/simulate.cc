@@ -9,7 +9,7 @@
 #include "meshwork/base/saturate.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/plan/memory_report.h"
-#include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/runtime/step_clock.h"

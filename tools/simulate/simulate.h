@@ -10,7 +10,7 @@
 //
 // All devices run the same local program at the same time, so one stands for all; if dims are uneven, it has the
 // largest block. An op takes the time that the machine gives (tools/simulate/machine.h). A collective takes the α–β time of
-// its ring or tree over the slowest of its axes (CollectiveSeconds, ir/program.h). It starts when its operands are
+// its ring or tree over the slowest of its axes (CollectiveSeconds, ir/program_cost.h). It starts when its operands are
 // there and the links are free, beside the ops that follow it; the first op that reads it waits for it. Collectives
 // use the links one after the other, in the order of the program. A loop takes its length times the time of its body,
 // and nothing runs beside it: only collectives of its body use the links meanwhile. A loop of unknown length counts

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "meshwork/base/status.h"
-#include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"

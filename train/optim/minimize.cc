@@ -6,8 +6,8 @@
 
 #include "meshwork/base/name_patterns.h"
 #include "meshwork/base/status.h"
-#include "meshwork/ir/gradients.h"
 #include "meshwork/ir/name_scope.h"
+#include "meshwork/ir/pull_back.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/hyperparameters.h"
 #include "meshwork/ops/ops.h"

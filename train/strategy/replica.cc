@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/pull_back.h"
 #include "meshwork/ops/control/manual.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/train/strategy/padded_rows.h"

@@ -8,7 +8,7 @@
 #include "layout/all_layouts.h"
 #include "meshwork/ir/exchange.h"
 #include "meshwork/ir/local.h"
-#include "meshwork/ir/program.h"
+#include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/plan/collective.h"
 

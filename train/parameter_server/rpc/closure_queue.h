@@ -20,8 +20,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/runtime/tensor/tensor.h"
+#include "meshwork/train/parameter_server/rpc/closures.h"
 #include "meshwork/train/parameter_server/rpc/remote_value.h"
-#include "meshwork/train/parameter_server/rpc/worker_server.h"
 
 namespace meshwork {
 

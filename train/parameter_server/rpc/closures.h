@@ -47,6 +47,15 @@ struct WorkerPlace {
   int64_t index = 0, count = 1;
 };
 
+// A handle of a resource that each worker has, for the arguments of closures.
+struct PerWorker {
+  // Explicit, so that a number among arguments is a tensor.
+  explicit PerWorker(int64_t id = 0, std::string name = {}) : id(id), name(std::move(name)) {}
+
+  int64_t id;        // of its coordinator's resources
+  std::string name;  // as it was registered
+};
+
 // The surroundings of a closure, besides its arguments.
 class ClosureContext {
  public:

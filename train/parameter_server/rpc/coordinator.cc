@@ -13,6 +13,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/train/parameter_server/rpc/client.h"
 #include "meshwork/train/parameter_server/rpc/presence.h"
+#include "meshwork/train/parameter_server/rpc/run_request.h"
 
 namespace meshwork {
 namespace {

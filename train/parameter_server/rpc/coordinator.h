@@ -33,9 +33,9 @@
 #include "meshwork/base/fork.h"
 #include "meshwork/mesh/cluster.h"
 #include "meshwork/train/parameter_server/rpc/closure_queue.h"
+#include "meshwork/train/parameter_server/rpc/closures.h"
 #include "meshwork/train/parameter_server/rpc/options.h"
 #include "meshwork/train/parameter_server/rpc/remote_value.h"
-#include "meshwork/train/parameter_server/rpc/worker_server.h"
 
 namespace meshwork {
 

@@ -27,25 +27,7 @@
 
 namespace meshwork {
 
-// A handle of a resource that each worker has, for the arguments of closures.
-struct PerWorker {
-  // Explicit, so that a number among arguments is a tensor.
-  explicit PerWorker(int64_t id = 0, std::string name = {}) : id(id), name(std::move(name)) {}
-
-  int64_t id;        // of its coordinator's resources
-  std::string name;  // as it was registered
-};
-
-// A request to run a closure, as a message. Law: RunRequestFromMessage(RunMessage(x)) is x.
-struct RunRequest {
-  std::string coordinator;  // one run of a process
-  std::string closure;
-  WorkerPlace worker;
-  std::vector<PerWorker> resources;
-  std::vector<Tensor> arguments;
-};
-RpcMessage RunMessage(RunRequest request);
-absl::StatusOr<RunRequest> RunRequestFromMessage(const RpcMessage& message);  // error: it is no such message
+struct RunRequest;
 
 class WorkerServer {
  public:

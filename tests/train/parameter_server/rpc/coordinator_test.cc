@@ -16,6 +16,8 @@
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/transport/gloo.h"
+#include "meshwork/train/parameter_server/rpc/run_request.h"
+#include "meshwork/train/parameter_server/rpc/worker_server.h"
 #include "support/forks.h"
 
 namespace meshwork::coordinator_test {
