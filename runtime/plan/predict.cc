@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "meshwork/ir/program_cost.h"
+#include "meshwork/runtime/plan/step_clock.h"
 #include "meshwork/runtime/plan/step_plan.h"
-#include "meshwork/runtime/step_clock.h"
 
 namespace meshwork {
 namespace {

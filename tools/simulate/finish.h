@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "meshwork/ir/graph.h"
-#include "meshwork/runtime/step_clock.h"
+#include "meshwork/runtime/plan/step_clock.h"
 #include "meshwork/tools/simulate/machine.h"
 #include "meshwork/tools/simulate/simulate.h"
 

@@ -18,7 +18,7 @@
 #include "meshwork/runtime/exec/profile_row.h"
 #include "meshwork/runtime/exec/transport.h"
 #include "meshwork/runtime/plan/local_program.h"
-#include "meshwork/runtime/step_clock.h"
+#include "meshwork/runtime/plan/step_clock.h"
 #include "meshwork/tools/simulate/finish.h"
 #include "meshwork/tools/simulate/pieces.h"
 

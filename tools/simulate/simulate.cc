@@ -12,7 +12,7 @@
 #include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/runtime/step_clock.h"
+#include "meshwork/runtime/plan/step_clock.h"
 #include "meshwork/tools/simulate/finish.h"
 
 namespace meshwork {

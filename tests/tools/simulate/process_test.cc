@@ -10,7 +10,7 @@
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/exec/executor.h"
 #include "meshwork/runtime/plan/local_program.h"
-#include "meshwork/runtime/step_clock.h"
+#include "meshwork/runtime/plan/step_clock.h"
 #include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/tools/simulate/measure.h"
 #include "meshwork/tools/simulate/pieces.h"

@@ -1,4 +1,4 @@
-#include "meshwork/runtime/step_clock.h"
+#include "meshwork/runtime/plan/step_clock.h"
 
 #include <utility>
 #include <vector>
