@@ -217,7 +217,7 @@ std::span<const OpRow> AlongDimOps() {
        .infer = InferScatterAddAlongDim,
        .rule = ScatterAddAlongDimRule,
        .grad = ScatterAddAlongDimGrad,
-       .flops = ScatterAddFlops,
+       .flops = ScatterFlops,
        .cpu = ScatterAddAlongDimCpu,
        .reads_block = true,
        .samples = {"f32[4,3], i32[4,3]; shape=[4,6] dim=1", "f64[4,6], i64[4,6]; shape=[2,6] dim=0",

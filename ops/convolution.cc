@@ -136,21 +136,15 @@ Slidings SlidingsOf(const OpView& view, const Shape& w) {
   return SlidingsOf(view.attrs, w.size() - 2, FilterSizes(w));
 }
 
+// The rule of conv, or of conv_input_grad, whose windows slide the other way.
+template <bool is_grad>
 Rule ConvRule(const OpView& view) {
   const Shape& w = view.operands[1].shape;
-  const Terms terms(w.size(), IsGrouped(view), 'c', 'o');
+  const Terms terms(w.size(), IsGrouped(view), is_grad ? 'o' : 'c', is_grad ? 'c' : 'o');
   Rule rule = MakeRule(terms.seen + "," + terms.filter + "->" + terms.moves, view.operands, view.results,
                        Linear(Which::kOne));
-  AddWindowsOfResults(rule, 0, SlidingsOf(view, w), 0);
-  return WithGroups(std::move(rule), view);
-}
-
-Rule InputGradRule(const OpView& view) {
-  const Shape& w = view.operands[1].shape;
-  const Terms terms(w.size(), IsGrouped(view), 'o', 'c');
-  Rule rule = MakeRule(terms.seen + "," + terms.filter + "->" + terms.moves, view.operands, view.results,
-                       Linear(Which::kOne));
-  AddWindowsOfElements(rule, 0, SlidingsOf(view, w));
+  if (is_grad) AddWindowsOfElements(rule, 0, SlidingsOf(view, w));
+  else AddWindowsOfResults(rule, 0, SlidingsOf(view, w), 0);
   return WithGroups(std::move(rule), view);
 }
 
@@ -266,7 +260,7 @@ std::span<const OpRow> ConvolutionOps() {
        .num_operands = 2,
        .attrs = ConvAttrs(),
        .infer = InferConv,
-       .rule = ConvRule,
+       .rule = ConvRule<false>,
        .resize = ResizeConv,
        .on_windows = WithoutPadding,
        .grad = ConvGrad,
@@ -287,7 +281,7 @@ std::span<const OpRow> ConvolutionOps() {
        .num_operands = 2,
        .attrs = ConvAttrs({ShapeAttr(), {"windowed", AttrKind::kInts, Ints{}}}),
        .infer = InferInputGrad,
-       .rule = InputGradRule,
+       .rule = ConvRule<true>,
        .resize = ResizeConv,
        .on_windows = WithWindowedDims,
        .grad = InputGradGrad,

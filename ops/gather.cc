@@ -16,8 +16,6 @@
 namespace meshwork {
 namespace {
 
-using Ints = std::vector<int64_t>;
-
 // ---- gather
 
 absl::StatusOr<std::vector<Type>> InferGather(const OpView& view) {
@@ -120,18 +118,9 @@ std::optional<KernelSpec> StackGather(const KernelSpec& spec, const StackDims& d
 // ---- scatter_add
 
 absl::StatusOr<std::vector<Type>> InferScatterAdd(const OpView& view) {
-  const Type &updates = view.operands[0], &indices = view.operands[1];
-  const int64_t dim = view.attrs.Get<int64_t>("dim");
-  const Type result{updates.dtype, ToShape(view.attrs.Get<Ints>("shape"))};
+  const Type& updates = view.operands[0];
   if (updates.dtype == BOOL) return InvalidArgument("adds numbers, got {}.", updates.ToString());
-  MESHWORK_RETURN_IF_ERROR(CheckSize(result));
-  MESHWORK_RETURN_IF_ERROR(CheckIndices(indices, result, dim));
-  const Type expected{updates.dtype, IndexedShape(result.shape, indices.shape, dim)};
-  if (updates != expected)
-    return InvalidArgument("the updates are {}; for indices {} along dim {} of {} they must be {}.",
-                           updates.ToString(), indices.ToString(), dim, result.ToString(),
-                           expected.ToString());
-  return std::vector<Type>{result};
+  return InferScatter(view);
 }
 
 Rule ScatterAddRule(const OpView& view) {
@@ -219,7 +208,7 @@ std::span<const OpRow> GatherOps() {
        .infer = InferScatterAdd,
        .rule = ScatterAddRule,
        .grad = ScatterAddGrad,
-       .flops = ScatterAddFlops,
+       .flops = ScatterFlops,
        .cpu = ScatterAddCpu,
        .stack = StackScatterAdd,
        .reads_block = true,

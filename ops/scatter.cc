@@ -21,24 +21,12 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-absl::Status CheckUpdates(const Type& updates, const Type& indices, const Type& x, int64_t dim) {
-  const Type expected{x.dtype, IndexedShape(x.shape, indices.shape, dim)};
-  if (updates == expected) return absl::OkStatus();
-  return InvalidArgument("the updates are {}; for indices {} along dim {} of {} they must be {}.",
-                         updates.ToString(), indices.ToString(), dim, x.ToString(), expected.ToString());
-}
-
 // ---- scatter_max, scatter_min
 
 absl::StatusOr<std::vector<Type>> InferScatterExtremum(const OpView& view) {
-  const Type &updates = view.operands[0], &indices = view.operands[1];
-  const int64_t dim = view.attrs.Get<int64_t>("dim");
-  const Type result{updates.dtype, ToShape(view.attrs.Get<Ints>("shape"))};
+  const Type& updates = view.operands[0];
   if (updates.dtype == BOOL) return InvalidArgument("takes numbers, got {}.", updates.ToString());
-  MESHWORK_RETURN_IF_ERROR(CheckSize(result));
-  MESHWORK_RETURN_IF_ERROR(CheckIndices(indices, result, dim));
-  MESHWORK_RETURN_IF_ERROR(CheckUpdates(updates, indices, result, dim));
-  return std::vector<Type>{result};
+  return InferScatter(view);
 }
 
 template <ReduceOp op>
@@ -58,8 +46,6 @@ std::vector<Value> ScatterExtremumGrad(const GradView& view) {
   const Value count = ScatterAdd(Cast(is_it, dtype), indices, view.results[0].shape(), dim);
   return {Select(is_it, Gather(Div(view.result_grads[0], count), indices, dim), 0.0), Value()};
 }
-
-double ScatterFlops(const OpView& view) { return static_cast<double>(view.operands[0].num_elements()); }
 
 template <typename T, typename Index, typename F>
 Kernel ScatterExtremumKernel(const KernelSpec& spec, F) {
@@ -103,7 +89,7 @@ absl::StatusOr<std::vector<Type>> InferScatterUpdate(const OpView& view) {
   const Type &indices = view.operands[0], &x = view.operands[1], &updates = view.operands[2];
   const int64_t dim = view.attrs.Get<int64_t>("dim");
   MESHWORK_RETURN_IF_ERROR(CheckIndices(indices, x, dim));
-  MESHWORK_RETURN_IF_ERROR(CheckUpdates(updates, indices, x, dim));
+  MESHWORK_RETURN_IF_ERROR(CheckIndexedUpdates(updates, indices, x, dim));
   return std::vector<Type>{x};
 }
 

@@ -29,6 +29,23 @@ absl::Status CheckIndices(const Type& indices, const Type& x, int64_t dim) {
   return absl::OkStatus();
 }
 
+absl::Status CheckIndexedUpdates(const Type& updates, const Type& indices, const Type& x, int64_t dim) {
+  const Type expected{x.dtype, IndexedShape(x.shape, indices.shape, dim)};
+  if (updates == expected) return absl::OkStatus();
+  return InvalidArgument("the updates are {}; for indices {} along dim {} of {} they must be {}.",
+                         updates.ToString(), indices.ToString(), dim, x.ToString(), expected.ToString());
+}
+
+absl::StatusOr<std::vector<Type>> InferScatter(const OpView& view) {
+  const Type &updates = view.operands[0], &indices = view.operands[1];
+  const int64_t dim = view.attrs.Get<int64_t>("dim");
+  const Type result{updates.dtype, ToShape(view.attrs.Get<std::vector<int64_t>>("shape"))};
+  MESHWORK_RETURN_IF_ERROR(CheckSize(result));
+  MESHWORK_RETURN_IF_ERROR(CheckIndices(indices, result, dim));
+  MESHWORK_RETURN_IF_ERROR(CheckIndexedUpdates(updates, indices, result, dim));
+  return std::vector<Type>{result};
+}
+
 IndexedTerms TermsOf(const Type& x, const Type& indices, int64_t dim) {
   IndexedTerms terms;
   for (int d = 0; d < indices.rank(); ++d) terms.indices += static_cast<char>('A' + d);
@@ -40,6 +57,6 @@ IndexedTerms TermsOf(const Type& x, const Type& indices, int64_t dim) {
   return terms;
 }
 
-double ScatterAddFlops(const OpView& view) { return static_cast<double>(view.operands[0].num_elements()); }
+double ScatterFlops(const OpView& view) { return static_cast<double>(view.operands[0].num_elements()); }
 
 }  // namespace meshwork

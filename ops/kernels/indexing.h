@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/type.h"
 
@@ -26,14 +28,21 @@ Shape IndexedShape(const Shape& x, const Shape& indices, int64_t dim);
 // not.
 absl::Status CheckIndices(const Type& indices, const Type& x, int64_t dim);
 
+// Error: `updates` are not as x with the indices' dims in the place of `dim`.
+absl::Status CheckIndexedUpdates(const Type& updates, const Type& indices, const Type& x, int64_t dim);
+
+// The result of an op with the attributes `shape` and `dim`, whose operands are updates and indices: of this shape, and
+// the updates' dtype. Errors: CheckIndices', CheckIndexedUpdates'; the shape is too large.
+absl::StatusOr<std::vector<Type>> InferScatter(const OpView& view);
+
 // The letters of x, "anb", of the indices, "AB", and of x with the indices' letters in n's place, "aABb".
 struct IndexedTerms {
   std::string x, indices, indexed;
 };
 IndexedTerms TermsOf(const Type& x, const Type& indices, int64_t dim);
 
-// For an op that adds the elements of its first operand to others: one addition per element.
-double ScatterAddFlops(const OpView& view);
+// For an op that adds the elements of its first operand to others, or compares them with these: one operation per element.
+double ScatterFlops(const OpView& view);
 
 // Calls f with a zero of the C++ type of indices.
 template <typename F>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "meshwork/base/cpu_dispatch.h"
@@ -64,21 +65,17 @@ CBLAS_TRANSPOSE Transposition(bool transposed) { return transposed ? CblasTrans 
 CBLAS_DIAG Diagonal(bool unit) { return unit ? CblasUnit : CblasNonUnit; }
 
 // x = op(a)⁻¹ x, or with `right` x op(a)⁻¹: x: [rows, columns], rows of either `a_stride` and `stride` elements apart.
-void SolveByLibrary(bool right, const Triangle& t, int64_t rows, int64_t columns, const float* a,
-                    int64_t a_stride, float* x, int64_t stride) {
+template <typename T>
+void SolveByLibrary(bool right, const Triangle& t, int64_t rows, int64_t columns, const T* a,
+                    int64_t a_stride, T* x, int64_t stride) {
   ReserveForOpenBlas();
-  cblas_strsm(CblasRowMajor, right ? CblasRight : CblasLeft, UpperOrLower(t.lower),
-              Transposition(t.transposed), Diagonal(t.unit), static_cast<blasint>(rows),
-              static_cast<blasint>(columns), 1, a, static_cast<blasint>(a_stride), x,
-              static_cast<blasint>(stride));
-}
-void SolveByLibrary(bool right, const Triangle& t, int64_t rows, int64_t columns, const double* a,
-                    int64_t a_stride, double* x, int64_t stride) {
-  ReserveForOpenBlas();
-  cblas_dtrsm(CblasRowMajor, right ? CblasRight : CblasLeft, UpperOrLower(t.lower),
-              Transposition(t.transposed), Diagonal(t.unit), static_cast<blasint>(rows),
-              static_cast<blasint>(columns), 1, a, static_cast<blasint>(a_stride), x,
-              static_cast<blasint>(stride));
+  const auto solve = [&](auto* trsm) {
+    trsm(CblasRowMajor, right ? CblasRight : CblasLeft, UpperOrLower(t.lower), Transposition(t.transposed),
+         Diagonal(t.unit), static_cast<blasint>(rows), static_cast<blasint>(columns), 1, a,
+         static_cast<blasint>(a_stride), x, static_cast<blasint>(stride));
+  };
+  if constexpr (std::is_same_v<T, double>) solve(cblas_dtrsm);
+  else solve(cblas_strsm);
 }
 
 constexpr int64_t kSmallTriangle = 32;  // rows; the loops are as fast up to here
