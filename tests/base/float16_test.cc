@@ -6,18 +6,10 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "support/half.h"
 
 namespace meshwork::float16_test {
 namespace {
-
-// The value of a binary16 number, by the formula of IEEE 754.
-double ValueOfHalf(int bits) {
-  const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-  const double sign = bits >> 15 == 1 ? -1 : 1;
-  if (exponent == 31) return mantissa == 0 ? sign * INFINITY : NAN;
-  if (exponent == 0) return sign * std::ldexp(mantissa, -24);
-  return sign * std::ldexp(1024 + mantissa, exponent - 25);
-}
 
 TEST(Float16Test, EveryPatternIsTheNumberOfItsFormula) {
   for (int bits = 0; bits < 65536; ++bits) {

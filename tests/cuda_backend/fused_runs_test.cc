@@ -18,11 +18,10 @@
 #include "meshwork/tools/check/double_tensor.h"
 #include "meshwork/train/nn/layers.h"
 #include "meshwork/train/optim/optimizers.h"
-#include "support/interpreter.h"
+#include "support/arguments.h"
 #include "support/long_tests.h"
 #include "support/random_program.h"
 #include "support/random_training.h"
-#include "support/tensors.h"
 
 namespace meshwork::fused_runs_test {
 namespace {
@@ -45,13 +44,7 @@ absl::StatusOr<Ran> RunOnGpu(const RandomProgram& random, uint64_t seed, const E
     std::map<std::string, DTensor> state;
     MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
                               Executor::Create(program, *backend, options, &state));
-    std::map<std::string, Tensor> feeds;
-    for (const Argument& argument : random.graph.arguments()) {
-      const ValueInfo& info = random.graph.value(argument.value);
-      const Tensor tensor = ToTensor(HostTensor(info.type, random.feeds.at(info.name)));
-      if (argument.is_variable) MESHWORK_RETURN_IF_ERROR(Pack(tensor, state.at(info.name)));
-      else feeds.emplace(info.name, tensor);
-    }
+    MESHWORK_ASSIGN_OR_RETURN(const auto feeds, PackArguments(random.graph, random.feeds, state));
     for (int step = 0; step < 2; ++step) MESHWORK_RETURN_IF_ERROR(executor->Run(feeds, &ran.outputs));
     for (const auto& [name, variable] : state) {
       MESHWORK_ASSIGN_OR_RETURN(ran.outputs["variable " + name], Unpack(variable));

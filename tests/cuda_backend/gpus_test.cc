@@ -25,6 +25,7 @@
 #include "meshwork/mesh/placement.h"
 #include "meshwork/runtime/transport/loopback.h"
 #include "support/cross_device_programs.h"
+#include "support/in_domains.h"
 #include "support/long_tests.h"
 #include "support/program_trial.h"
 #include "support/random_program.h"
@@ -105,13 +106,9 @@ constexpr Way kWays[] = {Way::kHost, Way::kNccl};
 // Calls `play` for each GPU, on a thread of its own, with the domain's end of a transport and the GPU's backend.
 using Play = std::function<void(Transport& end, const std::shared_ptr<Backend>& backend)>;
 void OnGpus(PlayedGpu& gpus, int64_t count, const CudaBackendOptions& options, const Play& play) {
-  const std::vector<std::unique_ptr<Transport>> ends = MakeLoopback(count);
-  std::vector<std::thread> threads;
-  for (int64_t d = 0; d < count; ++d)
-    threads.emplace_back([&, d] {
-      play(*ends[static_cast<size_t>(d)], gpus.MakeBackend(static_cast<int>(d), options).value());
-    });
-  for (std::thread& thread : threads) thread.join();
+  InDomains(count, [&](Transport& end) {
+    play(end, gpus.MakeBackend(static_cast<int>(end.domain()), options).value());
+  });
 }
 
 // `sums`: ncclAllReduce computes the sums across GPUs.

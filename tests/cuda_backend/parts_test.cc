@@ -12,6 +12,7 @@
 
 #include "cuda_backend/caught_plan.h"
 #include "cuda_backend/played_gpu.h"
+#include "cuda_backend/start_weights.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
@@ -147,14 +148,7 @@ absl::StatusOr<TrainedParts> TrainParts(Backend& backend, const Graph& graph,
   std::map<std::string, DTensor> state;
   MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
                             Executor::Create(program, backend, options, &state));
-  for (auto& [name, variable] : state) {
-    const Type& type = variable.type();
-    if (type.dtype != F32) continue;
-    std::vector<float> numbers(static_cast<size_t>(type.num_elements()));
-    for (size_t i = 0; i < numbers.size(); ++i)
-      numbers[i] = 0.5F + 0.5F * static_cast<float>(std::sin(7.0 * static_cast<double>(i)));
-    MESHWORK_RETURN_IF_ERROR(Pack(Tensor::From<float>(type.shape, numbers), variable));
-  }
+  MESHWORK_RETURN_IF_ERROR(PackStartWeights(state));
   TrainedParts trained;
   for (int step = 0; step < 5; ++step) {
     std::vector<float> x(16 * 24);

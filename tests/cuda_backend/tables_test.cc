@@ -12,6 +12,7 @@
 #include "cuda_backend/caught_plan.h"
 #include "cuda_backend/plan_costs.h"
 #include "cuda_backend/played_gpu.h"
+#include "cuda_backend/start_weights.h"
 #include "fmt/format.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ops/ops.h"
@@ -135,14 +136,7 @@ TrainedTables TrainTables(Backend& backend, const TablesModel& model, const Exec
   const Program program = Compile(GraphOf(model)).value();
   std::map<std::string, DTensor> state;
   const auto executor = Executor::Create(program, backend, options, &state).value();
-  for (auto& [name, variable] : state) {
-    const Type& type = variable.type();
-    if (type.dtype != F32) continue;
-    std::vector<float> numbers(static_cast<size_t>(type.num_elements()));
-    for (size_t i = 0; i < numbers.size(); ++i)
-      numbers[i] = 0.5F + 0.5F * static_cast<float>(std::sin(7.0 * static_cast<double>(i)));
-    EXPECT_EQ(MessageOf(Pack(Tensor::From<float>(type.shape, numbers), variable)), "");
-  }
+  EXPECT_EQ(MessageOf(PackStartWeights(state)), "");
   TrainedTables trained;
   for (int64_t step = 0; step < 3; ++step) {
     std::vector<int32_t> ids(static_cast<size_t>(model.batch * model.tables));
@@ -208,7 +202,7 @@ TEST(CudaTablesRunsTest, RowsThatNobodyLooksUpStay) {
   for (const std::string name : {"feature1/table", "adamw/m/feature1/table", "adamw/v/feature1/table"}) {
     const std::vector<float>& numbers = trained.state.at(name);
     for (size_t i = 0; i < numbers.size(); ++i) {
-      const float before = 0.5F + 0.5F * static_cast<float>(std::sin(7.0 * static_cast<double>(i)));
+      const float before = StartWeight(i);
       if (i >= static_cast<size_t>(model.rows / 3 * model.units))
         EXPECT_EQ(numbers[i], before) << name << " " << i;
       else EXPECT_NE(numbers[i], before) << name << " " << i;

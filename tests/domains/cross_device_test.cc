@@ -1,10 +1,8 @@
 // Cross-device ops on devices of several domains: the op makes the sums within a domain, and not those across domains.
 #include "meshwork/runtime/plan/cross_device.h"
 
-#include <chrono>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -14,8 +12,8 @@
 #include "meshwork.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/cross_device_ops.h"
-#include "meshwork/runtime/transport/loopback.h"
 #include "support/cross_device_ops.h"
+#include "support/in_domains.h"
 
 namespace meshwork::cross_device_test {
 namespace {
@@ -46,12 +44,11 @@ std::vector<double> LossesWith(Transport* transport, std::shared_ptr<CrossDevice
 
 // The losses of each domain.
 std::vector<std::vector<double>> LossesInTwo(const std::vector<std::shared_ptr<CrossDeviceOps>>& ops) {
-  const auto ends = MakeLoopback(2, {.deadline = std::chrono::seconds(20)});
   std::vector<std::vector<double>> losses(2);
-  std::vector<std::thread> threads;
-  for (size_t d = 0; d < 2; ++d)
-    threads.emplace_back([&, d] { losses[d] = LossesWith(ends[d].get(), ops[d]); });
-  for (std::thread& thread : threads) thread.join();
+  InDomains(2, [&](Transport& end) {
+    const auto d = static_cast<size_t>(end.domain());
+    losses[d] = LossesWith(&end, ops[d]);
+  });
   return losses;
 }
 
@@ -80,17 +77,14 @@ TEST(CrossDeviceDomainsTest, WhatGoesOnIsReducedOnly) {
 
 // The op decides what crosses between domains, so all domains must have the same op.
 TEST(CrossDeviceDomainsTest, AnotherOpInAnotherDomainIsRefused) {
-  const auto ends = MakeLoopback(2, {.deadline = std::chrono::seconds(20)});
   std::vector<std::string> errors(2);
-  std::vector<std::thread> threads;
-  for (size_t d = 0; d < 2; ++d)
-    threads.emplace_back([&, d] {
-      SessionOptions options{.workers = 1, .own_cores = false};
-      options.executor.transport = ends[d].get();
-      if (d == 1) options.executor.cross_device_ops = RingAllReduce();
-      errors[d] = MessageOf(Session::Create(SmallNetwork("batch=4"), options).status());
-    });
-  for (std::thread& thread : threads) thread.join();
+  InDomains(2, [&](Transport& end) {
+    SessionOptions options{.workers = 1, .own_cores = false};
+    options.executor.transport = &end;
+    if (end.domain() == 1) options.executor.cross_device_ops = RingAllReduce();
+    errors[static_cast<size_t>(end.domain())] =
+        MessageOf(Session::Create(SmallNetwork("batch=4"), options).status());
+  });
   for (const std::string& error : errors)
     EXPECT_THAT(error, ::testing::HasSubstr("cross_device_ops=RingAllReduce bytes_per_pack=0"));
 }

@@ -1,17 +1,15 @@
 // Sessions on two domains of this process that gather their outputs.
-#include <chrono>
 #include <cmath>
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/train/session/session.h"
+#include "support/in_domains.h"
 #include "support/long_tests.h"
 #include "support/program_trial.h"
 #include "support/random_program.h"
@@ -19,14 +17,6 @@
 
 namespace meshwork::gathered_outputs_test {
 namespace {
-
-void InDomains(int64_t num_domains, const std::function<void(Transport&)>& play) {
-  const std::vector<std::unique_ptr<Transport>> ends =
-      MakeLoopback(num_domains, {.deadline = std::chrono::seconds(30)});
-  std::vector<std::thread> threads;
-  for (const std::unique_ptr<Transport>& end : ends) threads.emplace_back([&] { play(*end); });
-  for (std::thread& thread : threads) thread.join();
-}
 
 // Each domain has the outputs whole, both those of the step and those of an evaluation of a single output. The
 // outputs of the step are those of one device.

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <barrier>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,8 +17,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "meshwork/runtime/transport/loopback.h"
 #include "support/failing_end.h"
+#include "support/in_domains.h"
 #include "support/tensors.h"
 
 namespace meshwork::live_state_test {
@@ -48,10 +47,8 @@ std::vector<double> NumbersOf(const Session& session) {
 // Calls play(member, end) for each member. `end` is its end of a new transport between the members, in their order.
 void InGeneration(const std::vector<int64_t>& members,
                   const std::function<void(int64_t member, Transport& end)>& play) {
-  const auto ends = MakeLoopback(std::ssize(members), {.deadline = std::chrono::seconds(20)});
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < members.size(); ++i) threads.emplace_back([&, i] { play(members[i], *ends[i]); });
-  for (std::thread& thread : threads) thread.join();
+  InDomains(std::ssize(members),
+            [&](Transport& end) { play(members[static_cast<size_t>(end.domain())], end); });
 }
 
 std::vector<int64_t> Numbers(int64_t count) {

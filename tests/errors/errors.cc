@@ -30,6 +30,8 @@ void HidePlace(std::string& text, CallSite site) {
   }
 }
 
+}  // namespace
+
 std::string Indented(const std::string& text) {
   std::string out = "    ";
   for (char c : text) {
@@ -38,8 +40,6 @@ std::string Indented(const std::string& text) {
   }
   return out;
 }
-
-}  // namespace
 
 Mistake::Mistake(std::string_view name, const Refusal& refusal, CallSite site)
     : name(name), status(refusal.status()), site(site) {}

@@ -61,4 +61,7 @@ struct Mistake {
 void ExpectErrors(std::string_view area, const std::vector<Mistake>& mistakes,
                   const std::vector<std::pair<std::string, std::string>>& hidden = {});
 
+// Each line behind four spaces.
+std::string Indented(const std::string& text);
+
 }  // namespace meshwork

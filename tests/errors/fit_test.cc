@@ -4,16 +4,15 @@
 #include <cmath>
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
-#include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/train/fit/epoch_callbacks.h"
 #include "meshwork/train/fit/find_nan.h"
 #include "meshwork/train/fit/prefetch_to_device.h"
 #include "meshwork/train/optim/averages_as_weights.h"
+#include "support/in_domains.h"
 #include "support/temp_dir.h"
 #include "train/fit_programs.h"
 
@@ -262,17 +261,13 @@ TEST_F(FitErrors, ServedCallbacks) {
 
 // The error in process 1 of two. `is_first`: in process 0.
 absl::Status InTwo(const std::function<absl::Status(Session& session, bool is_first)>& call) {
-  const auto ends = MakeLoopback(2);
   std::vector<absl::Status> said(2);
-  std::vector<std::thread> threads;
-  for (const auto& end : ends)
-    threads.emplace_back([&] {
-      SessionOptions options{.workers = 1, .own_cores = false, .gather_outputs = true};
-      options.executor.transport = end.get();
-      Session session = Session::Create(Classifier("batch=2", 4), options).value();
-      said[static_cast<size_t>(end->domain())] = call(session, end->domain() == 0);
-    });
-  for (std::thread& thread : threads) thread.join();
+  InDomains(2, [&](Transport& end) {
+    SessionOptions options{.workers = 1, .own_cores = false, .gather_outputs = true};
+    options.executor.transport = &end;
+    Session session = Session::Create(Classifier("batch=2", 4), options).value();
+    said[static_cast<size_t>(end.domain())] = call(session, end.domain() == 0);
+  });
   EXPECT_FALSE(said[0].ok());
   return said[1];
 }
@@ -341,18 +336,14 @@ TEST_F(FitErrors, Processes) {
 TEST_F(FitErrors, FindingNan) {
   Session session = Session::Create(Classifier("batch=2", 5)).value();
   const auto in_domains = [] {
-    const auto ends = MakeLoopback(2);
     absl::Status found;
-    std::vector<std::thread> threads;
-    for (const auto& end : ends)
-      threads.emplace_back([&] {
-        SessionOptions options{.workers = 1, .gather_outputs = true};
-        options.executor.transport = end.get();
-        Session part = Session::Create(Classifier("batch=2", 4), options).value();
-        const absl::Status status = FindFirstNan(part, Examples(4)).status();
-        if (end->domain() == 0) found = status;
-      });
-    for (std::thread& thread : threads) thread.join();
+    InDomains(2, [&](Transport& end) {
+      SessionOptions options{.workers = 1, .gather_outputs = true};
+      options.executor.transport = &end;
+      Session part = Session::Create(Classifier("batch=2", 4), options).value();
+      const absl::Status status = FindFirstNan(part, Examples(4)).status();
+      if (end.domain() == 0) found = status;
+    });
     return found;
   };
   const auto found = [] {

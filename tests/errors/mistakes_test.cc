@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "errors/errors.h"
 #include "errors/typical.h"
 #include "gtest/gtest.h"
 #include "support/golden.h"
@@ -40,15 +41,6 @@ std::string WithoutLines(std::string text, const std::string& title) {
     text.replace(static_cast<size_t>(match.position(0)), static_cast<size_t>(match.length(0)), "@");
   }
   return text;
-}
-
-std::string Indented(const std::string& text) {
-  std::string out = "    ";
-  for (char c : text) {
-    out += c;
-    if (c == '\n') out += "    ";
-  }
-  return out;
 }
 
 // Where a message begins: "Session: ", "relu (@ in block1): ", "Update of "w" (@): ".

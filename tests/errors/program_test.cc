@@ -225,18 +225,10 @@ TEST(ProgramErrors, ReplicationWithinALayer) {
 
 // ---- Local programs.
 
-constexpr std::string_view kGood = R"(mesh [x=2, y=1]
-func step(%a: f32[2,3] of f32[4,3] {x,_}, var %w: f32[2,3] of f32[4,3] {x,_}) {
-  %n = neg %a : f32[2,3] of f32[4,3] {x,_}
-  %p = reduce_sum %n dims=[0] : f32[3] of f32[3] {_ | sum:x}
-  update %w = %n
-  return n=%n, w=%w
-})";
-
 // The error of the good program after `change`.
 template <typename F>
 absl::Status Check(F&& change) {
-  Graph graph = Parse(kGood);
+  Graph graph = Parse(kLocalProgram);
   change(graph);
   MESHWORK_RETURN_IF_ERROR(CheckLocalProgram(graph));
   return CheckKernels(graph, CpuBackend(1));

@@ -1,15 +1,14 @@
 // What Session::Remesh refuses.
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork/ops/control/manual.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/train/nn/initializers.h"
 #include "meshwork/train/session/session.h"
+#include "support/in_domains.h"
 
 namespace meshwork::remesh_test {
 namespace {
@@ -73,19 +72,14 @@ TEST(RemeshErrors, Sessions) {
 // The message of either domain.
 TEST(RemeshErrors, Domains) {
   const auto in_domains = [](int64_t asked, const std::string& mesh, const std::string& other_mesh) {
-    const std::vector<std::unique_ptr<Transport>> ends = MakeLoopback(2);
     std::vector<absl::Status> statuses(2);
-    std::vector<std::thread> threads;
-    for (int64_t domain = 0; domain < 2; ++domain) {
-      threads.emplace_back([&, domain] {
-        SessionOptions options{.workers = 1, .own_cores = false};
-        options.executor.transport = ends[static_cast<size_t>(domain)].get();
-        Session session = Session::Create(Affine("x=4", {"x", UNSHARDED}), options).value();
-        statuses[static_cast<size_t>(domain)] =
-            session.Remesh(Mesh::Parse(domain == 0 ? mesh : other_mesh).value()).status();
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    InDomains(2, [&](Transport& end) {
+      SessionOptions options{.workers = 1, .own_cores = false};
+      options.executor.transport = &end;
+      Session session = Session::Create(Affine("x=4", {"x", UNSHARDED}), options).value();
+      statuses[static_cast<size_t>(end.domain())] =
+          session.Remesh(Mesh::Parse(end.domain() == 0 ? mesh : other_mesh).value()).status();
+    });
     return statuses[static_cast<size_t>(asked)];
   };
   ExpectErrors("remesh_domains", {

@@ -6,15 +6,14 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/fork.h"
 #include "meshwork/runtime/cpu/cpu_memory.h"
-#include "meshwork/runtime/transport/loopback.h"
 #include "support/forks.h"
+#include "support/in_domains.h"
 
 namespace meshwork::replica_check_test {
 namespace {
@@ -48,16 +47,12 @@ State Variables(const std::string& mesh, int64_t domains, int64_t domain, int on
 
 // The error of domain 0; domain d's state is make(d).
 absl::Status Check(int64_t domains, const std::function<State(int64_t)>& make) {
-  const std::vector<std::unique_ptr<Transport>> ends =
-      MakeLoopback(domains, {.deadline = std::chrono::seconds(30)});
-  std::vector<absl::Status> statuses(ends.size());
-  std::vector<std::thread> threads;
-  for (int64_t d = 0; d < domains; ++d)
-    threads.emplace_back([&, d] {
-      statuses[static_cast<size_t>(d)] = CheckReplicas(make(d), 120, ends[static_cast<size_t>(d)].get(),
-                                                       fmt::format("worker {} on host-{}", d, "abcd"[d]));
-    });
-  for (std::thread& thread : threads) thread.join();
+  std::vector<absl::Status> statuses(static_cast<size_t>(domains));
+  InDomains(domains, [&](Transport& end) {
+    const int64_t d = end.domain();
+    statuses[static_cast<size_t>(d)] =
+        CheckReplicas(make(d), 120, &end, fmt::format("worker {} on host-{}", d, "abcd"[d]));
+  });
   return statuses[0];
 }
 

@@ -3,19 +3,18 @@
 
 #include <filesystem>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/storage/checkpoint_writer.h"
 #include "meshwork/train/fit/data_position.h"
 #include "meshwork/train/fit/evaluator.h"
 #include "meshwork/train/fit/training_loop.h"
 #include "support/environment.h"
+#include "support/in_domains.h"
 #include "support/temp_dir.h"
 
 namespace meshwork::train_and_evaluate_test {
@@ -107,24 +106,20 @@ TEST_F(TrainAndEvaluateErrors, Processes) {
   const Dataset ones = Dataset::Create({{"x", Tensor::Full({F64, {6, 2}}, 1)}}).value();
   const InputSpec input{ExamplesOf(6), {.batch_size = 4, .shuffle_seed = 7}, Feed};
   const auto train = [&](const TrainSpec& second, const EvalSpec& second_eval) {
-    const auto ends = MakeLoopback(2);
     std::vector<absl::Status> said(2);
-    std::vector<std::thread> threads;
-    for (const auto& end : ends)
-      threads.emplace_back([&] {
-        RunConfig config{.model_dir = Path("run"), .session = {.workers = 1, .own_cores = false}};
-        config.log = [](std::string_view) {};
-        config.seconds = [] { return 0.0; };
-        config.session.executor.transport = end.get();
-        const TrainSpec first{input, 3};
-        const EvalSpec first_eval{input};
-        const bool is_first = end->domain() == 0;
-        said[static_cast<size_t>(end->domain())] =
-            TrainWithCheckpoints([](Mode mode) { return Linear(mode, "w", 0.1, "batch=2"); },
-                                 is_first ? first : second, is_first ? &first_eval : &second_eval, config)
-                .status();
-      });
-    for (std::thread& thread : threads) thread.join();
+    InDomains(2, [&](Transport& end) {
+      RunConfig config{.model_dir = Path("run"), .session = {.workers = 1, .own_cores = false}};
+      config.log = [](std::string_view) {};
+      config.seconds = [] { return 0.0; };
+      config.session.executor.transport = &end;
+      const TrainSpec first{input, 3};
+      const EvalSpec first_eval{input};
+      const bool is_first = end.domain() == 0;
+      said[static_cast<size_t>(end.domain())] =
+          TrainWithCheckpoints([](Mode mode) { return Linear(mode, "w", 0.1, "batch=2"); },
+                               is_first ? first : second, is_first ? &first_eval : &second_eval, config)
+              .status();
+    });
     EXPECT_EQ(said[0], said[1]);
     return said[1];
   };

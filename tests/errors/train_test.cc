@@ -3,14 +3,12 @@
 #include <fstream>
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork/ops/control/control_flow.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/train/cluster/on_gpus.h"
 #include "meshwork/train/data/digits.h"
 #include "meshwork/train/nn/conv_layers.h"
@@ -25,6 +23,7 @@
 #include "meshwork/train/session/session.h"
 #include "meshwork/train/session/session_backend.h"
 #include "runtime/plan/programs.h"
+#include "support/in_domains.h"
 
 namespace meshwork::train_test {
 namespace {
@@ -161,16 +160,12 @@ TEST(TrainErrors, Sessions) {
 TEST(TrainErrors, Devices) {
   // The error of domain 0 if the domains compute on these devices.
   auto of_domains = [](const std::vector<std::string>& devices) {
-    const auto ends = MakeLoopback(std::ssize(devices));
     std::vector<absl::Status> statuses(devices.size());
-    std::vector<std::thread> threads;
-    for (size_t d = 0; d < devices.size(); ++d)
-      threads.emplace_back([&, d] {
-        statuses[d] =
-            MakeBackend({.devices = devices[d], .workers = 1, .executor = {.transport = ends[d].get()}})
-                .status();
-      });
-    for (std::thread& thread : threads) thread.join();
+    InDomains(std::ssize(devices), [&](Transport& end) {
+      const auto d = static_cast<size_t>(end.domain());
+      statuses[d] =
+          MakeBackend({.devices = devices[d], .workers = 1, .executor = {.transport = &end}}).status();
+    });
     return statuses[0];
   };
   // No machine has that GPU; why depends on the machine.

@@ -3,9 +3,6 @@
 //
 // The first byte of an input chooses the service, the second one the token and the sizes of chunks. The rest are the
 // bytes to send. --prepare writes an initial corpus of requests, and a dictionary.
-#include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/grpcpp.h>
-
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -25,6 +22,7 @@
 #include "meshwork/train/parameter_server/rpc/worker_server.h"
 #include "meshwork/train/parameter_server/shard_store.h"
 #include "meshwork/train/parameter_server/split.h"
+#include "support/raw_call.h"
 
 namespace meshwork {
 namespace {
@@ -62,10 +60,8 @@ struct Services {
     worker = WorkerServer::Start(closures, "127.0.0.1:0", options).value();
     rendezvous = RendezvousServer::Start("127.0.0.1:0", kToken).value();
     for (const int port : {store->port(), worker->port(), rendezvous->port()}) {
-      grpc::ChannelArguments arguments;
-      arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-      stubs.push_back(std::make_unique<grpc::GenericStub>(grpc::CreateCustomChannel(
-          fmt::format("ipv4:127.0.0.1:{}", port), grpc::InsecureChannelCredentials(), arguments)));
+      const std::string address = fmt::format("127.0.0.1:{}", port);
+      stubs.push_back(std::make_unique<grpc::GenericStub>(RawChannel(address)));
     }
   }
 

@@ -21,6 +21,7 @@
 #include "meshwork/runtime/cpu/schedule.h"
 #include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
+#include "support/arguments.h"
 #include "support/golden.h"
 #include "support/interpreter.h"
 #include "support/long_tests.h"
@@ -64,13 +65,7 @@ absl::StatusOr<Step> RunStep(const Graph& graph, const std::map<std::string, std
   std::map<std::string, DTensor> state;
   MESHWORK_ASSIGN_OR_RETURN(auto executor,
                             Executor::Create(program, backend, {.poison_padding = true}, &state));
-  std::map<std::string, Tensor> feeds;
-  for (const Argument& argument : graph.arguments()) {
-    const ValueInfo& info = graph.value(argument.value);
-    const Tensor tensor = ToTensor(HostTensor(info.type, numbers.at(info.name)));
-    if (!argument.is_variable) feeds.emplace(info.name, tensor);
-    else MESHWORK_RETURN_IF_ERROR(Pack(tensor, state.at(info.name)));
-  }
+  MESHWORK_ASSIGN_OR_RETURN(const auto feeds, PackArguments(graph, numbers, state));
   Step step;
   MESHWORK_RETURN_IF_ERROR(executor->Run(feeds, &step.outputs));
   for (const auto& [name, value] : state) {

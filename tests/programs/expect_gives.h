@@ -10,29 +10,23 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "meshwork/base/random.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
+#include "support/arguments.h"
 #include "support/interpreter.h"
 #include "support/tensors.h"
 
 namespace meshwork {
 
-using Numbers = std::map<std::string, std::vector<double>>;
+using Numbers = NumbersByName;
 
 inline Numbers RandomNumbers(const Graph& graph, uint64_t seed) {
-  Numbers numbers;
-  Random random(seed);
-  for (const Argument& argument : graph.arguments()) {
-    const ValueInfo& info = graph.value(argument.value);
-    std::vector<double>& list = numbers[info.name];
-    for (int64_t i = 0; i < info.type.num_elements(); ++i)
-      list.push_back(IsFloat(info.type.dtype) ? random.Uniform(-1, 1) : 1);
-  }
-  return numbers;
+  return DrawNumbers(graph, seed, [](Random& random, DType dtype, int64_t) {
+    return IsFloat(dtype) ? random.Uniform(-1, 1) : 1;
+  });
 }
 
 inline void ExpectClose(const std::string& name, const std::vector<double>& a, const std::vector<double>& b) {
@@ -53,13 +47,8 @@ inline void ExpectGives(const Graph& graph, const Numbers& numbers,
   std::map<std::string, DTensor> state;
   const auto executor = Executor::Create(*program, backend, options, &state);
   ASSERT_TRUE(executor.ok()) << executor.status();
-  std::map<std::string, Tensor> feeds, outputs;
-  for (const Argument& argument : graph.arguments()) {
-    const ValueInfo& info = graph.value(argument.value);
-    const Tensor tensor = ToTensor(HostTensor(info.type, numbers.at(info.name)));
-    if (argument.is_variable) ASSERT_TRUE(Pack(tensor, state.at(info.name)).ok());
-    else feeds.emplace(info.name, tensor);
-  }
+  const std::map<std::string, Tensor> feeds = PackArguments(graph, numbers, state).value();
+  std::map<std::string, Tensor> outputs;
   for (int step = 0; step < 2; ++step) {
     ASSERT_TRUE((*executor)->Run(feeds, &outputs).ok());
     for (const auto& [name, value] : expected)

@@ -15,6 +15,7 @@
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
+#include "support/arguments.h"
 #include "support/interpreter.h"
 #include "support/tensors.h"
 
@@ -141,25 +142,15 @@ class GatherOnUseProgramTest : public testing::TestWithParam<Variation> {};
 TEST_P(GatherOnUseProgramTest, GivesTheOneDeviceResult) {
   const Graph graph = ParseGraph(TextOf(GetParam())).value();
   const Program program = Compile(graph, {.replication_budget = 0}).value();
-  std::map<std::string, std::vector<double>> numbers;
-  Random random(/*seed=*/5);
-  for (const Argument& argument : graph.arguments()) {
-    const ValueInfo& info = graph.value(argument.value);
-    for (int64_t i = 0; i < info.type.num_elements(); ++i)
-      numbers[info.name].push_back(info.type.dtype == I64 ? 3 : random.Uniform(0.1, 1));
-  }
+  const NumbersByName numbers = DrawNumbers(graph, /*seed=*/5, [](Random& random, DType dtype, int64_t) {
+    return dtype == I64 ? 3 : random.Uniform(0.1, 1);
+  });
   CpuBackend backend(2);
   std::map<std::string, DTensor> state;
   const auto executor =
       Executor::Create(program, backend, {.poison_padding = true, .check_replicas = true}, &state).value();
-  std::map<std::string, Tensor> feeds, outputs;
-  for (const Argument& argument : graph.arguments()) {
-    const ValueInfo& info = graph.value(argument.value);
-    const Tensor tensor = ToTensor(HostTensor(info.type, numbers.at(info.name)));
-    if (argument.is_variable) ASSERT_TRUE(Pack(tensor, state.at(info.name)).ok());
-    else feeds.emplace(info.name, tensor);
-  }
-  ASSERT_TRUE(executor->Run(feeds, &outputs).ok());
+  std::map<std::string, Tensor> outputs;
+  ASSERT_TRUE(executor->Run(PackArguments(graph, numbers, state).value(), &outputs).ok());
   const InterpretedStep expected = Interpret(graph, numbers);
   for (const auto& [name, value] : expected.outputs) ExpectClose(name, outputs.at(name), value);
   for (const auto& [name, value] : expected.variables)

@@ -20,6 +20,7 @@
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
+#include "support/arguments.h"
 #include "support/interpreter.h"
 #include "support/tensors.h"
 
@@ -27,7 +28,7 @@ namespace meshwork::manual_test {
 namespace {
 
 using Values = std::vector<Value>;
-using Numbers = std::map<std::string, std::vector<double>>;
+using Numbers = NumbersByName;
 
 constexpr std::string_view kRegionMeshes[] = {"data=1,model=1", "data=2,model=2", "data=1,model=4",
                                               "data=3,model=2", "data=2,model=3"};
@@ -66,15 +67,9 @@ Graph GraphOf(const RegionCase& c, const Mesh& mesh, bool is_manual) {
 }
 
 Numbers NumbersFor(const Graph& graph) {
-  Numbers numbers;
-  Random random(7);
-  for (const Argument& argument : graph.arguments()) {
-    const ValueInfo& info = graph.value(argument.value);
-    for (int64_t i = 0; i < info.type.num_elements(); ++i)
-      numbers[info.name].push_back(info.type.dtype == BOOL ? random.Uniform(0, 1) < 0.2
-                                                           : random.Uniform(-1, 1));
-  }
-  return numbers;
+  return DrawNumbers(graph, /*seed=*/7, [](Random& random, DType dtype, int64_t) {
+    return dtype == BOOL ? random.Uniform(0, 1) < 0.2 : random.Uniform(-1, 1);
+  });
 }
 
 void ExpectGives(const Graph& graph, const Numbers& numbers,
@@ -89,12 +84,8 @@ void ExpectGives(const Graph& graph, const Numbers& numbers,
   const auto executor = Executor::Create(
       *program, backend, {.share = share, .poison_padding = true, .check_replicas = true}, &state);
   ASSERT_TRUE(executor.ok()) << executor.status() << "\n" << PrintGraph(program->body);
-  std::map<std::string, Tensor> feeds, outputs;
-  for (const Argument& argument : graph.arguments()) {
-    const ValueInfo& info = graph.value(argument.value);
-    feeds.emplace(info.name, ToTensor(HostTensor(info.type, numbers.at(info.name))));
-  }
-  ASSERT_TRUE((*executor)->Run(feeds, &outputs).ok());
+  std::map<std::string, Tensor> outputs;
+  ASSERT_TRUE((*executor)->Run(PackArguments(graph, numbers, state).value(), &outputs).ok());
   for (const auto& [name, value] : expected) {
     const std::vector<double> have = NumbersOf(outputs.at(name)), want = value.Numbers();
     ASSERT_EQ(have.size(), want.size()) << name;

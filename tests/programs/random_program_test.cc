@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -84,47 +85,45 @@ class Tally {
   uint64_t programs_ = 0, ops_ = 0, rejected_ = 0, wrong_ = 0;
 };
 
-TEST(RandomProgramTest, GivesTheOneDeviceResult) {
-  const RandomPrograms programs;
+// Tries draw(seed) for seeds below `count`. Fewer than one in `wild_one_in` programs may have numbers that are infinite or
+// NaN.
+void TryPrograms(uint64_t count, uint64_t wild_one_in,
+                 const std::function<RandomProgram(uint64_t seed)>& draw) {
   CpuBackend backend(2);
   uint64_t wild = 0;
-  std::set<std::string_view> ops;
   Tally tally;
-  for (uint64_t seed = 0; seed < NumPrograms() && !tally.IsEnough(); ++seed) {
-    const RandomProgram random = programs.Draw(seed);
-    for (const Node& node : random.graph.nodes()) ops.insert(node.row->name);
+  for (uint64_t seed = 0; seed < count && !tally.IsEnough(); ++seed) {
+    const RandomProgram random = draw(seed);
     const Expected expected = ExpectedOf(random);
-    if (!std::isfinite(expected.scale)) {
-      ++wild;
-      continue;
-    }
-    tally.Add(random, TryProgram(random, expected, backend), seed);
+    if (std::isfinite(expected.scale)) tally.Add(random, TryProgram(random, expected, backend), seed);
+    else ++wild;
   }
   tally.Print();
-  EXPECT_LT(wild, NumPrograms() / 10) << "too many programs are left out for numbers that are none";
+  EXPECT_LT(wild, count / wild_one_in) << "too many programs are left out for numbers that are none";
+}
+
+TEST(RandomProgramTest, GivesTheOneDeviceResult) {
+  const RandomPrograms programs;
+  std::set<std::string_view> ops;
+  TryPrograms(NumPrograms(), 10, [&](uint64_t seed) {
+    RandomProgram random = programs.Draw(seed);
+    for (const Node& node : random.graph.nodes()) ops.insert(node.row->name);
+    return random;
+  });
   EXPECT_EQ(ops.size(), DrawnRows().size()) << "some op is in no program";
 }
 
 // A tensor without elements is cut, gathered, moved, reduced and carried like any other.
 TEST(RandomProgramTest, GivesTheOneDeviceResultOfEmptyTensors) {
   const RandomPrograms programs;
-  CpuBackend backend(2);
-  uint64_t wild = 0, empty = 0, values = 0;
-  Tally tally;
-  for (uint64_t seed = 0; seed < NumEmptyPrograms() && !tally.IsEnough(); ++seed) {
-    const RandomProgram random = programs.DrawEmpty(seed);
+  uint64_t empty = 0, values = 0;
+  TryPrograms(NumEmptyPrograms(), 4, [&](uint64_t seed) {
+    RandomProgram random = programs.DrawEmpty(seed);
     values += random.graph.values().size();
     for (const ValueInfo& info : random.graph.values()) empty += info.type.num_elements() == 0;
-    const Expected expected = ExpectedOf(random);
-    if (!std::isfinite(expected.scale)) {
-      ++wild;
-      continue;
-    }
-    tally.Add(random, TryProgram(random, expected, backend), seed);
-  }
-  tally.Print();
+    return random;
+  });
   EXPECT_GT(empty, values / 4);
-  EXPECT_LT(wild, NumEmptyPrograms() / 4) << "too many programs are left out for numbers that are none";
 }
 
 // Moves with empty results: a checker must accept an empty tensor for any other of its type, whatever op made it.
@@ -230,26 +229,16 @@ TEST(RandomProgramTest, ReadsBackFromItsText) {
 
 TEST(RandomLoopsTest, GiveTheOneDeviceResult) {
   const RandomPrograms programs;
-  CpuBackend backend(2);
-  uint64_t wild = 0;
   std::set<std::string_view> ops;
   std::map<std::string_view, uint64_t> loops;
-  Tally tally;
-  for (uint64_t seed = 0; seed < NumLoopPrograms() && !tally.IsEnough(); ++seed) {
-    const RandomProgram random = programs.DrawLoops(seed);
+  TryPrograms(NumLoopPrograms(), 8, [&](uint64_t seed) {
+    RandomProgram random = programs.DrawLoops(seed);
     ForEachNode(random.graph, [&](const Node& node) {
       ops.insert(node.row->name);
       loops[node.row->name] += IsControl(node);
     });
-    const Expected expected = ExpectedOf(random);
-    if (!std::isfinite(expected.scale)) {
-      ++wild;
-      continue;
-    }
-    tally.Add(random, TryProgram(random, expected, backend), seed);
-  }
-  tally.Print();
-  EXPECT_LT(wild, NumLoopPrograms() / 8) << "too many programs are left out for numbers that are none";
+    return random;
+  });
   EXPECT_GE(ops.size(), DrawnRows().size() * 9 / 10) << "many ops are in no program";
   for (const std::string_view loop : {"scan", "if", "while"}) EXPECT_GE(loops[loop], NumLoopPrograms() / 6);
 }

@@ -27,13 +27,14 @@
 #include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/verify/verify.h"
+#include "support/arguments.h"
 #include "support/interpreter.h"
 #include "support/tensors.h"
 
 namespace meshwork::ring_attention_test {
 namespace {
 
-using Numbers = std::map<std::string, std::vector<double>>;
+using Numbers = NumbersByName;
 
 struct RingCase {
   DType dtype = F64;
@@ -73,14 +74,7 @@ Graph GraphOf(const Mesh& mesh, const RingCase& z, bool ring) {
 }
 
 Numbers NumbersFor(const Graph& graph) {
-  Numbers numbers;
-  Random random(7);
-  for (const Argument& argument : graph.arguments()) {
-    const ValueInfo& info = graph.value(argument.value);
-    for (int64_t i = 0; i < info.type.num_elements(); ++i)
-      numbers[info.name].push_back(random.Uniform(-2, 2));
-  }
-  return numbers;
+  return DrawNumbers(graph, /*seed=*/7, [](Random& random, DType, int64_t) { return random.Uniform(-2, 2); });
 }
 
 // What the program gives on its mesh; padding is full of NaN.
@@ -90,12 +84,8 @@ Numbers RunOn(const Program& program, const Numbers& numbers) {
   const auto executor =
       Executor::Create(program, backend, {.poison_padding = true, .check_replicas = true}, &state);
   EXPECT_TRUE(executor.ok()) << executor.status();
-  std::map<std::string, Tensor> feeds, outputs;
-  for (const Argument& argument : program.body.arguments()) {
-    const ValueInfo& info = program.body.value(argument.value);
-    feeds.emplace(info.name, ToTensor(HostTensor(info.global, numbers.at(info.name))));
-  }
-  EXPECT_TRUE((*executor)->Run(feeds, &outputs).ok());
+  std::map<std::string, Tensor> outputs;
+  EXPECT_TRUE((*executor)->Run(PackArguments(program.body, numbers, state).value(), &outputs).ok());
   Numbers all;
   for (const auto& [name, tensor] : outputs) all[name] = NumbersOf(tensor);
   return all;

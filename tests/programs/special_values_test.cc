@@ -21,6 +21,7 @@
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
+#include "support/arguments.h"
 #include "support/interpreter.h"
 #include "support/long_tests.h"
 #include "support/random_program.h"
@@ -151,16 +152,8 @@ std::set<std::string> DifferencesOf(const RandomProgram& random, CpuBackend& bac
   std::map<std::string, DTensor> state;
   const std::unique_ptr<Executor> executor =
       Executor::Create(*program, backend, {.poison_padding = true, .check_replicas = true}, &state).value();
-  std::map<std::string, Tensor> feeds, outputs;
-  for (const Argument& argument : random.graph.arguments()) {
-    const ValueInfo& info = random.graph.value(argument.value);
-    const Tensor tensor = ToTensor(HostTensor(info.type, random.feeds.at(info.name)));
-    if (argument.is_variable) {
-      EXPECT_TRUE(Pack(tensor, state.at(info.name)).ok());
-    } else {
-      feeds.emplace(info.name, tensor);
-    }
-  }
+  const std::map<std::string, Tensor> feeds = PackArguments(random.graph, random.feeds, state).value();
+  std::map<std::string, Tensor> outputs;
   if (absl::Status status = executor->Run(feeds, &outputs); !status.ok()) return {status.ToString()};
   const InterpretedStep expected = Interpret(random.graph, random.feeds);
   std::set<std::string> kinds;

@@ -1,5 +1,4 @@
 // The other half of public_reports_test.cc: reports about steps and trainings.
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -7,15 +6,14 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "meshwork/runtime/transport/loopback.h"
 #include "runtime/plan/programs.h"
+#include "support/in_domains.h"
 #include "support/temp_dir.h"
 #include "support/tensors.h"
 #include "train/classifier.h"
@@ -183,16 +181,6 @@ class ReferenceTraining {
   int64_t updates_ = 0;
 };
 
-// Plays `play` in each of the processes, on a thread of its own.
-void InProcesses(int64_t count, const std::function<void(Transport*)>& play) {
-  if (count == 1) return play(nullptr);
-  const std::vector<std::unique_ptr<Transport>> ends =
-      MakeLoopback(count, {.deadline = std::chrono::seconds(20)});
-  std::vector<std::thread> threads;
-  for (const std::unique_ptr<Transport>& end : ends) threads.emplace_back([&] { play(end.get()); });
-  for (std::thread& thread : threads) thread.join();
-}
-
 Session TiedSession(int64_t devices, Transport* transport) {
   SessionOptions options{.workers = 1, .own_cores = false};
   options.compile.shard_weight_update = true;
@@ -227,7 +215,7 @@ TEST_F(ZeroReportsTest, TiedFrozenAndUnusedVariablesGoOnInOtherProcesses) {
   for (const int64_t devices : {2, 4, 6}) {
     const std::string path = Path(fmt::format("devices{}", devices));
     std::vector<double> table, shift, unused;
-    InProcesses(2, [&](Transport* transport) {
+    InDomainsOf(2, [&](Transport* transport) {
       Session session = TiedSession(devices, transport);
       const std::vector<double> at_first = Get(session, "table"), at_first_shift = Get(session, "shift"),
                                 at_first_unused = Get(session, "unused");
@@ -240,7 +228,7 @@ TEST_F(ZeroReportsTest, TiedFrozenAndUnusedVariablesGoOnInOtherProcesses) {
     });
     for (const int64_t processes : {1, 3}) {
       SCOPED_TRACE(fmt::format("saved by 2 processes with {} devices, restored by {}", devices, processes));
-      InProcesses(processes, [&](Transport* transport) {
+      InDomainsOf(processes, [&](Transport* transport) {
         Session session = TiedSession(processes == 3 ? 6 : devices, transport);
         const absl::Status restored = session.Restore(path).status();
         ASSERT_TRUE(restored.ok()) << restored;

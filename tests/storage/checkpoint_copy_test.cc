@@ -10,6 +10,7 @@
 #include "meshwork/base/io/file.h"
 #include "meshwork/storage/checkpoint_folder.h"
 #include "storage/saved.h"
+#include "support/contents.h"
 #include "support/safetensors_bytes.h"
 #include "support/temp_dir.h"
 
@@ -35,13 +36,7 @@ class CheckpointCopyTest : public TempDirTest {
     return box[0].size == 0 ? Tensor::Zeros(variable.type)
                             : Numbered(variable.type).Rows(box[0].start, box[0].start + box[0].size);
   }
-  std::vector<std::string> Names() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(Path("runs")))
-      names.push_back(entry.path().filename().string());
-    std::sort(names.begin(), names.end());
-    return names;
-  }
+  std::vector<std::string> Names() const { return NamesIn(Path("runs")); }
 };
 
 TEST_F(CheckpointCopyTest, WritesWhatIsRead) {

@@ -14,6 +14,7 @@
 #include "meshwork/storage/checkpoint.h"
 #include "meshwork/storage/checkpoint_writer.h"
 #include "storage/saved.h"
+#include "support/contents.h"
 #include "support/temp_dir.h"
 
 namespace meshwork::checkpoint_disk_test {
@@ -48,13 +49,7 @@ class CheckpointDiskTest : public TempDirTest {
     MESHWORK_RETURN_IF_ERROR(writer.Begin({.step = step}, StateOf("a=2", 1, 0, Third(), /*filled=*/true)));
     return writer.Wait();
   }
-  std::vector<std::string> Names() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(Runs()))
-      names.push_back(entry.path().filename().string());
-    std::sort(names.begin(), names.end());
-    return names;
-  }
+  std::vector<std::string> Names() const { return NamesIn(Runs()); }
   void ExpectNewest(int64_t step) const {
     const absl::StatusOr<Checkpoint> newest = Checkpoint::Open(Runs());
     ASSERT_EQ(MessageOf(newest.status()), "");

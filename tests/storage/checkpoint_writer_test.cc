@@ -13,6 +13,8 @@
 #include "gmock/gmock.h"
 #include "meshwork/storage/checkpoint.h"
 #include "storage/saved.h"
+#include "support/checkpoint_steps.h"
+#include "support/contents.h"
 #include "support/flushes.h"
 #include "support/forks.h"
 #include "support/temp_dir.h"
@@ -44,22 +46,8 @@ class CheckpointWriterTest : public TempDirTest {
     MESHWORK_RETURN_IF_ERROR(writer.Begin(note, StateOf("a=2", 1, 0, Small(), /*filled=*/true)));
     return writer.Wait();
   }
-  std::vector<std::string> Names() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(Path("runs")))
-      names.push_back(entry.path().filename().string());
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-  std::vector<int64_t> Steps() const {
-    std::vector<int64_t> steps;
-    const std::vector<FoundCheckpoint> all = ListCheckpoints(Path("runs")).value();
-    for (const FoundCheckpoint& found : all) {
-      EXPECT_EQ(MessageOf(found.index.status()), "");
-      steps.push_back(found.step);
-    }
-    return steps;
-  }
+  std::vector<std::string> Names() const { return NamesIn(Path("runs")); }
+  std::vector<int64_t> Steps() const { return StepsIn(Path("runs")); }
 };
 
 TEST_F(CheckpointWriterTest, TheNewestStay) {

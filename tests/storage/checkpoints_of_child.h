@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/storage/checkpoint.h"
 #include "storage/saved.h"
+#include "support/contents.h"
 
 namespace meshwork {
 
@@ -75,10 +76,8 @@ inline int64_t CheckCheckpoints(const std::string& dir) {
 
 // The names in a folder of checkpoints but for the lock.
 inline std::vector<std::string> NamesBesideLock(const std::string& dir) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(dir))
-    if (entry.path().filename() != "lock") names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
+  std::vector<std::string> names = NamesIn(dir);
+  std::erase(names, "lock");
   return names;
 }
 

@@ -24,6 +24,18 @@ struct SavedVariable {
   std::string layout;
 };
 
+// A weight, optimizer state and others, of all dtypes, on a mesh with axes a and b; some have dims that 4 does not divide.
+inline std::vector<SavedVariable> SavedModel() {
+  return {{"adam/m", {F32, {10, 7}}, "{(a,b),_}"},
+          {"bias", {F64, {7}}, "{a}"},
+          {"count", {I64, {}}, "{}"},
+          {"empty", {F32, {0, 3}}, "{a,_}"},
+          {"mask", {BOOL, {5, 3}}, "{b,_}"},
+          {"narrow", {BF16, {9}}, "{_}"},
+          {"strided", {I32, {24}}, "{4@b*6@a}"},
+          {"w", {F32, {10, 7}}, "{_,_}"}};
+}
+
 // A tensor whose elements all differ, as far as the dtype can.
 inline Tensor Numbered(const Type& type, int64_t first = 1) {
   Tensor tensor(type);

@@ -9,6 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "meshwork/base/bfloat16.h"
+#include "support/half.h"
 
 namespace meshwork::stored_type_test {
 namespace {
@@ -27,15 +28,6 @@ std::vector<To> Converted(StoredType type, const std::vector<From>& from) {
   Convert(type, bytes.data() + 1, DTypeOf<To>(), reinterpret_cast<std::byte*>(to.data()),
           static_cast<int64_t>(from.size()));
   return to;
-}
-
-// IEEE 754, binary16, by its formula.
-double ValueOfHalf(int bits) {
-  const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-  const double sign = bits >> 15 == 1 ? -1 : 1;
-  if (exponent == 31) return mantissa == 0 ? sign * INFINITY : NAN;
-  if (exponent == 0) return sign * std::ldexp(mantissa, -24);
-  return sign * std::ldexp(1024 + mantissa, exponent - 25);
 }
 
 TEST(StoredTypeTest, ReadsEveryHalfExactly) {

@@ -28,6 +28,8 @@
 
 namespace meshwork {
 
+using NumbersByName = std::map<std::string, std::vector<double>>;
+
 // A dense row-major tensor.
 class HostTensor {
  public:
@@ -284,8 +286,7 @@ inline void InterpretNodes(const Graph& graph, std::vector<HostTensor>& values,
 }
 
 // The values of all nodes and arguments, by ValueId. The values of arguments are given by name.
-inline std::vector<HostTensor> InterpretAll(const Graph& graph,
-                                            const std::map<std::string, std::vector<double>>& feeds,
+inline std::vector<HostTensor> InterpretAll(const Graph& graph, const NumbersByName& feeds,
                                             const NodeObserver& observer = nullptr) {
   std::vector<HostTensor> values(graph.values().size());
   for (const Argument& argument : graph.arguments()) {
@@ -304,7 +305,7 @@ struct InterpretedStep {
 };
 
 // REQUIRES: graph.status() is OK, every argument is fed.
-inline InterpretedStep Interpret(const Graph& graph, const std::map<std::string, std::vector<double>>& feeds,
+inline InterpretedStep Interpret(const Graph& graph, const NumbersByName& feeds,
                                  const NodeObserver& observer = nullptr) {
   MESHWORK_CHECK(graph.status().ok(), "{}", MessageOf(graph.status()));
   const std::vector<HostTensor> values = InterpretAll(graph, feeds, observer);

@@ -17,6 +17,7 @@
 #include "meshwork/runtime/exec/replicas.h"
 #include "meshwork/runtime/plan/local_program.h"
 #include "meshwork/spmd/rewrite/simplify.h"
+#include "support/arguments.h"
 #include "support/ends.h"
 #include "support/stability.h"
 #include "support/tensors.h"
@@ -46,13 +47,7 @@ absl::Status RunStep(const RandomProgram& random, const Program& program, Backen
                      std::map<std::string, Tensor>& outputs) {
   MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
                             Executor::Create(program, backend, options, &state));
-  std::map<std::string, Tensor> feeds;
-  for (const Argument& argument : random.graph.arguments()) {
-    const ValueInfo& info = random.graph.value(argument.value);
-    const Tensor tensor = ToTensor(HostTensor(info.type, random.feeds.at(info.name)));
-    if (argument.is_variable) MESHWORK_RETURN_IF_ERROR(Pack(tensor, state.at(info.name)));
-    else feeds.emplace(info.name, tensor);
-  }
+  MESHWORK_ASSIGN_OR_RETURN(const auto feeds, PackArguments(random.graph, random.feeds, state));
   return executor->Run(feeds, &outputs);
 }
 

@@ -1,20 +1,18 @@
 // A small training for tests that save and resume it: uneven dims, Adam's state, blocks over two axes.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "meshwork.h"
 #include "meshwork/base/random.h"
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/transport/loopback.h"
+#include "support/in_domains.h"
 #include "support/tensors.h"
 
 namespace meshwork {
@@ -75,16 +73,6 @@ inline std::map<std::string, std::vector<double>> ValuesOf(Session& session) {
     if (value.ok()) values[name] = NumbersOf(*value);
   }
   return values;
-}
-
-// Calls `play` for each domain, on a thread of its own. A single domain gets no transport.
-inline void InDomainsOf(int64_t num_domains, const std::function<void(Transport*)>& play) {
-  if (num_domains == 1) return play(nullptr);
-  const std::vector<std::unique_ptr<Transport>> ends =
-      MakeLoopback(num_domains, {.deadline = std::chrono::seconds(20)});
-  std::vector<std::thread> threads;
-  for (const std::unique_ptr<Transport>& end : ends) threads.emplace_back([&] { play(end.get()); });
-  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace meshwork

@@ -6,6 +6,7 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
+#include "runtime/plan/programs.h"
 
 namespace meshwork::local_program_test {
 namespace {
@@ -13,18 +14,10 @@ namespace {
 std::string ErrorOf(const Graph& graph) { return std::string(MessageOf(CheckLocalProgram(graph))); }
 Graph Parse(std::string_view text) { return ParseGraph(text, "step.mw").value(); }
 
-constexpr std::string_view kGood = R"(mesh [x=2, y=1]
-func step(%a: f32[2,3] of f32[4,3] {x,_}, var %w: f32[2,3] of f32[4,3] {x,_}) {
-  %n = neg %a : f32[2,3] of f32[4,3] {x,_}
-  %p = reduce_sum %n dims=[0] : f32[3] of f32[3] {_ | sum:x}
-  update %w = %n
-  return n=%n, w=%w
-})";
-
-TEST(LocalProgramTest, AcceptsLocalPrograms) { EXPECT_EQ(ErrorOf(Parse(kGood)), ""); }
+TEST(LocalProgramTest, AcceptsLocalPrograms) { EXPECT_EQ(ErrorOf(Parse(kLocalProgram)), ""); }
 
 TEST(LocalProgramTest, AxesOfSizeOneDoNotMatter) {
-  Graph graph = Parse(kGood);
+  Graph graph = Parse(kLocalProgram);
   graph.mutable_value(graph.arguments()[1].value).layout = Layout::Parse(graph.mesh(), "{x,y}").value();
   EXPECT_EQ(ErrorOf(graph), "");
 }

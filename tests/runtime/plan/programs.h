@@ -17,6 +17,15 @@ namespace meshwork {
 
 using Tensors = std::map<std::string, Tensor>;
 
+// A local program without a mistake.
+inline constexpr std::string_view kLocalProgram = R"(mesh [x=2, y=1]
+func step(%a: f32[2,3] of f32[4,3] {x,_}, var %w: f32[2,3] of f32[4,3] {x,_}) {
+  %n = neg %a : f32[2,3] of f32[4,3] {x,_}
+  %p = reduce_sum %n dims=[0] : f32[3] of f32[3] {_ | sum:x}
+  update %w = %n
+  return n=%n, w=%w
+})";
+
 inline Program ParseProgram(std::string_view text) {
   absl::StatusOr<Graph> graph = ParseGraph(text);
   if (!graph.ok()) ADD_FAILURE() << MessageOf(graph.status());

@@ -354,14 +354,15 @@ TEST(StepPlanTest, LawsHoldInEachDomain) {
                                        coalesce, d, domains, bytes_under_way, text));
               const Domain domain(Placement::Create(mesh, domains).value(), d);
               const Graph program = ParseGraph(text).value();
-              const StepPlan plan =
-                  PlanOf(PrintGraph(Overlap(program, domain.placement().across(), /*bucket_bytes=*/16)),
-                         {.domain = domain,
-                          .distributed = {"y", "z"},
-                          .bytes_under_way = bytes_under_way,
-                          .share = share,
-                          .coalesce = coalesce,
-                          .sums_domains = round % 2 == 1});
+              const std::string overlapped =
+                  PrintGraph(Overlap(program, domain.placement().across(), /*bucket_bytes=*/16));
+              StepPlanOptions options{.domain = domain,
+                                      .distributed = {"y", "z"},
+                                      .bytes_under_way = bytes_under_way,
+                                      .share = share,
+                                      .coalesce = coalesce,
+                                      .sums_domains = round % 2 == 1};
+              const StepPlan plan = PlanOf(overlapped, options);
               for (const Step& step : plan.steps) {
                 const auto* const at = std::get_if<RemoteStep>(&step);
                 remote += at != nullptr;
@@ -371,15 +372,8 @@ TEST(StepPlanTest, LawsHoldInEachDomain) {
               }
               Laws(plan).Check();
               if (share != coalesce) continue;
-              const StepPlan atomic =
-                  PlanOf(PrintGraph(Overlap(program, domain.placement().across(), /*bucket_bytes=*/16)),
-                         {.domain = domain,
-                          .distributed = {"y", "z"},
-                          .bytes_under_way = bytes_under_way,
-                          .share = share,
-                          .coalesce = coalesce,
-                          .atomic = true,
-                          .sums_domains = round % 2 == 1});
+              options.atomic = true;
+              const StepPlan atomic = PlanOf(overlapped, options);
               Laws(atomic).Check();
               ExpectKeepsVariables(atomic);
               if (HasFailure()) return;

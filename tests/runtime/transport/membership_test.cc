@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/transport/gloo.h"
+#include "runtime/transport/rendezvous_fixture.h"
 
 namespace meshwork::membership_test {
 namespace {
@@ -35,17 +35,8 @@ class Process {
   Members members_;
 };
 
-class MembershipTest : public testing::Test {
+class MembershipTest : public ServedRendezvousTest {
  protected:
-  void SetUp() override {
-    if (!HasGloo()) GTEST_SKIP() << "this build has no gRPC";
-    Start("127.0.0.1:0");
-  }
-  void Start(const std::string& address) {
-    server_ = RendezvousServer::Start(address, "a token").value();
-    address_ = fmt::format("127.0.0.1:{}", server_->port());
-    observer_ = Rendezvous::Connect(address_, "a token", kLong).value();
-  }
   std::unique_ptr<Process> Make(int64_t process, int64_t num_processes, bool may_shrink = false,
                                 milliseconds patience = milliseconds(300), milliseconds deadline = kLong) {
     return std::make_unique<Process>(address_, MembersOptions{.process = process,
@@ -70,10 +61,6 @@ class MembershipTest : public testing::Test {
       EXPECT_EQ(each->processes, expected.processes);
     }
   }
-
-  std::unique_ptr<RendezvousServer> server_;
-  std::string address_;
-  std::unique_ptr<Rendezvous> observer_;
 };
 
 TEST_F(MembershipTest, TheFirstGenerationHasAll) {
@@ -100,7 +87,7 @@ TEST_F(MembershipTest, AProcessThatIsStartedAgainBeforeAllHaveComeLeavesAGenerat
   const auto b = Make(1, 3);
   absl::StatusOr<Membership> formed;
   std::thread first([&] { formed = b->Form(); });
-  EXPECT_EQ(observer_->Get("generation 0/members", kLong).value(), "nobody");
+  EXPECT_EQ(Client()->Get("generation 0/members", kLong).value(), "nobody");
   ExpectAll(FormAll({a.get(), c.get()}), {1, {0, 1, 2}});
   first.join();
   ExpectAll({formed}, {1, {0, 1, 2}});
@@ -165,7 +152,7 @@ TEST_F(MembershipTest, AProcessThatWasReplacedWhileItWaitedEnds) {
   ExpectAll(FormAll({a.get(), b.get()}), {0, {0, 1}});
   absl::StatusOr<Membership> waits;
   std::thread waiting([&] { waits = b->Form(); });
-  ASSERT_TRUE(observer_->Get("generation 1/process 1", kLong).ok());
+  ASSERT_TRUE(Client()->Get("generation 1/process 1", kLong).ok());
   const auto new_b = Make(1, 2);
   absl::StatusOr<Membership> formed;
   std::thread forming([&] { formed = new_b->Form(); });
@@ -227,7 +214,7 @@ TEST_F(MembershipTest, ARendezvousThatIsStartedAnewIsRemindedOfTheLastGeneration
   const auto a = Make(0, 3, true, milliseconds(300)), b = Make(1, 3, true, milliseconds(300)),
              c = Make(2, 3, true, milliseconds(300), milliseconds(400));
   ExpectAll(FormAll({a.get(), b.get(), c.get()}), {0, {0, 1, 2}});
-  ASSERT_TRUE(observer_->Set("generation 1/members", "nobody", kLong).ok());
+  ASSERT_TRUE(Client()->Set("generation 1/members", "nobody", kLong).ok());
   ExpectAll(FormAll({a.get(), b.get()}), {2, {0, 1}});
   server_.reset();
   Start(address_);
@@ -248,7 +235,7 @@ TEST_F(MembershipTest, ARendezvousThatIsAwayIsWaitedFor) {
 }
 
 TEST_F(MembershipTest, AnotherTokenIsRefusedAtOnce) {
-  const std::unique_ptr<Rendezvous> stranger = Rendezvous::Connect(address_, "a token", kLong).value();
+  const std::unique_ptr<Rendezvous> stranger = Client();
   const std::string address = address_;
   server_.reset();
   server_ = RendezvousServer::Start(address, "another token").value();
@@ -257,7 +244,7 @@ TEST_F(MembershipTest, AnotherTokenIsRefusedAtOnce) {
 }
 
 TEST_F(MembershipTest, AValueThatIsNoneIsAnError) {
-  const std::unique_ptr<Rendezvous> other = Rendezvous::Connect(address_, "a token", kLong).value();
+  const std::unique_ptr<Rendezvous> other = Client();
   for (const std::string text : {"x:1", ":1", "-1:a", "1", "12345678901234567890:a"}) {
     ASSERT_TRUE(other->Set("generation 0/members", text, kLong).ok());
     EXPECT_THAT(MessageOf(Make(0, 2)->Form().status()), HasSubstr("another program uses it")) << text;

@@ -13,12 +13,11 @@
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/transport/address.h"
-#include "meshwork/runtime/transport/gloo.h"
+#include "runtime/transport/rendezvous_fixture.h"
 #include "support/clusters.h"
 
 #ifdef MESHWORK_HAVE_GLOO
-#include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/grpcpp.h>
+#include "support/raw_call.h"
 #endif
 
 namespace meshwork::rendezvous_test {
@@ -28,25 +27,7 @@ using ::testing::HasSubstr;
 
 constexpr std::chrono::milliseconds kPatient = std::chrono::minutes(2), kImpatient{50};
 
-class RendezvousTest : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!HasGloo()) GTEST_SKIP() << "this build has no gRPC";
-    Start("127.0.0.1:0");
-  }
-
-  void Start(const std::string& address) {
-    server_ = RendezvousServer::Start(address, "a token").value();
-    address_ = fmt::format("127.0.0.1:{}", server_->port());
-  }
-
-  std::unique_ptr<Rendezvous> Client() const {
-    return Rendezvous::Connect(address_, "a token", kPatient).value();
-  }
-
-  std::unique_ptr<RendezvousServer> server_;
-  std::string address_;
-};
+using RendezvousTest = ServedRendezvousTest;
 
 // The values that a watch has reported.
 class Told {
@@ -225,25 +206,7 @@ TEST_F(RendezvousTest, GarbageDisturbsNobody) {
 
 // The status with which the server answers a message.
 grpc::StatusCode Send(const std::string& address, const std::string& method, const std::string& message) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  const auto channel =
-      grpc::CreateCustomChannel("ipv4:" + address, grpc::InsecureChannelCredentials(), arguments);
-  grpc::GenericStub stub(channel);
-  grpc::ClientContext context;
-  context.set_wait_for_ready(true);
-  const grpc::Slice slice(message);
-  const grpc::ByteBuffer request(&slice, 1);
-  grpc::CompletionQueue queue;
-  const auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
-  grpc::ByteBuffer answer;
-  grpc::Status status;
-  call->StartCall();
-  call->Finish(&answer, &status, nullptr);
-  void* tag;
-  bool ok;
-  queue.Next(&tag, &ok);
-  return status.error_code();
+  return RawCall(address, method, message).error_code();
 }
 
 // A field in the wire format: its length in four bytes, then its bytes.
@@ -273,10 +236,7 @@ TEST_F(RendezvousTest, EveryCallNeedsTheToken) {
 // Requests that never send their token stay open, and other requests are served.
 TEST_F(RendezvousTest, RequestsThatSayNothingAreBounded) {
   constexpr int kRequests = 4500, kOpen = 4096;
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  grpc::GenericStub stub(
-      grpc::CreateCustomChannel("ipv4:" + address_, grpc::InsecureChannelCredentials(), arguments));
+  grpc::GenericStub stub(RawChannel(address_));
   grpc::CompletionQueue queue;
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
   std::vector<std::unique_ptr<grpc::GenericClientAsyncReaderWriter>> calls;

@@ -16,6 +16,7 @@
 #include "meshwork/storage/checkpoint.h"
 #include "meshwork/storage/safetensors.h"
 #include "storage/saved.h"
+#include "support/contents.h"
 #include "support/golden.h"
 #include "support/safetensors_bytes.h"
 #include "tools/cli/meshwork_tool.h"
@@ -30,24 +31,11 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::UnorderedElementsAre;
 
-// Weights and optimizer state, of all dtypes.
-const std::vector<SavedVariable>& Model() {
-  static const auto* const variables = new std::vector<SavedVariable>{{"adam/m", {F32, {10, 7}}, "{(a,b),_}"},
-                                                                      {"bias", {F64, {7}}, "{a}"},
-                                                                      {"count", {I64, {}}, "{}"},
-                                                                      {"empty", {F32, {0, 3}}, "{a,_}"},
-                                                                      {"mask", {BOOL, {5, 3}}, "{b,_}"},
-                                                                      {"narrow", {BF16, {9}}, "{_}"},
-                                                                      {"strided", {I32, {24}}, "{4@b*6@a}"},
-                                                                      {"w", {F32, {10, 7}}, "{_,_}"}};
-  return *variables;
-}
-
 class CheckpointToolTest : public MeshworkTest {
  protected:
   // Into the folder `name`; returns the checkpoint's path.
   std::string Save(const std::string& name, int64_t step, int64_t domains = 2,
-                   const std::vector<SavedVariable>& variables = Model()) {
+                   const std::vector<SavedVariable>& variables = SavedModel()) {
     const CheckpointNote note{
         .step = step, .facts = {{"epoch", "3"}}, .metrics = {{"loss", 1.0 / static_cast<double>(step)}}};
     for (const absl::Status& status : SaveAll(Path(name), "a=4,b=2", domains, variables, note))
@@ -86,13 +74,6 @@ class CheckpointToolTest : public MeshworkTest {
     std::string bytes = ReadFile(file).value();
     bytes.back() = static_cast<char>(bytes.back() ^ 1);
     ASSERT_TRUE(WriteFileAtomically(file, bytes).ok());
-  }
-  std::vector<std::string> NamesIn(const std::string& folder) const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder))
-      names.push_back(entry.path().filename().string());
-    std::sort(names.begin(), names.end());
-    return names;
   }
 };
 
@@ -372,12 +353,13 @@ TEST_F(CheckpointToolTest, ConvertsToAFileAndBack) {
   EXPECT_THAT(Succeeds({"convert", Path("runs"), file}),
               MatchesRegex("DIR/model.safetensors: 8 tensors of DIR/runs/step-000000000100, [0-9]+ B\n"));
   const auto tensors = ReadSafetensors(file).value();
-  ASSERT_EQ(tensors.size(), Model().size());
+  const std::vector<SavedVariable> model = SavedModel();
+  ASSERT_EQ(tensors.size(), model.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
-    EXPECT_EQ(tensors[i].first, Model()[i].name);
-    EXPECT_EQ(tensors[i].second.type(), Model()[i].type);
+    EXPECT_EQ(tensors[i].first, model[i].name);
+    EXPECT_EQ(tensors[i].second.type(), model[i].type);
     EXPECT_EQ(RawBytes(tensors[i].second),
-              RawBytes(Numbered(Model()[i].type, 1 + 1000 * static_cast<int64_t>(i))));
+              RawBytes(Numbered(model[i].type, 1 + 1000 * static_cast<int64_t>(i))));
   }
   EXPECT_EQ(SafetensorsFile::Open(file)->metadata(),
             (SafetensorsMetadata{{"meshwork", MESHWORK_VERSION}, {"step", "100"}}));
@@ -517,7 +499,7 @@ TEST_F(CheckpointToolTest, WaitsForNoOtherJob) {
 // ---- reshard.
 
 TEST_F(CheckpointToolTest, ReshardsToFilesOfEqualSize) {
-  std::vector<SavedVariable> variables = Model();
+  std::vector<SavedVariable> variables = SavedModel();
   variables.push_back({"z", {F32, {1000, 100}}, "{b,_}"});
   const std::string saved = Save("runs", 100, 2, variables);
   EXPECT_EQ(Succeeds({"reshard", Path("runs"), Path("out"), "--shards", "3"}),

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/storage/checkpoint_folder.h"
+#include "support/checkpoint_steps.h"
 #include "tools/cli/mlp_mnist.h"
 
 namespace meshwork::resume_test {
@@ -36,15 +37,7 @@ class ResumeTest : public MlpMnistTest {
     args.insert(args.begin(), {"--checkpoint-dir", Path("runs"), "--resume"});
     return TrainOn(mesh, args, meanwhile);
   }
-  std::vector<int64_t> Steps() const {
-    std::vector<int64_t> steps;
-    const std::vector<FoundCheckpoint> checkpoints = ListCheckpoints(Path("runs")).value();
-    for (const FoundCheckpoint& found : checkpoints) {
-      EXPECT_EQ(MessageOf(found.index.status()), "");
-      steps.push_back(found.step);
-    }
-    return steps;
-  }
+  std::vector<int64_t> Steps() const { return StepsIn(Path("runs")); }
   // Waits until the program has written the checkpoint of a step, or has ended.
   auto Await(int64_t step, int signal) const {
     return [this, step, signal](pid_t process) {

@@ -7,7 +7,6 @@
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,8 +14,8 @@
 #include "gtest/gtest.h"
 #include "meshwork.h"
 #include "meshwork/runtime/cpu/cpu_memory.h"
-#include "meshwork/runtime/transport/loopback.h"
 #include "runtime/plan/programs.h"
+#include "support/in_domains.h"
 #include "support/tensors.h"
 
 namespace meshwork::replica_check_test {
@@ -34,13 +33,9 @@ using State = std::map<std::string, DTensor>;
 std::vector<absl::Status> PlayInDomains(int64_t num_domains,
                                         const std::function<absl::Status(int64_t, Transport*)>& play) {
   if (num_domains == 1) return {play(0, nullptr)};
-  const std::vector<std::unique_ptr<Transport>> ends =
-      MakeLoopback(num_domains, {.deadline = std::chrono::seconds(30)});
-  std::vector<absl::Status> statuses(ends.size());
-  std::vector<std::thread> threads;
-  for (size_t d = 0; d < ends.size(); ++d)
-    threads.emplace_back([&, d] { statuses[d] = play(static_cast<int64_t>(d), ends[d].get()); });
-  for (std::thread& thread : threads) thread.join();
+  std::vector<absl::Status> statuses(static_cast<size_t>(num_domains));
+  InDomains(num_domains,
+            [&](Transport& end) { statuses[static_cast<size_t>(end.domain())] = play(end.domain(), &end); });
   return statuses;
 }
 

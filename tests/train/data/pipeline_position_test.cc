@@ -133,6 +133,24 @@ TEST(PipelinePositionTest, ALoopsPositionIsBehindItsElement) {
   EXPECT_EQ(RestOf(pipeline.Begin(position).value()), RestOf(walk));
 }
 
+// Saves `pipeline` behind 500 elements. A walk from there goes on with the same element, and its Begin makes at most
+// `most_calls` elements, which `calls` counts.
+void ExpectReadsAgain(const Pipeline& pipeline, std::atomic<int64_t>& calls, int64_t most_calls) {
+  std::string position;
+  std::vector<int64_t> next;
+  {
+    PipelineIterator walk = pipeline.Begin();
+    for (int i = 0; i < 500; ++i) ASSERT_TRUE(walk.Next().ok());
+    position = walk.Save().value();
+    next = ValuesOf(**walk.Next());
+  }
+  EXPECT_LT(position.size(), 200u);
+  calls = 0;
+  PipelineIterator restored = pipeline.Begin(position).value();
+  EXPECT_LE(calls, most_calls);
+  EXPECT_EQ(ValuesOf(**restored.Next()), next);
+}
+
 // The cost of resuming: only the elements in a buffer are made again.
 TEST(PipelinePositionTest, ReadsAgainWhatIsInBuffers) {
   std::atomic<int64_t> calls = 0;
@@ -144,19 +162,7 @@ TEST(PipelinePositionTest, ReadsAgainWhatIsInBuffers) {
                                 .Shuffle(50, 3)
                                 .Batch(8)
                                 .Prefetch(2);
-  std::string position;
-  std::vector<int64_t> next;
-  {
-    PipelineIterator walk = pipeline.Begin();
-    for (int i = 0; i < 500; ++i) ASSERT_TRUE(walk.Next().ok());
-    position = walk.Save().value();
-    next = ValuesOf(**walk.Next());
-  }
-  EXPECT_LT(position.size(), 200u);
-  calls = 0;
-  PipelineIterator restored = pipeline.Begin(position).value();
-  EXPECT_LE(calls, 50);
-  EXPECT_EQ(ValuesOf(**restored.Next()), next);
+  ExpectReadsAgain(pipeline, calls, 50);
 }
 
 // For buckets: elements since the oldest one in a bucket are read again, but no more than the buckets hold before it.
@@ -167,19 +173,7 @@ TEST(PipelinePositionTest, ReadsAgainWhatWasReadSinceTheOldestInABucket) {
         ++calls;
         return Ragged(i);
       }).BucketBySequenceLength(LengthOf, {3, 6, 9}, {8, 8, 8}, {.pad_to_boundary = true});
-  std::string position;
-  std::vector<int64_t> next;
-  {
-    PipelineIterator walk = pipeline.Begin();
-    for (int i = 0; i < 500; ++i) ASSERT_TRUE(walk.Next().ok());
-    position = walk.Save().value();
-    next = ValuesOf(**walk.Next());
-  }
-  EXPECT_LT(position.size(), 200u);
-  calls = 0;
-  PipelineIterator restored = pipeline.Begin(position).value();
-  EXPECT_LE(calls, 2 * 24);
-  EXPECT_EQ(ValuesOf(**restored.Next()), next);
+  ExpectReadsAgain(pipeline, calls, 2 * 24);
 }
 
 TEST(PipelinePositionTest, DamagedPositionsAreRefused) {

@@ -17,7 +17,7 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "meshwork/storage/checkpoint_folder.h"
+#include "support/checkpoint_steps.h"
 #include "support/full_disk.h"
 #include "support/temp_dir.h"
 #include "train/saved_training.h"
@@ -78,15 +78,7 @@ class CheckpointsTest : public TempDirTest {
   };
 
   CheckpointOptions Options() const { return {.dir = Path("runs"), .background = false}; }
-  std::vector<int64_t> Steps() const {
-    std::vector<int64_t> steps;
-    const std::vector<FoundCheckpoint> checkpoints = ListCheckpoints(Path("runs")).value();
-    for (const FoundCheckpoint& found : checkpoints) {
-      EXPECT_EQ(MessageOf(found.index.status()), "");
-      steps.push_back(found.step);
-    }
-    return steps;
-  }
+  std::vector<int64_t> Steps() const { return StepsIn(Path("runs")); }
 };
 
 TEST_F(CheckpointsTest, ComeBySteps) {

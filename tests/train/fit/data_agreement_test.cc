@@ -3,22 +3,20 @@
 #include "meshwork/train/fit/data_agreement.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "fmt/ranges.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "meshwork/runtime/transport/loopback.h"
 #include "support/counted_end.h"
+#include "support/in_domains.h"
 #include "support/temp_dir.h"
 #include "support/tensors.h"
 
@@ -74,10 +72,7 @@ Tensor Ascending(int64_t n) {
 
 // Calls play(p, end) for each process p, on a thread of its own.
 void InProcesses(int64_t processes, const std::function<void(int64_t p, Transport& end)>& play) {
-  const auto ends = MakeLoopback(processes, {.deadline = std::chrono::seconds(60)});
-  std::vector<std::thread> threads;
-  for (const auto& end : ends) threads.emplace_back([&] { play(end->domain(), *end); });
-  for (std::thread& thread : threads) thread.join();
+  InDomains(processes, [&](Transport& end) { play(end.domain(), end); });
 }
 
 Session Make(int64_t processes, Transport* end) {

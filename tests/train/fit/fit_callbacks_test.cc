@@ -11,6 +11,7 @@
 #include "meshwork/base/io/file.h"
 #include "meshwork/base/status.h"
 #include "meshwork/train/fit/epoch_callbacks.h"
+#include "support/checkpoint_steps.h"
 #include "support/temp_dir.h"
 #include "train/fit_programs.h"
 
@@ -224,14 +225,6 @@ TEST_F(FitCallbacksTest, ProgressBarWritesALineForEachEpoch) {
           "epoch 1/2  1 steps  [0-9.]+ ms/step  loss 3.0000  rate_now 0.5000  val_loss 7.0000  val_rate_now 0.5000\n"
           "epoch 2/2  1 steps  [0-9.]+ ms/step  loss 2.500e-04  rate_now 0.5000  val_loss 7.0000  val_rate_now "
           "0.5000\n"));
-}
-
-// The steps of the checkpoints in a folder, the newest first.
-std::vector<int64_t> StepsIn(const std::string& dir) {
-  std::vector<int64_t> steps;
-  const std::vector<FoundCheckpoint> checkpoints = ListCheckpoints(dir).value();
-  for (const FoundCheckpoint& found : checkpoints) steps.push_back(found.step);
-  return steps;
 }
 
 TEST_F(FitCallbacksTest, CheckpointsOfTheBestAndOfTheLastEpochs) {

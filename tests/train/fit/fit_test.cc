@@ -1,19 +1,17 @@
 // Fit, Evaluate and Predict beside loops of Session::Run.
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/train/fit/evaluation.h"
+#include "support/in_domains.h"
 #include "train/fit_programs.h"
 
 namespace meshwork::fit_test {
@@ -208,15 +206,6 @@ TEST(FitTest, EvaluateIsOutsideOfTraining) {
       BatchesOf({{"x", Tensor::From<double>({6}, {1, 2, 3, 4, 5, 6})}}, {.batch_size = 4}).value();
   const History history = Fit(session, data, {.validation_data = data}).value();
   EXPECT_THAT(history.epochs[0].values, UnorderedElementsAre(Pair("mean", 3.5), Pair("val_mean", -3.5)));
-}
-
-// Plays `play` in each domain, on a thread of its own.
-void InDomains(int64_t domains, const std::function<void(Transport&)>& play) {
-  const std::vector<std::unique_ptr<Transport>> ends =
-      MakeLoopback(domains, {.deadline = std::chrono::seconds(20)});
-  std::vector<std::thread> threads;
-  for (const std::unique_ptr<Transport>& end : ends) threads.emplace_back([&] { play(*end); });
-  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(FitTest, SeveralDomainsFitAsOne) {

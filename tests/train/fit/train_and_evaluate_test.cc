@@ -19,14 +19,15 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/storage/checkpoint.h"
 #include "meshwork/storage/checkpoint_folder.h"
 #include "meshwork/train/fit/data_position.h"
 #include "meshwork/train/fit/evaluator.h"
 #include "meshwork/train/fit/training_loop.h"
 #include "runtime/plan/programs.h"
+#include "support/checkpoint_steps.h"
 #include "support/golden.h"
+#include "support/in_domains.h"
 #include "support/temp_dir.h"
 #include "support/tensors.h"
 
@@ -109,12 +110,7 @@ class TrainAndEvaluateTest : public TempDirTest {
       numbers[variable.name] = NumbersOf(saved.Read(variable.name).value());
     return numbers;
   }
-  std::vector<int64_t> Steps(const std::string& name) const {
-    std::vector<int64_t> steps;
-    const std::vector<FoundCheckpoint> checkpoints = ListCheckpoints(Path(name)).value();
-    for (const FoundCheckpoint& found : checkpoints) steps.push_back(found.step);
-    return steps;
-  }
+  std::vector<int64_t> Steps(const std::string& name) const { return StepsIn(Path(name)); }
   std::vector<nlohmann::json> Results(const std::string& name) const {
     std::vector<nlohmann::json> results;
     std::ifstream file(ResultsFile(Path(name), ""));
@@ -321,24 +317,18 @@ TEST_F(TrainAndEvaluateTest, DomainsTrainAsOneDoes) {
   const ModelFn model = ModelOn("batch=2", 0.25);
   const EvalSpec eval = Eval();
   const Evaluation alone = TrainWithCheckpoints(model, Train(12), &eval, config).value();
-  const std::vector<std::unique_ptr<Transport>> ends =
-      MakeLoopback(2, {.deadline = std::chrono::seconds(20)});
-  std::vector<std::thread> threads;
-  for (const std::unique_ptr<Transport>& end : ends) {
-    threads.emplace_back([&] {
-      for (int64_t steps : {4, 12}) {  // the first run stops at step 4
-        RunConfig mine = config;
-        mine.model_dir = Path("two");
-        mine.session = OnTransport(config.session, end.get());
-        const absl::StatusOr<Evaluation> last = TrainWithCheckpoints(model, Train(steps), &eval, mine);
-        ASSERT_TRUE(last.ok()) << last.status();
-        if (steps == 12) {
-          EXPECT_EQ(*last, alone);
-        }
+  InDomains(2, [&](Transport& end) {
+    for (int64_t steps : {4, 12}) {  // the first run stops at step 4
+      RunConfig mine = config;
+      mine.model_dir = Path("two");
+      mine.session = OnTransport(config.session, &end);
+      const absl::StatusOr<Evaluation> last = TrainWithCheckpoints(model, Train(steps), &eval, mine);
+      ASSERT_TRUE(last.ok()) << last.status();
+      if (steps == 12) {
+        EXPECT_EQ(*last, alone);
       }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+    }
+  });
   EXPECT_EQ(Saved("two"), Saved("alone"));
   EXPECT_EQ(Results("two").back(), Results("alone").back());
   EXPECT_EQ(Results("two").size(), 4u) << "by one of the domains: after 4, 5, 10 and 12 steps";

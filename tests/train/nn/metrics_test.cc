@@ -9,14 +9,13 @@
 #include <optional>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
 #include "meshwork/base/random.h"
-#include "meshwork/runtime/transport/loopback.h"
+#include "support/in_domains.h"
 #include "train/classifier.h"
 
 namespace meshwork::metrics_test {
@@ -230,19 +229,14 @@ TEST(MetricsTest, SizesMayBeThoseOfTheBatch) {
 
 TEST(MetricsTest, AreTheSameInEveryDomain) {
   const Rows rows = MakeRows(kBatch + 31);
-  const std::vector<std::unique_ptr<Transport>> ends =
-      MakeLoopback(2, {.deadline = std::chrono::seconds(30)});
-  std::vector<std::thread> threads;
-  for (const std::unique_ptr<Transport>& end : ends)
-    threads.emplace_back([&rows, &end] {
-      SessionOptions options{.workers = 1, .own_cores = false};
-      options.executor.transport = end.get();
-      Session session = Session::Create(Metered("batch=4", kBatch), options).value();
-      ExpectAnEpoch(session, rows);
-      ASSERT_EQ(MessageOf(ResetMetrics(session)), "");
-      ExpectAnEpoch(session, rows);
-    });
-  for (std::thread& thread : threads) thread.join();
+  InDomains(2, [&](Transport& end) {
+    SessionOptions options{.workers = 1, .own_cores = false};
+    options.executor.transport = &end;
+    Session session = Session::Create(Metered("batch=4", kBatch), options).value();
+    ExpectAnEpoch(session, rows);
+    ASSERT_EQ(MessageOf(ResetMetrics(session)), "");
+    ExpectAnEpoch(session, rows);
+  });
 }
 
 TEST(MetricsTest, CountBeyondTheWholeNumbersOfF32) {

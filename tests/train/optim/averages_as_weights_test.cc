@@ -1,19 +1,17 @@
 // Evaluations with averages in place of the weights, compared with a loop of Set and Get.
 #include "meshwork/train/optim/averages_as_weights.h"
 
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "meshwork/runtime/transport/loopback.h"
 #include "runtime/plan/programs.h"
+#include "support/in_domains.h"
 #include "support/tensors.h"
 #include "train/classifier.h"
 
@@ -139,37 +137,27 @@ TEST(AveragesAsWeightsTest, WeightsAndAveragesMayLieElsewhere) {
   const std::vector<double> want = LossesOfCut(nullptr);
   EXPECT_NE(want[0], want[1]);
   EXPECT_EQ(want[0], want[2]);
-  const std::vector<std::unique_ptr<Transport>> ends =
-      MakeLoopback(2, {.deadline = std::chrono::seconds(20)});
-  std::vector<std::thread> threads;
-  for (const std::unique_ptr<Transport>& end : ends)
-    threads.emplace_back([&] {
-      const std::vector<double> got = LossesOfCut(end.get());
-      for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-12);
-    });
-  for (std::thread& thread : threads) thread.join();
+  InDomains(2, [&](Transport& end) {
+    const std::vector<double> got = LossesOfCut(&end);
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-12);
+  });
 }
 
 // In two domains, each of which holds half of each weight.
 TEST(AveragesAsWeightsTest, EvaluatesAlikeInSeveralDomains) {
   const std::string mesh = "model=2,batch=2";
   const Metrics want = ByHand(mesh, F64);
-  const std::vector<std::unique_ptr<Transport>> ends =
-      MakeLoopback(2, {.deadline = std::chrono::seconds(20)});
-  std::vector<std::thread> threads;
-  for (const std::unique_ptr<Transport>& end : ends)
-    threads.emplace_back([&] {
-      SessionOptions options{.workers = 1, .own_cores = false, .gather_outputs = true};
-      options.executor.transport = end.get();
-      Session session = Session::Create(Averaged(mesh), options).value();
-      Train(session);
-      const Tensors before = BitsOf(session);
-      const absl::StatusOr<Metrics> got = Evaluate(session, Data(), {.averages = "ema"});
-      ASSERT_TRUE(got.ok()) << got.status();
-      EXPECT_NEAR(got->at("loss"), want.at("loss"), 1e-12);
-      ExpectSameBits(BitsOf(session), before);
-    });
-  for (std::thread& thread : threads) thread.join();
+  InDomains(2, [&](Transport& end) {
+    SessionOptions options{.workers = 1, .own_cores = false, .gather_outputs = true};
+    options.executor.transport = &end;
+    Session session = Session::Create(Averaged(mesh), options).value();
+    Train(session);
+    const Tensors before = BitsOf(session);
+    const absl::StatusOr<Metrics> got = Evaluate(session, Data(), {.averages = "ema"});
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_NEAR(got->at("loss"), want.at("loss"), 1e-12);
+    ExpectSameBits(BitsOf(session), before);
+  });
 }
 
 TEST(AveragesAsWeightsTest, TheWeightsAreBackAfterAnError) {

@@ -22,6 +22,7 @@
 #include "meshwork/spmd/compile.h"
 #include "meshwork/train/nn/initializers.h"
 #include "meshwork/train/optim/optimizers.h"
+#include "support/arguments.h"
 #include "support/interpreter.h"
 #include "support/tensors.h"
 
@@ -45,16 +46,10 @@ Graph Model(const Mesh& mesh, int64_t microbatches, DType dtype = F64, int64_t b
   return g;
 }
 
-std::map<std::string, std::vector<double>> Numbers(const Graph& graph) {
-  std::map<std::string, std::vector<double>> numbers;
-  Random random(/*seed=*/3);
-  for (const Argument& argument : graph.arguments()) {
-    const ValueInfo& info = graph.value(argument.value);
-    for (int64_t i = 0; i < info.type.num_elements(); ++i)
-      numbers[info.name].push_back(info.type.dtype == I32 ? static_cast<double>(i % 5)
-                                                          : random.Uniform(-1, 1));
-  }
-  return numbers;
+NumbersByName Numbers(const Graph& graph) {
+  return DrawNumbers(graph, /*seed=*/3, [](Random& random, DType dtype, int64_t i) {
+    return dtype == I32 ? static_cast<double>(i % 5) : random.Uniform(-1, 1);
+  });
 }
 
 // A short last batch is cut into as many parts if they divide it, else into more; the mean is that over all its rows.
@@ -99,18 +94,11 @@ TEST(MicrobatchesTest, GiveTheStepOfTheWholeBatchOnOneDevice) {
       const Graph graph = Model(Mesh::Parse(mesh).value(), count);
       ASSERT_TRUE(graph.status().ok()) << graph.status();
       const Program program = Compile(graph).value();
-      const auto numbers = Numbers(graph);
       CpuBackend backend(2);
       std::map<std::string, DTensor> state;
       const auto executor = Executor::Create(program, backend, {}, &state).value();
-      std::map<std::string, Tensor> feeds, outputs;
-      for (const Argument& argument : graph.arguments()) {
-        const ValueInfo& info = graph.value(argument.value);
-        const Tensor tensor = ToTensor(HostTensor(info.type, numbers.at(info.name)));
-        if (argument.is_variable) ASSERT_TRUE(Pack(tensor, state.at(info.name)).ok());
-        else feeds.emplace(info.name, tensor);
-      }
-      ASSERT_TRUE(executor->Run(feeds, &outputs).ok());
+      std::map<std::string, Tensor> outputs;
+      ASSERT_TRUE(executor->Run(PackArguments(graph, Numbers(graph), state).value(), &outputs).ok());
       EXPECT_NEAR(NumbersOf(outputs.at("loss"))[0], whole.outputs.at("loss").Number(), 1e-12);
       for (const auto& [name, value] : whole.variables) {
         const std::vector<double> want = value.Numbers(),
@@ -168,7 +156,7 @@ Graph ManyParts(const std::string& mesh, int64_t count, DType compute) {
 
 TEST(MicrobatchesTest, GradientsOfManyInBf16AreThoseOfF64) {
   const Graph exact = ManyParts("batch=1", 1, F64);
-  const std::map<std::string, std::vector<double>> numbers = Numbers(exact);
+  const NumbersByName numbers = Numbers(exact);
   const std::vector<double> want = Interpret(exact, numbers).outputs.at("gradient").Numbers();
   double largest = 0;
   for (double number : want) largest = std::max(largest, std::abs(number));

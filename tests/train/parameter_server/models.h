@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -82,6 +83,14 @@ inline ServedSession SessionOf(const Served& served, ServedSessionOptions option
   return ServedSession::Create(served.split, served.stores, options).value();
 }
 
+inline void ExpectSameVariables(ServedSession& parts, const Session& whole, double tolerance) {
+  for (const std::string& name : whole.variable_names())
+    EXPECT_EQ(
+        AllClose(parts.Get(name).value(), whole.Get(name).value(), {.rtol = tolerance, .atol = tolerance}),
+        absl::OkStatus())
+        << name;
+}
+
 // Trains the graph whole, and split, on these batches. All outputs, and the variables at the end, agree in `tolerance`.
 inline void ExpectSame(const Graph& graph, const SplitOptions& options, const std::vector<Feeds>& batches,
                        double tolerance) {
@@ -97,12 +106,31 @@ inline void ExpectSame(const Graph& graph, const SplitOptions& options, const st
                 absl::OkStatus())
           << "step " << step << ", " << name;
   }
-  for (const std::string& name : whole.variable_names())
-    EXPECT_EQ(
-        AllClose(parts.Get(name).value(), whole.Get(name).value(), {.rtol = tolerance, .atol = tolerance}),
-        absl::OkStatus())
-        << name;
+  ExpectSameVariables(parts, whole, tolerance);
   for (const ShardStore* store : served.shards) EXPECT_EQ(store->version(), std::ssize(batches));
+}
+
+// Trains the graph whole, and split with three synchronous workers, each with 2 of the 6 rows of each batch. The variables
+// at the end agree in `tolerance`.
+inline void ExpectWorkersTakeTheSameSteps(const Graph& graph, const std::vector<Feeds>& batches,
+                                          double tolerance) {
+  const Served served = Serve(graph, {.num_servers = 2, .partitioner = InPieces(2)}, {.gather = 3});
+  std::vector<std::thread> threads;
+  for (int64_t w = 0; w < 3; ++w) {
+    threads.emplace_back([&, w] {
+      ServedSession session = SessionOf(served, {.synchronous = true});
+      for (const Feeds& whole_batch : batches) {
+        Feeds part;
+        for (const auto& [name, batch] : whole_batch) part[name] = batch.Rows(2 * w, 2 * w + 2);
+        EXPECT_TRUE(session.Run(part).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Session whole = Session::Create(graph, {.workers = 1}).value();
+  for (const Feeds& batch : batches) ASSERT_TRUE(whole.Run(batch).ok());
+  ServedSession parts = SessionOf(served);
+  ExpectSameVariables(parts, whole, tolerance);
 }
 
 }  // namespace meshwork

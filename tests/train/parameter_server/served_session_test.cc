@@ -179,26 +179,9 @@ TEST(ServedSessionTest, SynchronousWorkersWithABackup) {
 // The mean of the gradients of three parts is that of the whole batch.
 TEST(ServedSessionTest, SynchronousWorkersComputeOneStep) {
   const Graph graph = Regression([](const Value& loss) { Momentum({.learning_rate = 0.1}).Minimize(loss); });
-  Session whole = Session::Create(graph, {.workers = 1}).value();
-  const Served served = Serve(graph, {.num_servers = 2, .partitioner = InPieces(2)}, {.gather = 3});
-  std::vector<std::thread> threads;
-  for (int64_t w = 0; w < 3; ++w) {
-    threads.emplace_back([&, w] {
-      ServedSession session = SessionOf(served, {.synchronous = true});
-      for (int64_t step = 0; step < 10; ++step) {
-        Feeds part;
-        for (const auto& [name, batch] : RegressionBatch(step)) part[name] = batch.Rows(2 * w, 2 * w + 2);
-        EXPECT_TRUE(session.Run(part).ok());
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (int64_t step = 0; step < 10; ++step) ASSERT_TRUE(whole.Run(RegressionBatch(step)).ok());
-  ServedSession session = SessionOf(served);
-  for (const std::string& name : whole.variable_names())
-    EXPECT_EQ(AllClose(session.Get(name).value(), whole.Get(name).value(), {.rtol = 1e-12, .atol = 1e-12}),
-              absl::OkStatus())
-        << name;
+  std::vector<Feeds> batches;
+  for (int64_t step = 0; step < 10; ++step) batches.push_back(RegressionBatch(step));
+  ExpectWorkersTakeTheSameSteps(graph, batches, 1e-12);
 }
 
 }  // namespace

@@ -8,16 +8,15 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/runtime/transport/loopback.h"
 #include "runtime/plan/programs.h"
 #include "support/counted_end.h"
+#include "support/in_domains.h"
 #include "train/classifier.h"
 
 namespace meshwork::remesh_test {
@@ -67,15 +66,6 @@ SessionOptions ForDomain(Transport* transport, bool shards_state = false) {
   return options;
 }
 
-void PlayInDomains(int64_t num_domains, const std::function<void(Transport*)>& play) {
-  if (num_domains == 1) return play(nullptr);
-  const std::vector<std::unique_ptr<Transport>> ends =
-      MakeLoopback(num_domains, {.deadline = std::chrono::seconds(20)});
-  std::vector<std::thread> threads;
-  for (const std::unique_ptr<Transport>& end : ends) threads.emplace_back([&] { play(end.get()); });
-  for (std::thread& thread : threads) thread.join();
-}
-
 void TrainSteps(Session& session, int steps) {
   for (int i = 0; i < steps; ++i) ASSERT_EQ(MessageOf(session.Run(MlpFeeds()).status()), "");
 }
@@ -116,7 +106,7 @@ void ExpectGoesOn(int64_t domains, const std::vector<std::string>& meshes, bool 
   std::vector<RemeshReport> reports(meshes.size());
   std::vector<int64_t> least(meshes.size());
   std::atomic<int64_t> bytes[8] = {};
-  PlayInDomains(domains, [&](Transport* end) {
+  InDomainsOf(domains, [&](Transport* end) {
     std::unique_ptr<CountedEnd> counted;
     if (end != nullptr) counted = std::make_unique<CountedEnd>(*end);
     Session session = Session::Create(Mlp(meshes[0]), ForDomain(counted.get(), shards_state)).value();
@@ -207,7 +197,7 @@ TEST(RemeshTest, TakesAProgramOfTheUsers) {
 
 // A Remesh that is refused before anything moves changes nothing, in any domain.
 TEST(RemeshTest, RefusalsLeaveTheSessionAsItWas) {
-  PlayInDomains(2, [](Transport* end) {
+  InDomainsOf(2, [](Transport* end) {
     Session session = Session::Create(Mlp("batch=4,model=2"), ForDomain(end)).value();
     TrainSteps(session, 1);
     const Tensors before = StateOf(session);
@@ -247,7 +237,7 @@ TEST(RemeshTest, AnAbortLosesTheState) {
    private:
     int rounds_ = 0;
   };
-  PlayInDomains(2, [](Transport* end) {
+  InDomainsOf(2, [](Transport* end) {
     AbortsInTheSecondRound cut(*end);
     Session session = Session::Create(Mlp("model=2,batch=2"), ForDomain(&cut)).value();
     const absl::Status status =

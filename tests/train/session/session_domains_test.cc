@@ -9,16 +9,15 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "meshwork/runtime/transport/loopback.h"
 #include "runtime/plan/programs.h"
 #include "support/counted_end.h"
+#include "support/in_domains.h"
 #include "support/tensors.h"
 
 namespace meshwork::session_domains_test {
@@ -66,15 +65,6 @@ SessionOptions OnTransport(Transport* transport) {
   options.executor.poison_padding = options.executor.check_replicas = true;
   options.executor.transport = transport;
   return options;
-}
-
-// Calls `play` for each domain, on a thread of its own. A transfer fails after 10 s.
-void InDomains(int64_t num_domains, const std::function<void(Transport&)>& play) {
-  const std::vector<std::unique_ptr<Transport>> ends =
-      MakeLoopback(num_domains, {.deadline = std::chrono::seconds(10)});
-  std::vector<std::thread> threads;
-  for (const std::unique_ptr<Transport>& end : ends) threads.emplace_back([&] { play(*end); });
-  for (std::thread& thread : threads) thread.join();
 }
 
 // Losses and outputs of a few steps (whole and short batches, with and without updates), then the variables.

@@ -18,8 +18,7 @@
 #include "meshwork/train/parameter_server/rpc/worker_server.h"
 
 #ifdef MESHWORK_HAVE_GLOO
-#include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/grpcpp.h>
+#include "support/raw_call.h"
 #endif
 
 namespace meshwork::access_test {
@@ -60,25 +59,7 @@ class AccessTest : public testing::Test {
 
 // The server's answer to `bytes`, the beginning of a stream, from a caller with these metadata.
 grpc::Status Send(int port, const std::map<std::string, std::string>& metadata, const std::string& bytes) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  grpc::GenericStub stub(grpc::CreateCustomChannel(fmt::format("ipv4:127.0.0.1:{}", port),
-                                                   grpc::InsecureChannelCredentials(), arguments));
-  grpc::ClientContext context;
-  context.set_wait_for_ready(true);
-  for (const auto& [key, value] : metadata) context.AddMetadata(key, value);
-  const grpc::Slice slice(bytes);
-  const grpc::ByteBuffer request(&slice, 1);
-  grpc::CompletionQueue queue;
-  const auto call = stub.PrepareUnaryCall(&context, "/meshwork.Rpc/Call", request, &queue);
-  grpc::ByteBuffer answer;
-  grpc::Status status;
-  call->StartCall();
-  call->Finish(&answer, &status, nullptr);
-  void* tag;
-  bool ok;
-  queue.Next(&tag, &ok);
-  return status;
+  return RawCall(fmt::format("127.0.0.1:{}", port), "/meshwork.Rpc/Call", bytes, metadata);
 }
 
 std::string BytesOfCall(const std::string& name) {

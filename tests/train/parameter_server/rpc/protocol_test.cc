@@ -1,5 +1,6 @@
 // The protocol of calls: how strangers are refused, and streams that several calls share.
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,8 +17,7 @@
 #include "support/tls_files.h"
 
 #ifdef MESHWORK_HAVE_GLOO
-#include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/grpcpp.h>
+#include "support/raw_call.h"
 #endif
 
 namespace meshwork::protocol_test {
@@ -156,26 +156,9 @@ TEST_F(ProtocolTest, ACallThatTookTooLongDoesNotDisturbTheNext) {
 
 // A call by a client with this protocol version; nullopt: no version.
 grpc::Status Call(int port, const std::optional<std::string>& protocol, const std::string& bytes) {
-  grpc::GenericStub stub(
-      grpc::CreateChannel(fmt::format("ipv4:127.0.0.1:{}", port), grpc::InsecureChannelCredentials()));
-  grpc::ClientContext context;
-  if (protocol.has_value()) context.AddMetadata("meshwork-protocol", *protocol);
-  context.AddMetadata("meshwork-token-bin", "t");
-  const grpc::Slice slice(bytes);
-  const grpc::ByteBuffer sent(&slice, 1);
-  grpc::ByteBuffer received;
-  std::mutex mutex;
-  std::condition_variable ended;
-  std::optional<grpc::Status> result;
-  stub.UnaryCall(&context, "/meshwork.Rpc/Call", grpc::StubOptions(), &sent, &received,
-                 [&](const grpc::Status& status) {
-                   const std::lock_guard lock(mutex);
-                   result = status;
-                   ended.notify_all();
-                 });
-  std::unique_lock lock(mutex);
-  ended.wait(lock, [&] { return result.has_value(); });
-  return *result;
+  std::map<std::string, std::string> metadata = {{"meshwork-token-bin", "t"}};
+  if (protocol.has_value()) metadata["meshwork-protocol"] = *protocol;
+  return RawCall(fmt::format("127.0.0.1:{}", port), "/meshwork.Rpc/Call", bytes, metadata);
 }
 
 TEST_F(ProtocolTest, CallersOfAnotherVersionAndNoCallersAreRefused) {
