@@ -14,13 +14,4 @@ void MayBeGathered(const Value& x) {
   if (gather == Gathering::kWithinBudget) gather = Gathering::kAllowed;
 }
 
-std::vector<int> CountReaders(const Graph& graph) {
-  std::vector<int> readers(graph.values().size(), 0);
-  for (const Node& node : graph.nodes())
-    for (ValueId operand : node.operands) ++readers[operand];
-  for (const VariableUpdate& update : graph.updates()) ++readers[update.value];
-  for (const OutputInfo& output : graph.outputs()) ++readers[output.value];
-  return readers;
-}
-
 }  // namespace meshwork

@@ -15,7 +15,4 @@ std::vector<Value> ValuesOf(Graph& graph, std::span<const ValueId> ids);
 // already.
 void MayBeGathered(const Value& x);
 
-// Per value, how many operands, updates and outputs read it.
-std::vector<int> CountReaders(const Graph& graph);
-
 }  // namespace meshwork

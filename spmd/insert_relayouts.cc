@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
+#include "meshwork/ir/readers.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/spmd/partial_flow.h"
@@ -34,7 +35,6 @@ struct Read {
   Layout layout;
 };
 
-constexpr int kLeaves = -1;  // for a reader: an update or an output
 // A form that is read within the next kMostAhead nodes may be made first, if that saves at least this part of the time.
 // It is held until those nodes have read it.
 constexpr int kMostAhead = 16;
@@ -52,14 +52,10 @@ class Inserter {
         rewriter_(graph, /*more=*/graph.nodes().size() / 4),
         kept_(KeptValues(graph)),
         forms_(graph.values().size()),
-        readers_(graph.values().size()),
+        readers_(ReadersOf(graph)),
         source_(graph.values().size()),
         choices_(std::move(choices)) {
     for (size_t id = 0; id < source_.size(); ++id) source_[id] = static_cast<ValueId>(id);
-    for (size_t n = 0; n < graph.nodes().size(); ++n)
-      for (ValueId id : graph.nodes()[n].operands) readers_[id].push_back(static_cast<int>(n));
-    for (const VariableUpdate& update : graph.updates()) readers_[update.value].push_back(kLeaves);
-    for (const OutputInfo& output : graph.outputs()) readers_[output.value].push_back(kLeaves);
     for (const Argument& argument : graph.arguments())
       forms_[argument.value].push_back(rewriter_.Map(argument.value));
     if (flows) flow_.emplace(graph, choices_);
@@ -148,23 +144,19 @@ class Inserter {
   // Whether it takes less time to make all that the readers of a value need from what its op yields, than to first
   // make the layout in which it is wanted, and all else from that.
   bool IsReadOtherwise(ValueId id, const Layout& natural, const Layout& want) const {
-    if (readers_[id].empty()) return false;
+    if (readers_[id].empty() || readers_.exits(id) > 0) return false;
     const Type& type = graph_.value(id).type;
     double direct = 0, by_want = RelayoutSeconds(natural, want, type, topology_);
     absl::InlinedVector<Layout, 2> needs;
-    for (int n : readers_[id]) {
-      if (n == kLeaves || !choices_[n].has_value()) return false;
-      const Node& node = graph_.nodes()[n];
-      for (size_t i = 0; i < node.operands.size(); ++i) {
-        if (node.operands[i] != id) continue;
-        Layout need = Need(n, i);
-        if (need == want) return false;
-        if (std::find(needs.begin(), needs.end(), need) != needs.end()) continue;
-        if (!Owes(need, natural.partials()) || !Owes(need, want.partials())) return false;
-        direct += RelayoutSeconds(natural, need, type, topology_);
-        by_want += RelayoutSeconds(want, need, type, topology_);
-        needs.push_back(std::move(need));
-      }
+    for (const auto [n, i] : readers_[id]) {
+      if (!choices_[n].has_value()) return false;
+      Layout need = Need(n, i);
+      if (need == want) return false;
+      if (std::find(needs.begin(), needs.end(), need) != needs.end()) continue;
+      if (!Owes(need, natural.partials()) || !Owes(need, want.partials())) return false;
+      direct += RelayoutSeconds(natural, need, type, topology_);
+      by_want += RelayoutSeconds(want, need, type, topology_);
+      needs.push_back(std::move(need));
     }
     return direct < by_want;
   }
@@ -248,29 +240,25 @@ class Inserter {
   // takes less time than making each by itself. Of several, the one that saves most. alone: the time to make `need`
   // from `now`.
   std::optional<Read> ReadFirst(ValueId id, int at, const Layout& now, const Layout& need, double alone) {
-    if (readers_[id].size() < 2) return std::nullopt;
+    if (readers_.count(id) < 2) return std::nullopt;
     const Type& type = graph_.value(id).type;
     const auto seconds = [&](const Layout& from, const Layout& to) {
       return LeastSeconds(from, to, type, topology_);
     };
     std::optional<Read> best;
     double most_saved = 0;
-    for (int n : readers_[id]) {
-      if (n == kLeaves || n < at || n > at + kMostAhead || !choices_[n].has_value()) continue;
-      for (size_t i = 0; i < graph_.nodes()[n].operands.size(); ++i) {
-        if (graph_.nodes()[n].operands[i] != id) continue;
-        Layout other = Need(n, i);
-        if (other == need || !Owes(need, other.partials()) || !Owes(other, now.partials())) continue;
-        const auto is_made = [&](ValueId form) { return *rewriter_.to().value(form).layout == other; };
-        if (std::any_of(forms_[source_[id]].begin(), forms_[source_[id]].end(), is_made)) continue;
-        const double to_other = seconds(now, other);
-        const double later =
-            Owes(other, need.partials()) ? std::min(to_other, seconds(need, other)) : to_other;
-        const double saved = alone + later - to_other - seconds(other, need);
-        if (saved <= kWorthReading * (alone + later) || saved <= most_saved) continue;
-        most_saved = saved;
-        best = Read{Reader{n}, std::move(other)};
-      }
+    for (const auto [n, i] : readers_[id]) {
+      if (n < at || n > at + kMostAhead || !choices_[n].has_value()) continue;
+      Layout other = Need(n, i);
+      if (other == need || !Owes(need, other.partials()) || !Owes(other, now.partials())) continue;
+      const auto is_made = [&](ValueId form) { return *rewriter_.to().value(form).layout == other; };
+      if (std::any_of(forms_[source_[id]].begin(), forms_[source_[id]].end(), is_made)) continue;
+      const double to_other = seconds(now, other);
+      const double later = Owes(other, need.partials()) ? std::min(to_other, seconds(need, other)) : to_other;
+      const double saved = alone + later - to_other - seconds(other, need);
+      if (saved <= kWorthReading * (alone + later) || saved <= most_saved) continue;
+      most_saved = saved;
+      best = Read{Reader{n}, std::move(other)};
     }
     return best;
   }
@@ -383,7 +371,7 @@ class Inserter {
   // Per old value the new ones that hold it, in the order in which they are made; the first is what its op
   // yields. Relayouts of a value are further forms of it.
   std::vector<absl::InlinedVector<ValueId, 2>> forms_;
-  std::vector<absl::InlinedVector<int, 2>> readers_;  // per old value
+  const Readers readers_;
   std::vector<ValueId> source_;  // per old value: the one it is a relayout of, else itself
   std::vector<std::optional<Choice>> choices_;
   std::optional<PartialFlow> flow_;

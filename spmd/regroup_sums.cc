@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "meshwork/ir/plan/explain.h"
+#include "meshwork/ir/readers.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/spmd/local/bucket.h"
@@ -40,11 +41,7 @@ struct Tree {
 class Regrouper {
  public:
   explicit Regrouper(const Graph& graph)
-      : graph_(graph), readers_(graph.values().size(), 0), trees_(graph.nodes().size()) {
-    for (const Node& node : graph.nodes())
-      for (ValueId id : node.operands) ++readers_[id];
-    for (const VariableUpdate& update : graph.updates()) readers_[update.value] = 2;
-    for (const OutputInfo& output : graph.outputs()) readers_[output.value] = 2;
+      : graph_(graph), readers_(ReadersOf(graph)), trees_(graph.nodes().size()) {
     std::vector<bool> is_inner(graph.nodes().size(), false);
     for (size_t n = graph.nodes().size(); n-- > 0;) {
       if (is_inner[n] || !IsSum(graph.nodes()[n])) continue;
@@ -107,7 +104,8 @@ class Regrouper {
 
   bool IsInner(ValueId id, const Type& type) const {
     const ValueInfo& info = graph_.value(id);
-    if (info.node < 0 || readers_[id] != 1 || info.layout.has_value() || info.type != type) return false;
+    if (info.node < 0 || !readers_.IsReadOnce(id) || info.layout.has_value() || info.type != type)
+      return false;
     const Node& node = graph_.nodes()[info.node];
     return IsSum(node) || node.row->name == "neg";
   }
@@ -116,7 +114,7 @@ class Regrouper {
   // -1 if there is none.
   int Reduction(ValueId id, const Type& type) const {
     const ValueInfo& info = graph_.value(id);
-    if (info.node < 0 || readers_[id] != 1 || info.layout.has_value() || info.type != type) return -1;
+    if (info.node < 0 || !readers_.IsReadOnce(id) || info.layout.has_value() || info.type != type) return -1;
     const Node& node = graph_.nodes()[info.node];
     auto is_scalar = [&](size_t i) { return graph_.value(node.operands[i]).type.rank() == 0; };
     const std::string_view op = node.row->name;
@@ -220,7 +218,7 @@ class Regrouper {
   }
 
   const Graph& graph_;
-  std::vector<int> readers_;                // per value; 2 if it leaves the program
+  const Readers readers_;
   std::vector<std::optional<Tree>> trees_;  // per node: the tree of which it is the root
   std::vector<std::optional<Choice>> choices_;
 };

@@ -2,32 +2,12 @@
 
 #include <algorithm>
 
+#include "meshwork/ir/readers.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
 
 namespace meshwork {
 namespace {
-
-// How a value is used, which decides whether its memory may be written over. The uses of a view count as uses
-// of the value that it is a view of.
-struct Use {
-  int last_node = -1;  // the last node that reads it
-  int exports = 0;     // outputs and updates that name it
-  int update_of = -1;  // the first argument it is the update of
-};
-
-std::vector<Use> FindUses(const Graph& local, const std::vector<ValueId>& contents) {
-  std::vector<Use> uses(local.values().size());
-  for (size_t n = 0; n < local.nodes().size(); ++n)
-    for (ValueId operand : local.nodes()[n].operands) uses[contents[operand]].last_node = static_cast<int>(n);
-  for (const OutputInfo& output : local.outputs()) ++uses[contents[output.value]].exports;
-  for (const VariableUpdate& update : local.updates()) {
-    Use& use = uses[contents[update.value]];
-    ++use.exports;
-    if (use.update_of < 0) use.update_of = update.argument;
-  }
-  return uses;
-}
 
 class Storages {
  public:
@@ -36,7 +16,11 @@ class Storages {
         same_copies_(same_copies),
         kept_(kept),
         contents_(FindContents(local, same_copies)),
-        uses_(FindUses(local, contents_)) {}
+        readers_(ReadersOf(local, contents_)),
+        update_of_(local.values().size(), -1) {
+    for (const VariableUpdate& update : local.updates())
+      if (int& argument = update_of_[contents_[update.value]]; argument < 0) argument = update.argument;
+  }
 
   std::vector<ValueId> Plan() const {
     std::vector<ValueId> first(local_.values().size());
@@ -58,12 +42,12 @@ class Storages {
   // The value that result r of node n is written over, if any: the variable it is the new value of, or an
   // operand.
   ValueId WrittenOver(int n, int r) const {
-    const int argument = uses_[local_.nodes()[n].results[r]].update_of;
+    const int argument = update_of_[local_.nodes()[n].results[r]];
     if (argument >= 0 && CanWriteVariable(n, r, argument)) return local_.arguments()[argument].value;
     const ValueId operand = InPlaceOperand(n, r);
     if (operand == kNoValue || local_.value(contents_[operand]).node < 0) return kNoValue;
-    const Use& use = uses_[contents_[operand]];
-    return use.last_node == n && use.exports == 0 ? operand : kNoValue;
+    const ValueId content = contents_[operand];
+    return readers_.last(content) == n && readers_.exits(content) == 0 ? operand : kNoValue;
   }
 
   // The operand that result r may be written over according to the row. A carry of a loop is written over its
@@ -85,9 +69,9 @@ class Storages {
     const ValueId operand = node.operands[o], result = node.results[r];
     const bool alike =
         local_.value(operand).type == local_.value(result).type && SameCopiesOf(operand, result);
-    const auto readers = std::count_if(node.operands.begin(), node.operands.end(),
-                                       [&](ValueId other) { return contents_[other] == contents_[operand]; });
-    return alike && readers == 1 ? operand : kNoValue;
+    const auto reads = std::count_if(node.operands.begin(), node.operands.end(),
+                                     [&](ValueId other) { return contents_[other] == contents_[operand]; });
+    return alike && reads == 1 ? operand : kNoValue;
   }
 
   // True if result r of node n, the new value of variable `a`, may go straight to the variable's memory: by
@@ -95,10 +79,10 @@ class Storages {
   bool CanWriteVariable(int n, int r, int a) const {
     if (!kept_.empty() && kept_[static_cast<size_t>(a)]) return false;
     const ValueId variable = local_.arguments()[a].value, result = local_.nodes()[n].results[r];
-    const Use& use = uses_[variable];
-    if (use.exports > 0 || use.last_node > n) return false;
+    const int last = readers_.last(variable);
+    if (readers_.exits(variable) > 0 || last > n) return false;
     const ValueId operand = InPlaceOperand(n, r);
-    if (use.last_node == n && (operand == kNoValue || contents_[operand] != variable)) return false;
+    if (last == n && (operand == kNoValue || contents_[operand] != variable)) return false;
     return SameCopiesOf(variable, result);
   }
 
@@ -106,7 +90,8 @@ class Storages {
   const SameCopies& same_copies_;
   const std::vector<bool>& kept_;
   const std::vector<ValueId> contents_;  // per value the one that it is a view of, or itself
-  const std::vector<Use> uses_;          // of contents
+  const Readers readers_;                // of contents
+  std::vector<int> update_of_;           // per content the first argument it is the update of, or -1
 };
 
 }  // namespace

@@ -16,18 +16,16 @@ bool IsZero(const Value& value) {
 }  // namespace
 
 AddedTerms::AddedTerms(const Graph& body, std::span<const ValueId> returned)
-    : body_(body), readers_(body.values().size()) {
-  for (size_t n = 0; n < body.nodes().size(); ++n)
-    for (ValueId id : body.nodes()[n].operands) readers_[id].push_back(static_cast<int>(n));
-  for (ValueId id : returned) readers_[id].push_back(-1);
+    : body_(body), readers_(ReadersOf(body)), returned_(body.values().size(), 0) {
+  for (ValueId id : returned) ++returned_[id];
 }
 
 std::optional<std::vector<ValueId>> AddedTerms::Of(ValueId carry, ValueId next) const {
   std::vector<ValueId> terms;
   ValueId at = carry;
   while (at != next) {
-    if (readers_[at].size() != 1 || readers_[at][0] < 0) return std::nullopt;
-    const Node& node = body_.nodes()[readers_[at][0]];
+    if (readers_[at].size() != 1 || returned_[at] > 0) return std::nullopt;
+    const Node& node = body_.nodes()[readers_[at][0].node];
     const ValueId result = node.results[0];
     if (node.row->name != "add" || body_.value(result).layout.has_value()) return std::nullopt;
     const ValueId term = node.operands[node.operands[0] == at ? 1 : 0];
@@ -35,7 +33,7 @@ std::optional<std::vector<ValueId>> AddedTerms::Of(ValueId carry, ValueId next) 
     terms.push_back(term);
     at = result;
   }
-  if (terms.empty() || readers_[next].size() != 1) return std::nullopt;
+  if (terms.empty() || !readers_[next].empty() || returned_[next] != 1) return std::nullopt;
   return terms;
 }
 

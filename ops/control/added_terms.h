@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "meshwork/ir/graph.h"
+#include "meshwork/ir/readers.h"
 
 namespace meshwork {
 
@@ -26,7 +27,8 @@ class AddedTerms {
 
  private:
   const Graph& body_;
-  std::vector<std::vector<int>> readers_;  // per value; -1: it is returned
+  const Readers readers_;
+  std::vector<int> returned_;  // per value: how often it is returned
 };
 
 // The sum of the terms that one iteration adds. REQUIRES: there are terms.

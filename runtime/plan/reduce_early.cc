@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "meshwork/ir/readers.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/ir/values.h"
 #include "meshwork/runtime/plan/sharing.h"
 
 namespace meshwork {
@@ -16,7 +16,7 @@ namespace {
 class Mover {
  public:
   Mover(const Graph& local, AxisSet across)
-      : local_(local), across_(across), rewriter_(local), readers_(CountReaders(local)) {}
+      : local_(local), across_(across), rewriter_(local), readers_(ReadersOf(local)) {}
 
   Graph Run() && {
     const auto nodes = static_cast<int>(local_.nodes().size());
@@ -44,9 +44,9 @@ class Mover {
       return passed;
     for (ValueId owed = reduce.operands[0];;) {
       const int maker = local_.value(owed).node;
-      if (maker < 0 || readers_[owed] != 1) break;
+      if (maker < 0 || !readers_.IsReadOnce(owed)) break;
       const ValueId before = OwedOperand(local_.nodes()[maker], owed);
-      if (before == kNoValue || readers_[before] != 1) break;
+      if (before == kNoValue || !readers_.IsReadOnce(before)) break;
       passed.push_back(maker);
       owed = before;
     }
@@ -119,7 +119,7 @@ class Mover {
   const Graph& local_;
   const AxisSet across_;
   Rewriter rewriter_;
-  const std::vector<int> readers_;
+  const Readers readers_;
 };
 
 }  // namespace

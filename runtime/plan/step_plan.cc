@@ -8,9 +8,9 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/plan/storage.h"
+#include "meshwork/ir/readers.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/ir/values.h"
 #include "meshwork/runtime/plan/coalesce.h"
 #include "meshwork/runtime/plan/collective.h"
 #include "meshwork/runtime/plan/crossing.h"
@@ -228,21 +228,17 @@ class StepPlanner {
   void FindCrossings() {
     if (domain_.is_only()) return;
     waits_.resize(local_.nodes().size(), 0);
-    crossing_readers_.resize(local_.values().size());
     for (int n = 0; n < static_cast<int>(local_.nodes().size()); ++n) {
       const Node& node = local_.nodes()[n];
       if (node.row->kind != OpKind::kCollective || !Crosses(node)) continue;
-      for (ValueId operand : node.operands) {
-        ++waits_[n];
-        crossing_readers_[operand].push_back(n);
-      }
+      waits_[n] = static_cast<int>(node.operands.size());
     }
   }
 
   void MarkMade(ValueId value) {
-    if (crossing_readers_.empty()) return;
-    for (int n : crossing_readers_[value])
-      if (--waits_[n] == 0) ready_.insert(n);
+    if (waits_.empty()) return;
+    for (const auto [n, i] : readers_[value])
+      if (waits_[n] > 0 && --waits_[n] == 0) ready_.insert(n);
   }
 
   int64_t BytesUnderWay(int n) const {
@@ -412,7 +408,7 @@ class StepPlanner {
       return std::nullopt;
     const Node &node = local_.nodes()[n], &next = local_.nodes()[n + 1];
     if (next.row->collective == CollectiveKind::kNone || Crosses(next)) return std::nullopt;
-    if (node.results.size() != 1 || readers_[node.results[0]] != 1) return std::nullopt;
+    if (node.results.size() != 1 || !readers_.IsReadOnce(node.results[0])) return std::nullopt;
     for (ValueId operand : node.operands)
       if (!next.results.empty() && storages_[operand] == storages_[next.results[0]]) return std::nullopt;
     return MakeReducingStep(local_, n, n + 1, values_);
@@ -604,7 +600,7 @@ class StepPlanner {
   const Domain domain_;
   const std::vector<bool> kept_;      // per argument: a variable whose old value stays; empty: none
   const std::vector<bool> constant_;  // per value
-  const std::vector<int> readers_ = CountReaders(local_);
+  const Readers readers_ = ReadersOf(local_);
   std::set<ValueId> compared_;
   std::vector<ValueBuffers> values_;  // per value
   std::vector<ValueId> storages_;     // per value the first that lies in its memory
@@ -613,11 +609,10 @@ class StepPlanner {
     CrossingSteps steps;  // without the steps that were added to the plan
     bool has_two_rounds = false;
   };
-  std::optional<CrossingPlanner> crossings_;        // unless there is one domain
-  std::vector<int> waits_;                          // per node across domains: operands that are not made yet
-  std::vector<std::vector<int>> crossing_readers_;  // per value: nodes across domains that read it
-  std::set<int> ready_;                             // nodes that have all operands and have not begun
-  std::map<int, UnderWay> under_way_;               // by node
+  std::optional<CrossingPlanner> crossings_;  // unless there is one domain
+  std::vector<int> waits_;                    // per node across domains: operands that are not made yet
+  std::set<int> ready_;                       // nodes that have all operands and have not begun
+  std::map<int, UnderWay> under_way_;         // by node
   int64_t under_way_bytes_ = 0;
   std::optional<size_t> fence_ends_;  // the step that waits for the fence; none without a fence
   std::optional<int> fenced_by_;      // the node behind which it stands; none: it is the start

@@ -11,6 +11,7 @@
 #include "absl/container/inlined_vector.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/collective_spec.h"
+#include "meshwork/ir/readers.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/spmd/planner/kept_values.h"
@@ -188,17 +189,11 @@ std::vector<Unit> Schedule(const Graph& graph, std::vector<Unit> units) {
   std::vector<int> unit_of(graph.nodes().size());
   for (size_t u = 0; u < units.size(); ++u)
     for (int node : units[u]) unit_of[node] = static_cast<int>(u);
-  std::vector<absl::InlinedVector<int, 4>> readers(units.size());
+  const Readers readers = ReadersOf(graph);
   std::vector<int> waits(units.size(), 0);
-  for (size_t u = 0; u < units.size(); ++u) {
-    for (int node : units[u]) {
-      for (ValueId id : graph.nodes()[node].operands) {
-        if (graph.value(id).node < 0) continue;
-        readers[unit_of[graph.value(id).node]].push_back(static_cast<int>(u));
-        ++waits[u];
-      }
-    }
-  }
+  for (size_t u = 0; u < units.size(); ++u)
+    for (int node : units[u])
+      for (ValueId id : graph.nodes()[node].operands) waits[u] += graph.value(id).node >= 0;
   std::priority_queue<std::pair<int, int>, std::vector<std::pair<int, int>>, std::greater<>> ready;
   for (size_t u = 0; u < units.size(); ++u)
     if (waits[u] == 0) ready.push({units[u].back(), static_cast<int>(u)});
@@ -207,8 +202,10 @@ std::vector<Unit> Schedule(const Graph& graph, std::vector<Unit> units) {
     const int u = ready.top().second;
     ready.pop();
     order.push_back(std::move(units[u]));
-    for (int reader : readers[u])
-      if (--waits[reader] == 0) ready.push({units[reader].back(), reader});
+    for (int node : order.back())
+      for (ValueId id : graph.nodes()[node].results)
+        for (const auto [reader, i] : readers[id])
+          if (const int next = unit_of[reader]; --waits[next] == 0) ready.push({units[next].back(), next});
   }
   MESHWORK_CHECK(order.size() == units.size(), "a bucket waits for itself");
   return order;

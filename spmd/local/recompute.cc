@@ -9,6 +9,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/plan/memory_report.h"
 #include "meshwork/ir/plan/storage.h"
+#include "meshwork/ir/readers.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
 
@@ -30,37 +31,6 @@ bool IsCheap(const Graph& graph, const Node& node) {
                       [](const Letter& letter) { return letter.reduced; });
 }
 
-// The readers of each value, and the values that stay to the end.
-class Readers {
- public:
-  explicit Readers(const Graph& graph)
-      : readers_(graph.values().size()), stays_(graph.values().size(), false) {
-    for (int n = 0; n < static_cast<int>(graph.nodes().size()); ++n)
-      for (ValueId id : graph.nodes()[n].operands) readers_[id].push_back(n);
-    for (const Argument& argument : graph.arguments()) stays_[argument.value] = argument.is_variable;
-    for (const OutputInfo& output : graph.outputs()) stays_[output.value] = true;
-    for (const VariableUpdate& update : graph.updates()) stays_[update.value] = true;
-  }
-
-  bool stays(ValueId id) const { return stays_[id]; }
-  // Whether the value is live in any case when node n runs.
-  bool IsLiveAt(ValueId id, int n) const {
-    return stays_[id] || (!readers_[id].empty() && readers_[id].back() >= n);
-  }
-  // The first node after n that reads the value; -1 if none does.
-  int NextAfter(ValueId id, int n) const {
-    const auto next = std::upper_bound(readers_[id].begin(), readers_[id].end(), n);
-    return next == readers_[id].end() ? -1 : *next;
-  }
-  bool Touches(ValueId id, int n) const {
-    return std::binary_search(readers_[id].begin(), readers_[id].end(), n);
-  }
-
- private:
-  std::vector<std::vector<int>> readers_;  // per value, ascending
-  std::vector<bool> stays_;
-};
-
 // A value that is live at a node and idle there, and the node before which it is computed again.
 struct Late {
   ValueId value;
@@ -71,7 +41,9 @@ using LateTogether = std::vector<Late>;
 
 class Recomputer {
  public:
-  Recomputer(const Graph& graph, int node) : graph_(graph), readers_(graph), node_(node) {
+  Recomputer(const Graph& graph, int node)
+      : graph_(graph), readers_(ReadersOf(graph)), node_(node), is_variable_(graph.values().size(), false) {
+    for (const Argument& argument : graph.arguments()) is_variable_[argument.value] = argument.is_variable;
     const std::vector<ValueId> contents = FindContents(graph);
     views_.resize(contents.size());
     for (size_t v = 0; v < contents.size(); ++v)
@@ -110,6 +82,18 @@ class Recomputer {
     return std::find(values.begin(), values.end(), id) != values.end();
   }
 
+  // Whether the value stays to the end.
+  bool Stays(ValueId id) const { return is_variable_[id] || readers_.exits(id) > 0; }
+  // Whether the value is live in any case when node n runs.
+  bool IsLiveAt(ValueId id, int n) const { return Stays(id) || readers_.last(id) >= n; }
+  // The first node from n on that reads the value; -1 if none does.
+  int NextReader(ValueId id, int n) const {
+    const auto next =
+        std::lower_bound(readers_[id].begin(), readers_[id].end(), n,
+                         [](const Readers::Reader& reader, int at) { return reader.node < at; });
+    return next == readers_[id].end() ? -1 : next->node;
+  }
+
   // The value and its views that are read behind the node; empty if one of them must stay.
   LateTogether LateOf(ValueId value) const {
     std::vector<ValueId> all = {value};
@@ -118,8 +102,8 @@ class Recomputer {
     for (ValueId id : all) {
       const int made_by = graph_.value(id).node;
       if (made_by >= node_) continue;
-      if (made_by < 0 || readers_.stays(id) || readers_.Touches(id, node_)) return {};
-      const int reader = readers_.NextAfter(id, node_);
+      const int reader = NextReader(id, node_);
+      if (made_by < 0 || Stays(id) || reader == node_) return {};
       if (reader < 0) continue;
       int left = kMostNodes;
       if (!IsCheap(graph_, graph_.nodes()[made_by]) || !CanCompute(id, all, reader, left)) return {};
@@ -131,7 +115,7 @@ class Recomputer {
   // Whether the value is available when node n runs, without the dropped ones: it is live, or at most `left` cheap
   // ops make it from values that are live.
   bool CanCompute(ValueId value, const std::vector<ValueId>& dropped, int n, int& left) const {
-    if (!Holds(dropped, value) && readers_.IsLiveAt(value, n)) return true;
+    if (!Holds(dropped, value) && IsLiveAt(value, n)) return true;
     const int made_by = graph_.value(value).node;
     if (made_by < 0) return false;
     const Node& node = graph_.nodes()[made_by];
@@ -148,7 +132,7 @@ class Recomputer {
     copy.cause = fmt::format("{} is computed again to need less memory", node.row->name);
     for (ValueId& operand : copy.operands) {
       int left = kMostNodes;
-      const bool is_there = !Holds(dropped, operand) && readers_.IsLiveAt(operand, n);
+      const bool is_there = !Holds(dropped, operand) && IsLiveAt(operand, n);
       operand = is_there || !CanCompute(operand, dropped, n, left) ? rewriter.Map(operand)
                                                                    : Again(operand, dropped, n, rewriter);
     }
@@ -166,6 +150,7 @@ class Recomputer {
   const Graph& graph_;
   const Readers readers_;
   const int node_;
+  std::vector<bool> is_variable_;            // per value
   std::vector<std::vector<ValueId>> views_;  // per value that is no view
 };
 

@@ -7,6 +7,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/plan/memory_report.h"
+#include "meshwork/ir/readers.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
 
@@ -27,6 +28,7 @@ class Scheduler {
   explicit Scheduler(const Graph& graph)
       : graph_(graph),
         values_(graph.values().size()),
+        readers_(ReadersOf(graph)),
         waits_(graph.nodes().size(), 0),
         next_collective_(graph.nodes().size(), -1),
         rank_(graph.nodes().size()),
@@ -86,7 +88,7 @@ class Scheduler {
     int last_collective = -1;
     for (int n = 0; n < size(); ++n) {
       const Node& node = graph_.nodes()[n];
-      for (ValueId id : Distinct(node)) waits_[n] += graph_.value(id).node >= 0;
+      for (ValueId id : node.operands) waits_[n] += graph_.value(id).node >= 0;
       if (node.row->kind != OpKind::kCollective) continue;
       if (last_collective >= 0) {
         next_collective_[last_collective] = n;
@@ -94,9 +96,6 @@ class Scheduler {
       }
       last_collective = n;
     }
-    readers_.resize(values_.size());
-    for (int n = 0; n < size(); ++n)
-      for (ValueId id : Distinct(graph_.nodes()[n])) readers_[id].push_back(n);
   }
 
   // Whether the node is the only one that has still to read the value.
@@ -158,7 +157,7 @@ class Scheduler {
       if (value.readers <= 1) RankAgain(value.updated_by);
     }
     for (ValueId id : node.results)
-      for (int reader : readers_[id]) WaitLess(reader);
+      for (const auto [reader, i] : readers_[id]) WaitLess(reader);
     if (next_collective_[n] >= 0) WaitLess(next_collective_[n]);
   }
   void WaitLess(int n) {
@@ -167,7 +166,7 @@ class Scheduler {
 
   const Graph& graph_;
   std::vector<Liveness> values_;
-  std::vector<std::vector<int>> readers_;  // per value
+  const Readers readers_;
   std::vector<int> waits_;  // per node: operands and the collective before it that are not there yet
   std::vector<int> next_collective_;  // per node
   std::vector<Rank> rank_;            // per node that is ready

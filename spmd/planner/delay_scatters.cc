@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "meshwork/ir/program_cost.h"
+#include "meshwork/ir/readers.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/spmd/planner/cut.h"
 #include "meshwork/spmd/planner/may_wait.h"
@@ -24,12 +25,7 @@ class ScatterDelayer {
         passing_(choices.size()),
         settled_(choices.size()),
         owed_(graph.values().size()),
-        readers_(graph.values().size()) {
-    for (size_t n = 0; n < graph.nodes().size(); ++n)
-      for (ValueId id : graph.nodes()[n].operands) readers_[id].push_back(static_cast<int>(n));
-    for (const VariableUpdate& update : graph.updates()) readers_[update.value].assign(2, kLeaves);
-    for (const OutputInfo& output : graph.outputs()) readers_[output.value].assign(2, kLeaves);
-  }
+        readers_(ReadersOf(graph)) {}
 
   void Run() {
     for (size_t n = 0; n < choices_.size(); ++n) {
@@ -45,13 +41,11 @@ class ScatterDelayer {
         owed_[node.results[0]] = choices_[n]->reduced;
       }
       for (ValueId id : node.results)
-        if (readers_[id].size() > 1 && !owed_[id].empty()) DelayForAll(id);
+        if (readers_[id].size() > 1 && readers_.exits(id) == 0 && !owed_[id].empty()) DelayForAll(id);
     }
   }
 
  private:
-  static constexpr int kLeaves = -1;  // for a reader: an update or an output
-
   // How an op would run on operands that are not scattered yet.
   struct Later {
     Choice choice;
@@ -59,13 +53,14 @@ class ScatterDelayer {
     double saves = 0;  // seconds, including those of the ops before it that would then run so, too
   };
 
-  // Lets all ops that read a value run on the sum that it owes, or none of them. REQUIRES: several ops read it.
+  // Lets all ops that read a value run on the sum that it owes, or none of them. REQUIRES: several ops read it, and it does
+  // not leave the program.
   void DelayForAll(ValueId id) {
     const int definer = graph_.value(id).node;
     std::vector<Later> all;
     double scatters = 0, scatter = 0;  // of each for itself, of the one that sends most
-    for (int n : readers_[id]) {
-      if (n == kLeaves || !choices_[n].has_value()) return;
+    for (const auto [n, i] : readers_[id]) {
+      if (!choices_[n].has_value()) return;
       const Node& node = graph_.nodes()[n];
       // Its other operands must come before the value: what they owe is known by now.
       for (ValueId other : node.operands)
@@ -73,7 +68,6 @@ class ScatterDelayer {
       if (std::count(node.operands.begin(), node.operands.end(), id) > 1) return;
       std::optional<Later> later = Delayed(node, *choices_[n], id);
       if (!later.has_value()) return;
-      const auto i = std::find(node.operands.begin(), node.operands.end(), id) - node.operands.begin();
       const double seconds = RelayoutSeconds(later->choice.operands[i].WithPartials(owed_[id]),
                                              choices_[n]->operands[i], graph_.value(id).type, topology_);
       scatters += seconds;
@@ -86,8 +80,8 @@ class ScatterDelayer {
     if (before.has_value()) saves -= before->saves * static_cast<double>(all.size() - 1);
     if (saves <= 0) return;
     for (size_t i = 0; i < all.size(); ++i) {
-      choices_[readers_[id][i]] = all[i].choice;
-      settled_[readers_[id][i]] = all[i].owed;
+      choices_[readers_[id][i].node] = all[i].choice;
+      settled_[readers_[id][i].node] = all[i].owed;
     }
     if (before.has_value()) Commit(static_cast<size_t>(definer));
   }
@@ -123,7 +117,7 @@ class ScatterDelayer {
       // An operand that others read is scattered for them in any case; a small operand of a larger result is better
       // summed before.
       const int64_t bytes = graph_.value(id).type.bytes();
-      if ((readers_[id].size() != 1 && id != shared) || bytes < result.type.bytes()) return std::nullopt;
+      if ((!readers_.IsReadOnce(id) && id != shared) || bytes < result.type.bytes()) return std::nullopt;
       shrinks |= bytes > result.type.bytes();
       owed = owed_[id];
       ++owing;
@@ -228,10 +222,10 @@ class ScatterDelayer {
   const Topology& topology_;
   const Replication& replication_;
   std::vector<std::optional<Choice>>& choices_;
-  std::vector<std::optional<Later>> passing_;         // per node: how it runs if an op after it runs on sums
-  std::vector<std::optional<PartialSet>> settled_;    // per node that runs on what is owed: what it then owes
-  std::vector<PartialSet> owed_;                      // per value, by what its op reduces or passes on here
-  std::vector<absl::InlinedVector<int, 2>> readers_;  // per value; several if it leaves the program
+  std::vector<std::optional<Later>> passing_;       // per node: how it runs if an op after it runs on sums
+  std::vector<std::optional<PartialSet>> settled_;  // per node that runs on what is owed: what it then owes
+  std::vector<PartialSet> owed_;                    // per value, by what its op reduces or passes on here
+  const Readers readers_;
 };
 
 }  // namespace

@@ -12,18 +12,13 @@ constexpr size_t kMostStates = 160, kManyStates = 2048;  // of one value
 HeldValues::HeldValues(const Graph& pinned, const Fold& fold, const Topology& topology, LayoutSpace& space,
                        bool few_others, bool many_states)
     : pinned_(pinned),
+      fold_(fold),
       topology_(topology),
       space_(space),
       few_others_(few_others),
       most_states_(many_states ? kManyStates : kMostStates),
-      readers_(pinned.values().size()),
+      readers_(ReadersOf(pinned)),
       kind_(pinned.values().size(), 0) {
-  for (int n = 0; n < static_cast<int>(pinned.nodes().size()); ++n) {
-    const Node& node = pinned.nodes()[n];
-    for (size_t i = 0; i < node.operands.size(); ++i)
-      if (const ValueId id = node.operands[i]; fold.value_of[id] == id)
-        readers_[id].push_back({fold.class_of[n], i});
-  }
   for (ValueId id = 0; id < static_cast<ValueId>(kind_.size()); ++id) {
     if (fold.value_of[id] != id) continue;
     std::vector<Held> states = StatesOf(id);
@@ -31,6 +26,16 @@ HeldValues::HeldValues(const Graph& pinned, const Fold& fold, const Topology& to
     kind_[id] = static_cast<int>(found - kinds_.begin());
     if (found == kinds_.end()) kinds_.push_back(std::move(states));
   }
+}
+
+int HeldValues::FirstReader(ValueId id) const {
+  return readers_[id].empty() ? -1 : fold_.class_of[readers_[id][0].node];
+}
+
+int HeldValues::LastReader(ValueId id) const {
+  int last = -1;
+  for (const auto [n, i] : readers_[id]) last = std::max(last, fold_.class_of[n]);
+  return last;
 }
 
 // Each layout alone, and with each further form that several ops could read. For a pinned result, one such op is
@@ -45,8 +50,8 @@ std::vector<Held> HeldValues::StatesOf(ValueId id) {
   const size_t needed = is_result && layouts.size() == 1 ? 1 : 2;
   if (readers_[id].size() < needed || space_.IsKept(id) || pinned_.value(id).type.rank() == 0) return states;
   std::vector<size_t> count(table.size(), 0);
-  for (const auto& [n, i] : readers_[id])
-    for (int layout : space_.modes(n).wanted_by_any[i]) ++count[layout];
+  for (const auto [n, i] : readers_[id])
+    for (int layout : space_.modes(fold_.class_of[n]).wanted_by_any[i]) ++count[layout];
   for (int form : layouts) {
     for (size_t l = 0; l < count.size(); ++l) {
       const int other = static_cast<int>(l);

@@ -2,11 +2,10 @@
 // read by several ops. Internal to the planner (solve_layouts.h).
 #pragma once
 
-#include <utility>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "meshwork/ir/graph.h"
+#include "meshwork/ir/readers.h"
 #include "meshwork/mesh/topology.h"
 #include "meshwork/spmd/planner/fold_repeats.h"
 #include "meshwork/spmd/planner/layout_space.h"
@@ -34,19 +33,21 @@ class HeldValues {
   int kind(ValueId id) const { return kind_[id]; }
   // Whether a value has more further forms than are looked at.
   bool is_cut_off() const { return is_cut_off_; }
-  // The nodes that read the value, by their classes, each with the index of the operand.
-  const absl::InlinedVector<std::pair<int, size_t>, 2>& readers(ValueId id) const { return readers_[id]; }
+  // The class of the first node that reads the value, and the last class that does; -1 if none does.
+  int FirstReader(ValueId id) const;
+  int LastReader(ValueId id) const;
 
  private:
   std::vector<Held> StatesOf(ValueId id);
 
   const Graph& pinned_;
+  const Fold& fold_;
   const Topology& topology_;
   LayoutSpace& space_;
   const bool few_others_;
   const size_t most_states_;  // of one value
   bool is_cut_off_ = false;
-  std::vector<absl::InlinedVector<std::pair<int, size_t>, 2>> readers_;
+  const Readers readers_;
   std::vector<std::vector<Held>> kinds_;
   std::vector<int> kind_;
 };

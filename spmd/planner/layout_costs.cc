@@ -159,7 +159,8 @@ std::vector<double> LayoutCosts::Arithmetic(int n, bool may_compute_more) const 
 std::vector<double> LayoutCosts::Argument(ValueId id) {
   LayoutTable& table = space_.TableOf(id);
   const int lies = space_.layouts(id)[0];
-  const Node* reader = held_.readers(id).empty() ? nullptr : &nodes_[held_.readers(id)[0].first];
+  const int first = held_.FirstReader(id);
+  const Node* reader = first < 0 ? nullptr : &nodes_[first];
   const std::span<const ValueId> results =
       reader == nullptr ? std::span<const ValueId>() : std::span<const ValueId>(reader->results);
   std::vector<double> costs;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "meshwork/ir/readers.h"
 #include "meshwork/spmd/planner/fold_repeats.h"
 
 namespace meshwork {
@@ -129,13 +130,12 @@ class Skipper {
   // Finds the node that makes each value, or first reads an argument, and how many values are held before each node. A
   // variable is held until its new value is made.
   void FindHomes() {
-    for (const ValueInfo& info : graph_.values()) home_.push_back(info.node);
-    std::vector<int> last = home_;
-    for (int n = 0; n < static_cast<int>(graph_.nodes().size()); ++n) {
-      for (ValueId id : graph_.nodes()[n].operands) {
-        if (home_[id] < 0) home_[id] = n;
-        last[id] = n;
-      }
+    const Readers readers = ReadersOf(graph_);
+    std::vector<int> last;
+    for (ValueId id = 0; id < static_cast<ValueId>(graph_.values().size()); ++id) {
+      const int maker = graph_.value(id).node;
+      home_.push_back(maker >= 0 || readers[id].empty() ? maker : readers[id][0].node);
+      last.push_back(std::max(maker, readers.last(id)));
     }
     for (const VariableUpdate& update : graph_.updates()) {
       int& end = last[graph_.arguments()[update.argument].value];

@@ -185,9 +185,7 @@ class LayoutSolver {
   bool IsHeldLong(ValueId id) const {
     constexpr int kPart = 8;
     if (pinned_.value(id).node < 0) return true;
-    int last = 0;
-    for (const auto& [n, i] : held_.readers(id)) last = std::max(last, n);
-    return last - fold_.class_of[pinned_.value(id).node] > nodes_.size() / kPart;
+    return held_.LastReader(id) - fold_.class_of[pinned_.value(id).node] > nodes_.size() / kPart;
   }
 
   // ---- The program.

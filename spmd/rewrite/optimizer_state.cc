@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "meshwork/ir/readers.h"
 #include "meshwork/ir/row.h"
 
 namespace meshwork {
@@ -16,17 +17,14 @@ class Groups {
  public:
   explicit Groups(const Graph& graph)
       : graph_(graph),
-        readers_(graph.values().size()),
+        readers_(ReadersOf(graph)),
         variables_(graph.values().size()),
         is_output_(graph.values().size(), false),
         root_(graph.arguments().size()),
         sources_(graph.arguments().size()) {
     std::iota(root_.begin(), root_.end(), 0);
-    for (size_t n = 0; n < graph.nodes().size(); ++n) {
-      const Node& node = graph.nodes()[n];
+    for (const Node& node : graph.nodes())
       rules_.push_back(node.row->kind == OpKind::kCompute ? RuleOf(graph, node) : Rule());
-      for (ValueId id : node.operands) readers_[id].push_back(static_cast<int>(n));
-    }
     for (const VariableUpdate& update : graph.updates()) {
       variables_[update.value].push_back(update.argument);
       variables_[graph.arguments()[update.argument].value].push_back(update.argument);
@@ -86,13 +84,11 @@ class Groups {
       joined.insert(joined.end(), held.begin(), held.end());
       if (!held.empty() && std::find(held.begin(), held.end(), argument) == held.end()) continue;
       if (is_output_[id]) return false;
-      for (int n : readers_[id]) {
+      for (const auto [n, i] : readers_[id]) {
         const Node& node = graph_.nodes()[n];
-        for (size_t i = 0; i < node.operands.size(); ++i) {
-          const ValueId operand = node.operands[i];
-          if (operand == id && !IsElementwise(node, rules_[n], i)) return false;
+        if (!IsElementwise(node, rules_[n], i)) return false;
+        for (ValueId operand : node.operands)
           if (graph_.value(operand).type.shape == shape) AddSources(operand, looked, sources_[argument]);
-        }
         next.insert(next.end(), node.results.begin(), node.results.end());
       }
     }
@@ -132,8 +128,8 @@ class Groups {
   }
 
   const Graph& graph_;
-  std::vector<Rule> rules_;                  // per node; empty unless it computes
-  std::vector<std::vector<int>> readers_;    // per value: nodes
+  std::vector<Rule> rules_;  // per node; empty unless it computes
+  const Readers readers_;
   std::vector<std::vector<int>> variables_;  // per value: updated variables that hold it, before or after
   std::vector<bool> is_output_;              // per value
   std::vector<int> root_;                    // per argument: towards the one that stands for its group

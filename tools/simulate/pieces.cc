@@ -11,6 +11,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/plan/storage.h"
 #include "meshwork/ir/program.h"
+#include "meshwork/ir/readers.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/mesh/placement.h"
@@ -58,6 +59,7 @@ class Cutter {
         across_(schedule.domain.placement().across()),
         mesh_(schedule.domain.is_only() || TooFine() ? local_.mesh() : MeshWithin(schedule.domain)),
         contents_(FindContents(local_)),
+        readers_(ReadersOf(local_, contents_)),
         instruction_of_(local_.nodes().size(), -1) {}
 
   Pieces Cut() {
@@ -72,7 +74,6 @@ class Cutter {
     together_.resize(count);
     std::iota(together_.begin(), together_.end(), 0);
     JoinByPartialValues();
-    FindReaders();
     std::vector<int> last(count);  // by the first instruction of a piece
     for (size_t i = 0; i < count; ++i)
       last[static_cast<size_t>(FirstOf(static_cast<int>(i)))] = static_cast<int>(i);
@@ -148,26 +149,15 @@ class Cutter {
     std::set<ValueId> read;
     for (int n : members)
       for (ValueId result : local_.nodes()[static_cast<size_t>(n)].results) {
-        const std::vector<int>& readers = readers_[result];
-        if (std::any_of(readers.begin(), readers.end(),
-                        [&](int reader) { return !members.contains(reader); }))
+        const auto is_outside = [&](const Readers::Reader& reader) {
+          return !local_.nodes()[static_cast<size_t>(reader.node)].row->is_view &&
+                 !members.contains(reader.node);
+        };
+        if (readers_.exits(result) > 0 ||
+            std::any_of(readers_[result].begin(), readers_[result].end(), is_outside))
           read.insert(result);
       }
     return {read.begin(), read.end()};
-  }
-
-  // Finds, per content, the nodes that read it, without views. An output or an update counts as a reader, with the
-  // number of nodes in place of a node.
-  void FindReaders() {
-    const auto end = static_cast<int>(local_.nodes().size());
-    readers_.resize(local_.values().size());
-    for (int n = 0; n < end; ++n) {
-      const Node& node = local_.nodes()[static_cast<size_t>(n)];
-      if (node.row->is_view) continue;
-      for (ValueId operand : node.operands) readers_[contents_[operand]].push_back(n);
-    }
-    for (const OutputInfo& output : local_.outputs()) readers_[contents_[output.value]].push_back(end);
-    for (const VariableUpdate& update : local_.updates()) readers_[contents_[update.value]].push_back(end);
   }
 
   // A copy of these nodes as a piece; nothing if an input or output would have a pending sum, or a layout that does
@@ -287,10 +277,10 @@ class Cutter {
   const AxisSet across_;
   const Mesh mesh_;
   const std::vector<ValueId> contents_;
-  static constexpr int kOnce = -2;         // before the first step
-  std::vector<int> instruction_of_;        // per node; -1: none; or kOnce
-  std::vector<std::vector<int>> readers_;  // per content
-  std::vector<int> together_;              // per instruction: another one of its piece, or itself, the first
+  const Readers readers_;            // of contents
+  static constexpr int kOnce = -2;   // before the first step
+  std::vector<int> instruction_of_;  // per node; -1: none; or kOnce
+  std::vector<int> together_;        // per instruction: another one of its piece, or itself, the first
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
+#include "meshwork/ir/readers.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/control/rebatch.h"
@@ -60,13 +61,10 @@ class NanSearch {
         session_(session),
         feeds_(feeds),
         live_(LiveValues(graph)),
-        last_use_(graph.values().size(), -1),
+        readers_(ReadersOf(graph)),
         values_(graph.values().size()),
         contents_(graph.values().size()),
-        infinite_since_(graph.values().size(), kNoValue) {
-    for (size_t n = 0; n < graph.nodes().size(); ++n)
-      for (const ValueId operand : graph.nodes()[n].operands) last_use_[operand] = static_cast<int>(n);
-  }
+        infinite_since_(graph.values().size(), kNoValue) {}
 
   absl::StatusOr<std::optional<NanOrigin>> Run() {
     for (const Argument& argument : graph_.arguments()) {
@@ -80,7 +78,7 @@ class NanSearch {
       for (const ValueId result : node.results)
         if (contents_[result].nans > 0) return OfNode(static_cast<int>(n), result, /*is_nan=*/true);
       for (const ValueId operand : node.operands)
-        if (last_use_[operand] == static_cast<int>(n)) values_[operand] = Tensor();
+        if (readers_.last(operand) == static_cast<int>(n)) values_[operand] = Tensor();
     }
     return Infinite();
   }
@@ -219,7 +217,7 @@ class NanSearch {
   const Session& session_;
   const Feeds& feeds_;
   const std::vector<bool> live_;
-  std::vector<int> last_use_;  // by value: a node
+  const Readers readers_;
   std::vector<Tensor> values_;
   std::vector<Content> contents_;
   std::vector<ValueId> infinite_since_;  // of an infinite value: the value in which its infinities began
