@@ -13,18 +13,19 @@ namespace {
 using Operands = UpdateRule::Operands;
 using Values = std::vector<Value>;
 
-// A rule with what all options have; its formula takes weight decay if `weight_decay` is there.
+// A rule with what all options have, and weight decay where they have it. The options have no common base, because
+// designated initializers cannot name its members.
 template <typename Options>
-UpdateRule RuleOf(std::string name, const Options& o, std::optional<double> weight_decay,
-                  absl::Status options) {
-  return {.name = std::move(name),
-          .options = std::move(options),
-          .learning_rate = o.learning_rate,
-          .weight_decay = weight_decay,
-          .clip_norm = o.clip_norm,
-          .groups = o.groups,
-          .scope = o.name,
-          .loss_scale = o.loss_scale};
+UpdateRule RuleOf(std::string name, const Options& o, absl::Status options) {
+  UpdateRule rule = {.name = std::move(name),
+                     .options = std::move(options),
+                     .learning_rate = o.learning_rate,
+                     .clip_norm = o.clip_norm,
+                     .groups = o.groups,
+                     .scope = o.name,
+                     .loss_scale = o.loss_scale};
+  if constexpr (requires { o.weight_decay; }) rule.weight_decay = o.weight_decay;
+  return rule;
 }
 
 // The gradient with weight decay in it.
@@ -33,14 +34,14 @@ Value Decayed(const Operands& x) {
 }
 
 UpdateRule SgdRule(const SgdOptions& o) {
-  UpdateRule rule = RuleOf("Sgd", o, o.weight_decay, absl::OkStatus());
+  UpdateRule rule = RuleOf("Sgd", o, absl::OkStatus());
   rule.formula = [](const Operands& x) -> Values { return {x.weight - Decayed(x) * x.learning_rate}; };
   return rule;
 }
 
 // `nesterov`: the weight moves by the gradient plus momentum times the new m.
 UpdateRule MomentumRule(std::string name, const MomentumOptions& o, bool nesterov) {
-  UpdateRule rule = RuleOf(std::move(name), o, o.weight_decay, CheckDecay("momentum", o.momentum));
+  UpdateRule rule = RuleOf(std::move(name), o, CheckDecay("momentum", o.momentum));
   rule.slots = {{"m"}};
   rule.formula = [mu = o.momentum, nesterov](const Operands& x) -> Values {
     const Value g = Decayed(x);
@@ -51,7 +52,7 @@ UpdateRule MomentumRule(std::string name, const MomentumOptions& o, bool nestero
 }
 
 UpdateRule AdagradRule(const AdagradOptions& o) {
-  UpdateRule rule = RuleOf("Adagrad", o, {},
+  UpdateRule rule = RuleOf("Adagrad", o,
                            FirstFailure({CheckNotNegative("initial_accumulator", o.initial_accumulator),
                                          CheckNotNegative("epsilon", o.epsilon)}));
   rule.slots = {{"a", o.initial_accumulator}};
@@ -87,7 +88,7 @@ Values RmsPropFormula(const RmsPropOptions& o, const Operands& x) {
 }
 
 UpdateRule RmsPropRule(const RmsPropOptions& o) {
-  UpdateRule rule = RuleOf("RmsProp", o, {},
+  UpdateRule rule = RuleOf("RmsProp", o,
                            FirstFailure({CheckDecay("rho", o.rho), CheckDecay("momentum", o.momentum),
                                          CheckNotNegative("epsilon", o.epsilon)}));
   rule.slots = RmsPropSlots(o);
@@ -97,8 +98,8 @@ UpdateRule RmsPropRule(const RmsPropOptions& o) {
 
 // The common part of Adam, AdamW and Lamb.
 template <typename Options>
-UpdateRule MomentsRule(std::string name, const Options& o, std::optional<double> weight_decay) {
-  UpdateRule rule = RuleOf(std::move(name), o, weight_decay,
+UpdateRule MomentsRule(std::string name, const Options& o) {
+  UpdateRule rule = RuleOf(std::move(name), o,
                            FirstFailure({CheckDecay("beta1", o.beta1), CheckDecay("beta2", o.beta2),
                                          CheckNotNegative("epsilon", o.epsilon)}));
   rule.counts_steps = true;
@@ -107,8 +108,8 @@ UpdateRule MomentsRule(std::string name, const Options& o, std::optional<double>
 }
 
 template <typename Options>
-UpdateRule AdamRule(std::string name, const Options& o, std::optional<double> weight_decay) {
-  UpdateRule rule = MomentsRule(std::move(name), o, weight_decay);
+UpdateRule AdamRule(std::string name, const Options& o) {
+  UpdateRule rule = MomentsRule(std::move(name), o);
   rule.formula = [beta1 = o.beta1, beta2 = o.beta2, epsilon = o.epsilon,
                   lazy = o.lazy](const Operands& x) -> Values {
     const AdamResult next =
@@ -140,7 +141,7 @@ Values LambFormula(const LambOptions& o, const Operands& x) {
 }
 
 UpdateRule LambRule(const LambOptions& o) {
-  UpdateRule rule = MomentsRule("Lamb", o, o.weight_decay);
+  UpdateRule rule = MomentsRule("Lamb", o);
   if (o.lazy)
     rule.options.Update(InvalidArgument(
         "lazy=true: the length of an update needs all rows; AdamW and Adam have a lazy form."));
@@ -155,8 +156,8 @@ Momentum::Momentum(const MomentumOptions& o) : Optimizer(MomentumRule("Momentum"
 Nesterov::Nesterov(const NesterovOptions& o) : Optimizer(MomentumRule("Nesterov", o, /*nesterov=*/true)) {}
 Adagrad::Adagrad(const AdagradOptions& o) : Optimizer(AdagradRule(o)) {}
 RmsProp::RmsProp(const RmsPropOptions& o) : Optimizer(RmsPropRule(o)) {}
-Adam::Adam(const AdamOptions& o) : Optimizer(AdamRule("Adam", o, {})) {}
-AdamW::AdamW(const AdamWOptions& o) : Optimizer(AdamRule("AdamW", o, o.weight_decay)) {}
+Adam::Adam(const AdamOptions& o) : Optimizer(AdamRule("Adam", o)) {}
+AdamW::AdamW(const AdamWOptions& o) : Optimizer(AdamRule("AdamW", o)) {}
 Lamb::Lamb(const LambOptions& o) : Optimizer(LambRule(o)) {}
 
 }  // namespace meshwork
