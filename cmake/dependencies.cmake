@@ -20,21 +20,25 @@ meshwork_find(PNG "libpng: images" libpng-dev)
 meshwork_find(JPEG "libjpeg: images" libjpeg-dev)
 meshwork_find(OpenSSL "OpenSSL: hashes of checkpoints" libssl-dev)
 
-# By hand: the CMake files of Debian 13's OpenBLAS name folders that do not exist. openblas_config.h is in no other
-# BLAS.
-find_path(MESHWORK_OPENBLAS_INCLUDE openblas_config.h PATH_SUFFIXES openblas-pthread openblas)
-find_library(MESHWORK_OPENBLAS_LIBRARY openblas PATH_SUFFIXES openblas-pthread openblas)
-mark_as_advanced(MESHWORK_OPENBLAS_INCLUDE MESHWORK_OPENBLAS_LIBRARY)
-if(MESHWORK_OPENBLAS_INCLUDE AND MESHWORK_OPENBLAS_LIBRARY)
-  if(NOT TARGET OpenBLAS::OpenBLAS)
-    add_library(OpenBLAS::OpenBLAS INTERFACE IMPORTED)
-    target_include_directories(OpenBLAS::OpenBLAS INTERFACE ${MESHWORK_OPENBLAS_INCLUDE})
-    target_link_libraries(OpenBLAS::OpenBLAS INTERFACE ${MESHWORK_OPENBLAS_LIBRARY})
+# By hand: a library without CMake files, or with wrong ones. Makes the target ${package}::${package}.
+macro(meshwork_find_library package header library purpose debian_package)
+  string(TOUPPER MESHWORK_${package} meshwork_variable)
+  find_path(${meshwork_variable}_INCLUDE ${header} ${ARGN})
+  find_library(${meshwork_variable}_LIBRARY ${library} ${ARGN})
+  mark_as_advanced(${meshwork_variable}_INCLUDE ${meshwork_variable}_LIBRARY)
+  if(NOT ${meshwork_variable}_INCLUDE OR NOT ${meshwork_variable}_LIBRARY)
+    string(APPEND meshwork_missing "\n  ${package} (${purpose}); on Debian and Ubuntu: apt-get install ${debian_package}")
+  elseif(NOT TARGET ${package}::${package})
+    add_library(${package}::${package} INTERFACE IMPORTED)
+    target_include_directories(${package}::${package} INTERFACE ${${meshwork_variable}_INCLUDE})
+    target_link_libraries(${package}::${package} INTERFACE ${${meshwork_variable}_LIBRARY})
   endif()
-else()
-  string(APPEND meshwork_missing
-         "\n  OpenBLAS (matrix products); on Debian and Ubuntu: apt-get install libopenblas-pthread-dev")
-endif()
+endmacro()
+
+meshwork_find_library(xxHash xxhash.h xxhash "hashes of replicas" libxxhash-dev)
+# The CMake files of Debian 13's OpenBLAS name folders that do not exist. openblas_config.h is in no other BLAS.
+meshwork_find_library(OpenBLAS openblas_config.h openblas "matrix products" libopenblas-pthread-dev
+                      PATH_SUFFIXES openblas-pthread openblas)
 
 # A oneDNN built for OpenCL, as Debian's is, looks for it and stops the configuration where it is absent,
 # without a word about oneDNN.

@@ -1,14 +1,16 @@
 #include "meshwork/train/cluster/replica_check.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "fmt/ranges.h"
-#include "meshwork/base/fast_hash.h"
 #include "meshwork/base/hash.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/exec/gather_values.h"
@@ -63,11 +65,16 @@ absl::StatusOr<uint64_t> HashOfInstance(const DTensor& tensor, int64_t instance)
         tensor.memory().Download(elements, size, data, static_cast<std::byte*>(copy.raw())));
     data = static_cast<const std::byte*>(copy.raw());
   }
-  FastHash hash;
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), XXH3_freeState);
+  XXH3_64bits_reset(hash.get());
   elements.ForRuns(0, elements.elements(), [&](int64_t start, int64_t, int64_t count) {
-    hash.Add(data + start * size, count * size);
+    XXH3_64bits_update(hash.get(), data + start * size, static_cast<size_t>(count * size));
   });
-  return hash.value();
+  return XXH3_64bits_digest(hash.get());
+}
+
+uint64_t HashOf(const std::vector<uint64_t>& words) {
+  return XXH3_64bits(words.data(), words.size() * sizeof(uint64_t));
 }
 
 absl::StatusOr<std::vector<Replicated>> HashAll(const std::map<std::string, DTensor>& variables) {
@@ -110,18 +117,17 @@ uint64_t WordAt(std::string_view text, size_t index) {
 
 // The question that all domains must check alike.
 uint64_t HashOfQuestion(const std::map<std::string, DTensor>& variables, int64_t step) {
-  HashOfWords hash;
-  hash.Add(static_cast<uint64_t>(step));
+  std::vector<uint64_t> facts = {static_cast<uint64_t>(step)};
   for (const auto& [name, tensor] : variables)
-    hash.Add(StableHash(fmt::format("{}: {} {} on {}, {}", name, tensor.type().ToString(),
-                                    tensor.layout().ToString(), tensor.layout().mesh().ToString(),
-                                    fmt::join(tensor.instances().varying().ToList(), " "))));
-  return hash.value();
+    facts.push_back(StableHash(fmt::format("{}: {} {} on {}, {}", name, tensor.type().ToString(),
+                                           tensor.layout().ToString(), tensor.layout().mesh().ToString(),
+                                           fmt::join(tensor.instances().varying().ToList(), " "))));
+  return HashOf(facts);
 }
 
 // Variables that lie alike between domains.
 struct Kind {
-  HashOfWords hash;  // of all their hashes
+  std::vector<uint64_t> hashes = {};  // of all of them
   bool differs_here = false;
 };
 
@@ -131,7 +137,7 @@ Kinds KindsOf(const std::vector<Replicated>& replicated) {
   Kinds kinds;
   for (const Replicated& variable : replicated) {
     Kind& kind = kinds[variable.apart];
-    for (uint64_t hash : variable.hashes) kind.hash.Add(hash);
+    kind.hashes.insert(kind.hashes.end(), variable.hashes.begin(), variable.hashes.end());
     kind.differs_here |= DiffersHere(variable);
   }
   return kinds;
@@ -317,7 +323,7 @@ absl::Status CheckReplicas(const std::map<std::string, DTensor>& variables, int6
     kinds = KindsOf(*replicated);
     Append(*mine, HashOfQuestion(variables, step));
     for (const auto& [apart, kind] : kinds) {
-      Append(*mine, kind.hash.value());
+      Append(*mine, HashOf(kind.hashes));
       Append(*mine, kind.differs_here ? 1 : 0);
     }
   }

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "meshwork/base/fast_hash.h"
+#include "meshwork/base/hash.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/wire_format.h"
 #include "meshwork/train/parameter_server/rpc/field_reader.h"
@@ -82,12 +82,7 @@ bool TakePiece(std::string_view bytes, TensorTaker& tensors, PieceRows& at) {
 
 }  // namespace
 
-int64_t JobOf(const JobFacts& facts) {
-  const std::string bytes = FactsMessage(facts).fields;
-  FastHash hash;
-  hash.Add(reinterpret_cast<const std::byte*>(bytes.data()), std::ssize(bytes));
-  return static_cast<int64_t>(hash.value());
-}
+int64_t JobOf(const JobFacts& facts) { return static_cast<int64_t>(StableHash(FactsMessage(facts).fields)); }
 
 void AddJob(int64_t job, RpcMessage& request) {
   WireWriter field;
