@@ -6,7 +6,6 @@
 #include "meshwork/ir/builder.h"
 #include "meshwork/ir/pull_back.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/ir/values.h"
 
 namespace meshwork {
 
