@@ -36,6 +36,8 @@ macro(meshwork_find_library package header library purpose debian_package)
 endmacro()
 
 meshwork_find_library(xxHash xxhash.h xxhash "hashes of replicas" libxxhash-dev)
+# The CMake files of Debian 12's libzip need programs that are in other packages.
+meshwork_find_library(libzip zip.h zip "NumPy's archives" libzip-dev)
 # The CMake files of Debian 13's OpenBLAS name folders that do not exist. openblas_config.h is in no other BLAS.
 meshwork_find_library(OpenBLAS openblas_config.h openblas "matrix products" libopenblas-pthread-dev
                       PATH_SUFFIXES openblas-pthread openblas)

@@ -1,11 +1,10 @@
 #include "meshwork/storage/zip.h"
 
+#include <zip.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
 #include <deque>
-#include <optional>
 #include <utility>
 
 #include "meshwork/base/saturate.h"
@@ -15,319 +14,137 @@
 namespace meshwork {
 namespace {
 
-constexpr uint32_t kLocalHeader = 0x04034b50, kDirectoryEntry = 0x02014b50, kEnd = 0x06054b50,
-                   kEnd64 = 0x06064b50, kEnd64Place = 0x07064b50;
-constexpr int64_t kLocalHeaderSize = 30, kEntrySize = 46, kEndSize = 22, kEnd64Size = 56,
-                  kEnd64PlaceSize = 20;
-constexpr int64_t kMaxComment = 0xffff;
-constexpr uint32_t kIn64 = 0xffffffff;   // in a field of 4 bytes: the value is in the ZIP64 field
-constexpr uint16_t kCountIn64 = 0xffff;  // the same in a field of 2 bytes
-constexpr uint16_t kExtra64 = 1;         // the id of the ZIP64 extra field
-constexpr uint16_t kStored = 0, kDeflated = 8;
-constexpr uint16_t kEncrypted = 1, kUtf8 = 1 << 11;  // flags
-constexpr int64_t kMostExpansion = 1032;             // of deflate: 258 bytes in two bits
-constexpr size_t kPortion = size_t{1} << 16;
+constexpr int64_t kLeastHeader = 30;      // bytes before each member
+constexpr int64_t kMostExpansion = 1032;  // of deflate: 258 bytes in two bits
+// libzip does not always tell which of these it is.
+constexpr std::string_view kUnlikeList =
+    "it does not begin where the list of members says, is not as long, or does not unpack";
 
-// Reads little-endian numbers of a record, one after the other. After the end of the record they are 0, and ok() is
-// false.
-class Fields {
- public:
-  explicit Fields(std::string_view record) : rest_(record) {}
-
-  template <typename T>
-  T Next() {
-    if (rest_.size() < sizeof(T)) {
-      ok_ = false;
-      return 0;
-    }
-    uint64_t number = 0;
-    for (size_t i = 0; i < sizeof(T); ++i) number |= uint64_t{static_cast<uint8_t>(rest_[i])} << 8 * i;
-    rest_.remove_prefix(sizeof(T));
-    return static_cast<T>(number);
-  }
-  std::string_view Text(size_t size) {
-    ok_ = ok_ && size <= rest_.size();
-    const std::string_view text = rest_.substr(0, size);
-    rest_.remove_prefix(text.size());
-    return text;
-  }
-  void Skip(size_t size) { Text(size); }
-  bool ok() const { return ok_; }
-  std::string_view rest() const { return rest_; }
-
- private:
-  std::string_view rest_;
-  bool ok_ = true;
-};
-
-template <typename T>
-void Append(std::string& record, T number) {
-  for (size_t i = 0; i < sizeof(T); ++i) record += static_cast<char>(static_cast<uint64_t>(number) >> 8 * i);
+// The error that `place` is damaged. libzip's words are left out, because each version has others; the system's are added.
+absl::Status Damaged(std::string_view place, std::string_view why, zip_error_t* error = nullptr) {
+  const bool is_system = error != nullptr && zip_error_system_type(error) == ZIP_ET_SYS;
+  return InvalidArgument("{}: is damaged: {}{}; write or fetch the file again.", place, why,
+                         is_system ? fmt::format(" ({})", zip_error_strerror(error)) : "");
 }
 
-absl::StatusOr<std::string> ReadBytes(const InputFile& file, int64_t offset, int64_t size) {
-  std::string text(static_cast<size_t>(size), '\0');
-  MESHWORK_RETURN_IF_ERROR(file.ReadAt(offset, std::as_writable_bytes(std::span(text))));
-  return text;
-}
-
-// ---- The directory.
-
-struct Directory {
-  uint64_t begin = 0, size = 0, members = 0;
-};
-
-absl::Status DamagedDirectory(const std::string& path, std::string_view why) {
-  return InvalidArgument("{}: the list of members at its end is damaged: {}; write or fetch the file again.",
-                         path, why);
-}
-
-// Finds the directory, by the record at the end of the file or the ZIP64 record before it.
-absl::StatusOr<Directory> FindDirectory(const InputFile& file) {
-  const int64_t tail_size = std::min(file.size(), kEndSize + kMaxComment);
-  MESHWORK_ASSIGN_OR_RETURN(const std::string tail, ReadBytes(file, file.size() - tail_size, tail_size));
-  size_t at = tail.rfind("PK\5\6");
-  // A comment may contain these letters, too. The record is where the length that it gives for the comment fits.
-  const auto ends_there = [&] {
-    const std::string_view record = std::string_view(tail).substr(at);
-    const auto comment = static_cast<int64_t>(record.size()) - kEndSize;
-    return comment >= 0 && Fields(record.substr(kEndSize - 2)).Next<uint16_t>() == comment;
-  };
-  while (at != std::string::npos && !ends_there())
-    at = at == 0 ? std::string::npos : tail.rfind("PK\5\6", at - 1);
-  if (at == std::string::npos)
-    return InvalidArgument("{}: has no list of members at its end; it is cut off, or no zip archive.",
-                           file.path());
-
-  Fields end(std::string_view(tail).substr(at + 4));
-  const auto disk = end.Next<uint16_t>(), first_disk = end.Next<uint16_t>();
-  end.Skip(2);
-  const auto members = end.Next<uint16_t>();
-  const auto size = end.Next<uint32_t>(), begin = end.Next<uint32_t>();
-  if (members != kCountIn64 && size != kIn64 && begin != kIn64 && (disk != 0 || first_disk != 0))
-    return InvalidArgument("{}: is a part of an archive that is split over several files; join them first.",
-                           file.path());
-  if (members != kCountIn64 && size != kIn64 && begin != kIn64) return Directory{begin, size, members};
-
-  const int64_t place = file.size() - tail_size + static_cast<int64_t>(at) - kEnd64PlaceSize;
-  if (place < 0) return Directory{begin, size, members};
-  MESHWORK_ASSIGN_OR_RETURN(const std::string place_record, ReadBytes(file, place, kEnd64PlaceSize));
-  Fields pointer(place_record);
-  if (pointer.Next<uint32_t>() != kEnd64Place) return Directory{begin, size, members};
-  pointer.Skip(4);
-  const auto end64_at = pointer.Next<uint64_t>();
-  if (end64_at > static_cast<uint64_t>(place) || static_cast<uint64_t>(place) - end64_at < kEnd64Size)
-    return DamagedDirectory(file.path(), "its ZIP64 record lies elsewhere");
-  MESHWORK_ASSIGN_OR_RETURN(const std::string record,
-                            ReadBytes(file, static_cast<int64_t>(end64_at), kEnd64Size));
-  Fields end64(record);
-  if (end64.Next<uint32_t>() != kEnd64)
-    return DamagedDirectory(file.path(), "its ZIP64 record lies elsewhere");
-  end64.Skip(28);
-  Directory directory;
-  directory.members = end64.Next<uint64_t>();
-  directory.size = end64.Next<uint64_t>();
-  directory.begin = end64.Next<uint64_t>();
-  return directory;
-}
-
-// Replaces the numbers that are kIn64 by those of the ZIP64 field. False: the field lacks them.
-bool Widen(std::string_view extra, std::initializer_list<uint64_t*> numbers) {
-  Fields fields(extra);
-  while (fields.ok() && !fields.rest().empty()) {
-    const auto id = fields.Next<uint16_t>(), size = fields.Next<uint16_t>();
-    Fields field(fields.Text(size));
-    if (!fields.ok()) return false;
-    if (id != kExtra64) continue;
-    for (uint64_t* number : numbers)
-      if (*number == kIn64) *number = field.Next<uint64_t>();
-    return field.ok();
-  }
-  return std::none_of(numbers.begin(), numbers.end(),
-                      [](const uint64_t* number) { return *number == kIn64; });
-}
-
-absl::StatusOr<ZipMember> ReadMember(const InputFile& file, Fields& entry) {
-  const std::string& path = file.path();
-  const bool is_entry = entry.Next<uint32_t>() == kDirectoryEntry;
-  entry.Skip(4);
-  const auto flags = entry.Next<uint16_t>(), method = entry.Next<uint16_t>();
-  entry.Skip(4);
-  ZipMember member{.deflated = method == kDeflated, .crc = entry.Next<uint32_t>()};
-  uint64_t packed_size = entry.Next<uint32_t>(), size = entry.Next<uint32_t>();
-  const auto name_size = entry.Next<uint16_t>(), extra_size = entry.Next<uint16_t>(),
-             comment_size = entry.Next<uint16_t>();
-  entry.Skip(8);
-  uint64_t header = entry.Next<uint32_t>();
-  member.name = entry.Text(name_size);
-  const std::string_view extra = entry.Text(extra_size);
-  entry.Skip(comment_size);
-  if (!is_entry || !entry.ok())
-    return DamagedDirectory(path, "it ends inside of a member, or what is there is none");
-  const std::string place = PlaceOfTensor(path, member.name);
-  if (!Widen(extra, {&size, &packed_size, &header}))
-    return InvalidArgument("{}: its sizes are missing; write or fetch the file again.", place);
-  if ((flags & kEncrypted) != 0) return InvalidArgument("{}: is encrypted; decrypt the file first.", place);
-  if (method != kStored && method != kDeflated)
+// Member `index`, if it is possible.
+absl::StatusOr<ZipMember> ReadMember(zip_t* archive, uint64_t index, const std::string& path,
+                                     int64_t file_size) {
+  zip_stat_t stat;
+  zip_stat_init(&stat);
+  zip_stat_index(archive, index, ZIP_FL_ENC_RAW, &stat);
+  const std::string name = stat.name != nullptr ? stat.name : "", place = PlaceOfTensor(path, name);
+  if (stat.encryption_method != ZIP_EM_NONE)
+    return InvalidArgument("{}: is encrypted; decrypt the file first.", place);
+  if (stat.comp_method != ZIP_CM_STORE && stat.comp_method != ZIP_CM_DEFLATE)
     return InvalidArgument("{}: is compressed by method {}; stored (0) and deflated (8) members are read.",
-                           place, method);
-  const auto length = static_cast<uint64_t>(file.size());
-  if (header > length || packed_size > length - header || (!member.deflated && size != packed_size) ||
-      size / kMostExpansion > packed_size)
+                           place, stat.comp_method);
+  const bool deflated = stat.comp_method == ZIP_CM_DEFLATE;
+  if (stat.comp_size > static_cast<uint64_t>(file_size) || (!deflated && stat.size != stat.comp_size) ||
+      stat.size / kMostExpansion > stat.comp_size)
     return InvalidArgument(
-        "{}: {} bytes, {} packed, at byte {} of a file of {}; that cannot be. Write or fetch the file "
-        "again.",
-        place, size, packed_size, header, length);
-  member.packed_size = static_cast<int64_t>(packed_size);
-  member.size = static_cast<int64_t>(size);
-  member.header = static_cast<int64_t>(header);
-  return member;
+        "{}: {} bytes, {} packed, in a file of {}; that cannot be. Write or fetch the file again.", place,
+        stat.size, stat.comp_size, file_size);
+  return ZipMember{.name = name,
+                   .index = index,
+                   .deflated = deflated,
+                   .crc = stat.crc,
+                   .packed_size = static_cast<int64_t>(stat.comp_size),
+                   .size = static_cast<int64_t>(stat.size)};
 }
-
-// ---- Members.
 
 class MemberSource : public ByteSource {
  public:
-  MemberSource(const InputFile& file, const ZipMember& member, int64_t begin)
-      : file_(file),
-        place_(PlaceOfTensor(file.path(), member.name)),
-        member_(member),
-        at_(begin),
-        end_(begin + member.packed_size),
-        left_(member.size) {
-    // -15: the largest window; no header of zlib's.
-    if (member.deflated) MESHWORK_CHECK(inflateInit2(&stream_, -15) == Z_OK, "zlib {}", zlibVersion());
-  }
-  MemberSource(const MemberSource&) = delete;
-  MemberSource& operator=(const MemberSource&) = delete;
-  ~MemberSource() override {
-    if (member_.deflated) inflateEnd(&stream_);
-  }
+  MemberSource(std::string place, const ZipMember& member, zip_file_t* file)
+      : place_(std::move(place)), crc_(member.crc), left_(member.size), file_(file, zip_fclose) {}
 
   int64_t left() const override { return left_; }
 
   absl::Status Read(std::span<std::byte> bytes) override {
-    if (static_cast<int64_t>(bytes.size()) > left_) return Damaged("it is too short");
+    if (static_cast<int64_t>(bytes.size()) > left_) return Damaged(place_, "it is too short");
     if (bytes.empty()) return absl::OkStatus();
-    if (member_.deflated) {
-      MESHWORK_RETURN_IF_ERROR(Inflate(bytes));
-    } else {
-      MESHWORK_RETURN_IF_ERROR(file_.ReadAt(at_, bytes));
-      at_ += static_cast<int64_t>(bytes.size());
-    }
-    crc_ = crc32_z(crc_, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
     left_ -= static_cast<int64_t>(bytes.size());
+    while (!bytes.empty()) {
+      MESHWORK_ASSIGN_OR_RETURN(const size_t filled, Unpack(bytes));
+      if (filled == 0) return Damaged(place_, kUnlikeList);
+      bytes = bytes.subspan(filled);
+    }
     return left_ == 0 ? Finish() : absl::OkStatus();
   }
 
  private:
-  absl::Status Damaged(std::string_view why) const {
-    return InvalidArgument("{}: is damaged: {}; write or fetch the file again.", place_, why);
-  }
-
   // Unpacks the next bytes: how many, which is 0 only at the end.
   absl::StatusOr<size_t> Unpack(std::span<std::byte> bytes) {
-    size_t filled = 0;
-    while (filled == 0 && !ended_) {
-      if (stream_.avail_in == 0 && at_ < end_) {
-        const auto portion = std::min<int64_t>(kPortion, end_ - at_);
-        MESHWORK_RETURN_IF_ERROR(file_.ReadAt(at_, std::span(packed_).first(static_cast<size_t>(portion))));
-        at_ += portion;
-        stream_.next_in = reinterpret_cast<Bytef*>(packed_.data());
-        stream_.avail_in = static_cast<uInt>(portion);
-      }
-      const auto wanted = static_cast<uInt>(std::min(bytes.size(), size_t{1} << 30));
-      stream_.next_out = reinterpret_cast<Bytef*>(bytes.data());
-      stream_.avail_out = wanted;
-      const int result = inflate(&stream_, Z_NO_FLUSH);
-      filled = wanted - stream_.avail_out;
-      ended_ = result == Z_STREAM_END;
-      if (result == Z_BUF_ERROR) return Damaged("it is cut off");
-      if (result != Z_OK && !ended_) return Damaged(stream_.msg != nullptr ? stream_.msg : zError(result));
-    }
-    return filled;
+    const zip_int64_t filled = zip_fread(file_.get(), bytes.data(), bytes.size());
+    if (filled >= 0) return static_cast<size_t>(filled);
+    zip_error_t* const error = zip_file_get_error(file_.get());
+    if (zip_error_code_zip(error) == ZIP_ER_CRC)
+      return Damaged(place_, fmt::format("its CRC is not {:08x}, which the list of members says", crc_));
+    return Damaged(place_, kUnlikeList, error);
   }
 
-  absl::Status Inflate(std::span<std::byte> bytes) {
-    while (!bytes.empty()) {
-      MESHWORK_ASSIGN_OR_RETURN(const size_t filled, Unpack(bytes));
-      if (filled == 0) return Damaged("it is shorter than the list of members says");
-      bytes = bytes.subspan(filled);
-    }
-    return absl::OkStatus();
-  }
-
+  // libzip compares the CRC where a member ends.
   absl::Status Finish() {
-    if (member_.deflated) {
-      std::byte more;
-      MESHWORK_ASSIGN_OR_RETURN(const size_t filled, Unpack({&more, 1}));
-      if (filled > 0) return Damaged("it is longer than the list of members says");
-    }
-    if (crc_ == member_.crc) return absl::OkStatus();
-    return Damaged(fmt::format("its CRC is {:08x}, and the list of members says {:08x}", crc_, member_.crc));
+    std::byte more;
+    MESHWORK_ASSIGN_OR_RETURN(const size_t filled, Unpack({&more, 1}));
+    return filled == 0 ? absl::OkStatus() : Damaged(place_, kUnlikeList);
   }
 
-  const InputFile& file_;
   const std::string place_;
-  const ZipMember member_;
-  int64_t at_, end_;  // the packed bytes that are still to be read
+  const uint32_t crc_;
   int64_t left_;
-  uLong crc_ = 0;
-  z_stream stream_ = {};
-  bool ended_ = false;  // the stream
-  std::array<std::byte, kPortion> packed_;
+  std::unique_ptr<zip_file_t, decltype(&zip_fclose)> file_;
 };
 
 }  // namespace
 
 absl::StatusOr<ZipFile> ZipFile::Open(const std::string& path, const UnpackOptions& options) {
-  MESHWORK_ASSIGN_OR_RETURN(InputFile file, InputFile::Open(path));
-  MESHWORK_ASSIGN_OR_RETURN(const Directory directory, FindDirectory(file));
-  const auto length = static_cast<uint64_t>(file.size());
-  if (directory.begin > length || directory.size > length - directory.begin ||
-      directory.members > directory.size / kEntrySize)
-    return DamagedDirectory(path, fmt::format("{} members in {} bytes from byte {} on, of {}",
-                                              directory.members, directory.size, directory.begin, length));
-  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadBytes(file, static_cast<int64_t>(directory.begin),
-                                                              static_cast<int64_t>(directory.size)));
-  ZipFile zip(std::move(file));
-  Fields entries(text);
-  int64_t packed = 0, unpacked = 0;
-  for (uint64_t i = 0; i < directory.members; ++i) {
-    MESHWORK_ASSIGN_OR_RETURN(ZipMember member, ReadMember(*zip.file_, entries));
-    // Members that overlap could unpack to any length.
-    packed += member.packed_size + kLocalHeaderSize;
-    if (packed > zip.file_->size())
-      return DamagedDirectory(path, "its members are together longer than the file");
-    if (member.deflated) unpacked = SaturatedSum(unpacked, member.size);
-    zip.members_.push_back(std::move(member));
+  MESHWORK_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  int code = ZIP_ER_OK;
+  ZipFile opened(path, zip_open(path.c_str(), ZIP_RDONLY, &code));
+  if (opened.archive_ == nullptr) {
+    zip_error_t error;
+    zip_error_init_with_code(&error, code);
+    const absl::Status damaged =
+        Damaged(path, "it is cut off, one of several parts, or no zip archive", &error);
+    zip_error_fini(&error);
+    return damaged;
   }
-  MESHWORK_RETURN_IF_ERROR(CheckUnpacks(path, zip.file_->size(), unpacked, options));
-  return zip;
+  int64_t packed = 0, unpacked = 0;
+  for (zip_int64_t i = 0; i < zip_get_num_entries(opened.archive_.get(), 0); ++i) {
+    MESHWORK_ASSIGN_OR_RETURN(ZipMember member,
+                              ReadMember(opened.archive_.get(), static_cast<uint64_t>(i), path, file.size()));
+    // Members that overlap could unpack to any length.
+    packed += member.packed_size + kLeastHeader;
+    if (packed > file.size()) return Damaged(path, "its members are together longer than the file");
+    if (member.deflated) unpacked = SaturatedSum(unpacked, member.size);
+    opened.members_.push_back(std::move(member));
+  }
+  MESHWORK_RETURN_IF_ERROR(CheckUnpacks(path, file.size(), unpacked, options));
+  return opened;
 }
+
+void ZipFile::Closer::operator()(zip* archive) const { zip_discard(archive); }
 
 absl::StatusOr<std::unique_ptr<ByteSource>> ZipFile::Read(const ZipMember& member) const {
-  const auto damaged = [&] {
-    return InvalidArgument(
-        "{}: the list of members says that it begins at byte {}, where it does not; write or fetch "
-        "the file again.",
-        PlaceOfTensor(file_->path(), member.name), member.header);
-  };
-  if (member.header > file_->size() - kLocalHeaderSize) return damaged();
-  MESHWORK_ASSIGN_OR_RETURN(const std::string record, ReadBytes(*file_, member.header, kLocalHeaderSize));
-  Fields header(record);
-  if (header.Next<uint32_t>() != kLocalHeader) return damaged();
-  header.Skip(22);
-  const int64_t name_size = header.Next<uint16_t>(), extra_size = header.Next<uint16_t>();
-  const int64_t begin = member.header + kLocalHeaderSize + name_size + extra_size;
-  if (begin > file_->size() || member.packed_size > file_->size() - begin) return damaged();
-  return std::make_unique<MemberSource>(*file_, member, begin);
+  std::string place = PlaceOfTensor(path_, member.name);
+  zip_file_t* const file = zip_fopen_index(archive_.get(), member.index, 0);
+  if (file == nullptr) return Damaged(place, kUnlikeList, zip_get_error(archive_.get()));
+  return std::make_unique<MemberSource>(std::move(place), member, file);
 }
 
-// ---- Writing.
+// ---- Writing: by hand, because libzip goes back to what it has written, and WriteFileAtomically does not.
 
 namespace {
 
+constexpr uint32_t kLocalHeader = 0x04034b50, kDirectoryEntry = 0x02014b50, kEnd = 0x06054b50,
+                   kEnd64 = 0x06064b50, kEnd64Place = 0x07064b50;
+constexpr uint64_t kEnd64Size = 56;
+constexpr uint32_t kIn64 = 0xffffffff;   // in a field of 4 bytes: the value is in the ZIP64 field
+constexpr uint16_t kCountIn64 = 0xffff;  // the same in a field of 2 bytes
+constexpr uint16_t kExtra64 = 1;         // the id of the ZIP64 extra field
+constexpr uint16_t kStored = 0;
+constexpr uint16_t kUtf8 = 1 << 11;                 // a flag
 constexpr uint16_t kVersion = 20, kVersion64 = 45;  // of the format that a reader must know
 constexpr uint16_t kFirstDay = 1 << 5 | 1;          // January 1, 1980
 
@@ -339,6 +156,11 @@ struct NewMember {
 
 uint16_t FlagsOf(std::string_view name) {
   return std::any_of(name.begin(), name.end(), [](char c) { return (c & 0x80) != 0; }) ? kUtf8 : 0;
+}
+
+template <typename T>
+void Append(std::string& record, T number) {
+  for (size_t i = 0; i < sizeof(T); ++i) record += static_cast<char>(static_cast<uint64_t>(number) >> 8 * i);
 }
 
 // A local header, or the entry of the directory, which also says where that is.

@@ -5,11 +5,11 @@
 //     MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> bytes, zip.Read(member));
 //     …
 //
-// The format is PKWARE's APPNOTE.TXT 6.3.10. Read are archives in one piece, methods 0 (stored) and 8 (deflate), and
-// ZIP64; encryption, split archives and other compression are errors. Members are written stored and without a date,
-// so that equal members make equal files.
+// libzip reads: archives in one piece, methods 0 (stored) and 8 (deflate), and ZIP64; encryption, split archives and other
+// compression are errors. Members are written after PKWARE's APPNOTE.TXT 6.3.10, stored and without a date, so that equal
+// members make equal files.
 //
-// Only this room uses it. Const functions may be called concurrently.
+// Only this room uses it. One thread at a time may use a ZipFile and its sources.
 #pragma once
 
 #include <cstdint>
@@ -17,40 +17,46 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "meshwork/base/io/file.h"
 #include "meshwork/storage/byte_source.h"
 #include "meshwork/storage/unpack_limit.h"
+
+struct zip;  // libzip's
 
 namespace meshwork {
 
 struct ZipMember {
-  std::string name;  // any bytes; no path to write to
+  std::string name;    // any bytes; no path to write to
+  uint64_t index = 0;  // in the list
   bool deflated = false;
   uint32_t crc = 0;
   int64_t packed_size = 0;  // bytes in the file
   int64_t size = 0;         // bytes that they unpack to
-  int64_t header = 0;       // where its local header is
 };
 
 class ZipFile {
  public:
-  // Reads the list of members, and checks that it is possible: they lie in the file, are together no longer than the
-  // file, and none unpacks to more than deflate allows. Errors: the file cannot be read; it is no such archive; those
+  // Reads the list of members, and checks that it is possible: they are together no longer than the file, and none unpacks
+  // to more than deflate allows. Errors: the file cannot be read; it is no such archive; those
   // of CheckUnpacks for all deflated members together.
   static absl::StatusOr<ZipFile> Open(const std::string& path, const UnpackOptions& options = {});
 
   const std::vector<ZipMember>& members() const { return members_; }
-  // The bytes of a member. Reading the last byte also checks that no more follow, and the CRC. The source keeps a
-  // pointer to this ZipFile. Errors: the member is damaged.
+  // The bytes of a member. Reading the last byte also checks that no more follow, and the CRC. This ZipFile must outlive the
+  // source. Errors: the member is damaged.
   absl::StatusOr<std::unique_ptr<ByteSource>> Read(const ZipMember& member) const;
 
  private:
-  explicit ZipFile(InputFile file) : file_(std::make_unique<InputFile>(std::move(file))) {}
+  struct Closer {
+    void operator()(zip* archive) const;
+  };
+  ZipFile(std::string path, zip* archive) : path_(std::move(path)), archive_(archive) {}
 
-  std::unique_ptr<InputFile> file_;  // stays where it is when a ZipFile is moved
+  std::string path_;
+  std::unique_ptr<zip, Closer> archive_;
   std::vector<ZipMember> members_;
 };
 

@@ -102,16 +102,16 @@ TEST_F(ZipTest, RefusesWhatCannotBe) {
   EXPECT_EQ(
       MessageOf(ReadAll(File("x", EncodeZip({shorter}))).status()),
       fmt::format(
-          "{}: tensor \"shorter\": is damaged: it is longer than the list of members says; write or fetch the "
-          "file again.",
+          "{}: tensor \"shorter\": is damaged: it does not begin where the list of members says, is not as long, or "
+          "does not unpack; write or fetch the file again.",
           Path("x")));
   ZipBytes longer = ZipBytes::Deflated("longer", "text");
   longer.size = 5;
   EXPECT_EQ(
       MessageOf(ReadAll(File("x", EncodeZip({longer}))).status()),
       fmt::format(
-          "{}: tensor \"longer\": is damaged: it is shorter than the list of members says; write or fetch the "
-          "file again.",
+          "{}: tensor \"longer\": is damaged: it does not begin where the list of members says, is not as long, or "
+          "does not unpack; write or fetch the file again.",
           Path("x")));
 }
 
