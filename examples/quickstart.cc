@@ -20,7 +20,7 @@ int main() {
 
   mw::Session session = mw::Session::Create(g).value();
   fmt::print("{}", session.Explain({.search = true}));  // every collective, and why it is there
-  mw::Dataset digits = mw::SyntheticDigits(1280, 0, /*seed=*/1, mw::F32).train;
+  mw::Dataset digits = mw::SyntheticDigits(1280, 0, /*seed=*/1, mw::F32).value().train;
   for (const mw::Batch& b : digits.Batches({.batch_size = 128}))
     fmt::print("loss {:.4f}\n", session.Run({{"x", b["image"]}, {"y", b["label"]}})->scalar("loss").value());
 }

@@ -30,7 +30,7 @@ absl::StatusOr<Training> MlpTraining() {
   Graph graph(mesh);
   BuildMlp(graph, kBatch, {}, Adam({.learning_rate = 1e-3}));
   MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph));
-  const Dataset digits = SyntheticDigits(/*train=*/kBatch, /*test=*/0, /*seed=*/1, F32).train;
+  const Dataset digits = SyntheticDigits(/*train=*/kBatch, /*test=*/0, /*seed=*/1, F32).value().train;
   const Batch data = *digits.Batches({.batch_size = kBatch}).begin();
   return Training{"mlp_mnist", std::move(session), {{"images", data["image"]}, {"labels", data["label"]}}};
 }

@@ -263,7 +263,7 @@ absl::Status CompareSteps(const Options& o, const Processes& processes, const Ot
   SessionOptions options;
   processes.Use(options);
   MESHWORK_ASSIGN_OR_RETURN(Session shared, MlpSession(mesh, batch, options));
-  const Dataset digits = SyntheticDigits(/*train=*/batch, /*test=*/0, /*seed=*/1, F32).train;
+  const Dataset digits = SyntheticDigits(/*train=*/batch, /*test=*/0, /*seed=*/1, F32).value().train;
   const Batch data = *digits.Batches({.batch_size = batch}).begin();
   const Feeds feeds = {{"images", data["image"]}, {"labels", data["label"]}};
   double loss = 0;
@@ -302,7 +302,7 @@ absl::Status CompareAtomic(const Options& o, const Processes& processes, int64_t
   MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::VirtualCpus(o.mesh));
   SessionOptions options;
   processes.Use(options);
-  const Dataset digits = SyntheticDigits(/*train=*/batch, /*test=*/0, /*seed=*/1, F32).train;
+  const Dataset digits = SyntheticDigits(/*train=*/batch, /*test=*/0, /*seed=*/1, F32).value().train;
   const Batch data = *digits.Batches({.batch_size = batch}).begin();
   std::vector<Session> sessions;
   std::vector<BoundStep> steps;

@@ -108,7 +108,7 @@ const VariantResult* BatchResult::Find(std::string_view variant) const {
 }
 
 absl::StatusOr<BatchResult> RunRounds(const StepOptions& options, int64_t batch, int workers) {
-  const Dataset digits = SyntheticDigits(kBatches * batch, 0, /*seed=*/1, F32).train;
+  const Dataset digits = SyntheticDigits(kBatches * batch, 0, /*seed=*/1, F32).value().train;
   MESHWORK_ASSIGN_OR_RETURN(Tensor images, digits.column("image"));
   Shape shape = TheStepModel().image;
   shape.insert(shape.begin(), kBatches * batch);

@@ -207,7 +207,7 @@ int main(int argc, char** argv) {
   const mw::ModelFlags flags(argc, argv, "built_in_methods",
                              "Goes through a guide to training and evaluation, part by part.",
                              kTrain / kBatch);
-  const mw::MnistData digits = mw::SyntheticDigits(kTrain + kHeldOut, kHeldOut, /*seed=*/1, flags.dtype);
+  const mw::MnistData digits = mw::SyntheticDigits(kTrain + kHeldOut, kHeldOut, 1, flags.dtype).value();
   const mw::Pipeline all = mw::Pipeline::From(digits.train);
   const Guide guide{.flags = flags,
                     .train = all.Take(kTrain).Shuffle(kTrain, /*seed=*/1).Batch(kBatch),

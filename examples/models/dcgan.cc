@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
   fmt::print("{}\n", mw::Summary(graph));
 
   mw::Session session = mw::Session::Create(graph).value();
-  const mw::Dataset digits = mw::SyntheticDigits(kTrain, 0, /*seed=*/1, flags.dtype).train;
+  const mw::Dataset digits = mw::SyntheticDigits(kTrain, 0, /*seed=*/1, flags.dtype).value().train;
   mw::Random random(/*seed=*/999);
   const mw::Tensor fixed_noise = Noise(kBatch, random, flags.dtype);
   int64_t step = 0;

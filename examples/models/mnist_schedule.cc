@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   graph.Output("accuracy", mw::AccuracyMetric(graph, "accuracy").Update(logits, labels));
 
   mw::Session session = mw::Session::Create(graph).value();
-  const mw::MnistData digits = mw::SyntheticDigits(kTrain, kTest, /*seed=*/1, flags.dtype);
+  const mw::MnistData digits = mw::SyntheticDigits(kTrain, kTest, /*seed=*/1, flags.dtype).value();
   const mw::Pipeline train =
       mw::Pipeline::From(digits.train).Shuffle(kTrain, /*seed=*/1).Batch(kBatch).Prefetch(2);
   const mw::History history = mw::Fit(session, train,

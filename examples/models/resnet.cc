@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
   fmt::print("{}\n", mw::Summary(graph));
 
   mw::Session session = mw::Session::Create(graph).value();
-  const mw::MnistData digits = mw::SyntheticDigits(kTrain, kTest, /*seed=*/1, flags.dtype);
+  const mw::MnistData digits = mw::SyntheticDigits(kTrain, kTest, /*seed=*/1, flags.dtype).value();
   int64_t step = 0;
   for (const mw::Example& b :
        mw::Pipeline::From(digits.train).Shuffle(kTrain, 1).Repeat().Batch(kBatch).Take(flags.steps)) {

@@ -76,10 +76,10 @@ int main(int argc, char** argv) {
       std::filesystem::temp_directory_path() / fmt::format("transfer_learning.{}", getpid());
 
   mw::Session pretrained = Classifier(flags, "digits", 10, mw::Adam({.learning_rate = 0.01}));
-  Train(pretrained, "pretraining", mw::SyntheticDigits(kEpoch * kBatch, 64, 1, flags.dtype), flags,
+  Train(pretrained, "pretraining", mw::SyntheticDigits(kEpoch * kBatch, 64, 1, flags.dtype).value(), flags,
         folder + "/digits");
 
-  const mw::MnistData few = mw::SyntheticDigits(kEpoch * kBatch, 64, 2, flags.dtype);
+  const mw::MnistData few = mw::SyntheticDigits(kEpoch * kBatch, 64, 2, flags.dtype).value();
   const mw::RateSchedule rate =
       mw::ExponentialDecay({.initial = 0.005, .factor = 0.1, .steps = 7 * kEpoch, .staircase = true});
   mw::Session fixed = Classifier(

@@ -16,8 +16,9 @@ absl::StatusOr<Data> LoadData(const DataOptions& options, DType dtype) {
           stderr,
           "*** These are NOT the MNIST digits: training on synthetic ones from the built-in generator.\n"
           "*** For MNIST give --data-dir or MNIST_DIR, or run ./dev mnist.\n");
-    data = {"synthetic", SyntheticDigits(options.train_examples, options.test_examples,
-                                         static_cast<uint64_t>(options.seed), dtype)};
+    data.source = "synthetic";
+    MESHWORK_ASSIGN_OR_RETURN(data.digits, SyntheticDigits(options.train_examples, options.test_examples,
+                                                           static_cast<uint64_t>(options.seed), dtype));
   } else {
     MESHWORK_ASSIGN_OR_RETURN(data.digits,
                               LoadMnist(dir, dtype, {options.train_examples, options.test_examples}));

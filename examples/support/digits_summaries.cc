@@ -42,9 +42,9 @@ void DigitsSummaries::Note(const absl::Status& status) {
   fmt::print(stderr, "{}: --tensorboard: {} The training goes on.\n", model_.program, MessageOf(status));
 }
 
-void DigitsSummaries::BeginEpoch(const BatchOptions& batches, int64_t steps_done) {
+void DigitsSummaries::BeginEpoch(const BatchesOptions& batches, int64_t steps_done) {
   if (!train_.has_value()) return;
-  const BatchOptions shown = {
+  const BatchesOptions shown = {
       .batch_size = kImages, .shuffle_seed = batches.shuffle_seed, .epoch = batches.epoch};
   for (const Batch& batch : data_.digits.train.Batches(shown)) {
     const absl::StatusOr<Tensor> panel =

@@ -23,7 +23,7 @@ class DigitsSummaries {
                                                 const DigitsOptions& options, int64_t first_step);
 
   // Before an epoch: its first images.
-  void BeginEpoch(const BatchOptions& batches, int64_t steps_done);
+  void BeginEpoch(const BatchesOptions& batches, int64_t steps_done);
   // After each step: every tenth step writes the results of its batch, and the speed since the last write.
   void Step(int64_t step, double loss, double accuracy);
   // After an epoch and its test: writes their results and the weights. All processes must call it. Errors: WeightsOf's.

@@ -31,7 +31,7 @@ Feeds FeedsOf(const DigitsModel& model, const Batch& batch) {
 }
 
 // From batches of this size, each process gathers the rows that its session reads.
-BatchOptions BatchesFor(const Session& session, int64_t batch_size) {
+BatchesOptions BatchesFor(const Session& session, int64_t batch_size) {
   return {.batch_size = batch_size, .rows = [&session](int64_t rows) { return session.RowsHere(rows); }};
 }
 
@@ -93,7 +93,7 @@ class Trainer {
       MESHWORK_ASSIGN_OR_RETURN(log_.before, Test());
       fmt::print(Out(), "at the start  {}\n", Describe(*log_.before));
     }
-    const int64_t steps_per_epoch = data_.digits.train.Batches(batches_).num_batches();
+    const int64_t steps_per_epoch = *data_.digits.train.Batches(batches_).size();
     ProgressReporter progress = ProgressReporter::For(Out(), options_.epochs, steps_per_epoch);
     while (position_.epoch < options_.epochs && !IsDone() && training_.goes_on()) {
       const Clock::time_point start = Clock::now();
@@ -174,7 +174,7 @@ class Trainer {
   Resumable& training_;
   DigitsSummaries& summaries_;
   Position position_;
-  BatchOptions batches_;
+  BatchesOptions batches_;
   TrainLog log_;
   std::unique_ptr<PrefetchToDevice> ahead_;
 };

@@ -117,7 +117,7 @@ TEST(PlannedMemoryTest, WithinABudgetTheMlpTrainsAlikeAndAllocatesLess) {
   constexpr int64_t kBatch = 64;
   Graph graph(Mesh::VirtualCpus("batch=4,model=2").value());
   BuildMlp(graph, kBatch, {}, Adam({.learning_rate = 1e-3}));
-  const Dataset digits = SyntheticDigits(kBatch, 1, /*seed=*/1, F32).train;
+  const Dataset digits = SyntheticDigits(kBatch, 1, /*seed=*/1, F32).value().train;
   const int64_t peak = LogicalPeakBytes(Compile(graph).value().body);
   std::vector<double> losses[2];
   ExecutorMemory memory[2];

@@ -38,7 +38,7 @@ int Train() {
   g.Output("loss", loss);
 
   mw::Session session = mw::Session::Create(g).value();
-  const mw::Dataset digits = mw::SyntheticDigits(512, 0, /*seed=*/1, mw::F32).train;
+  const mw::Dataset digits = mw::SyntheticDigits(512, 0, /*seed=*/1, mw::F32).value().train;
   double first = NAN, last = NAN;
   for (const mw::Batch& b : digits.Batches({.batch_size = 64})) {
     last = session.Run({{"x", b["image"]}, {"y", b["label"]}})->scalar("loss").value();

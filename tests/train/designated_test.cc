@@ -27,7 +27,7 @@ TEST(DesignatedTest, OtherMembersHaveDefaults) {
   EXPECT_EQ(slice.step, 1);
   const SessionOptions session{.seed = 3, .executor = {.profile = true}};
   EXPECT_EQ(session.workers, 0);
-  const BatchOptions batches{.batch_size = 8};
+  const BatchesOptions batches{.batch_size = 8};
   EXPECT_EQ(batches.lanes, 1);
   const DenseOptions dense{.dtype = F64};
   EXPECT_EQ(dense.dtype, F64);

@@ -10,21 +10,11 @@
 #include "meshwork/base/random.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
-#include "meshwork/train/data/batch_stream.h"
 #include "meshwork/train/data/dataset_parts.h"
 #include "meshwork/train/data/idx.h"
+#include "meshwork/train/data/pipeline_stages.h"
 
 namespace meshwork {
-
-const Tensor& Batch::operator[](std::string_view name) const {
-  static const Tensor* const missing = new Tensor();
-  const Tensor* tensor = internal::FindColumn(columns_, name);
-  return tensor != nullptr ? *tensor : *missing;
-}
-
-absl::StatusOr<Tensor> Batch::Get(std::string_view name) const {
-  return internal::GetColumn(columns_, name, "Batch");
-}
 
 absl::StatusOr<Dataset> Dataset::Create(Columns columns) {
   MESHWORK_ASSIGN_OR_RETURN(auto parts, internal::DatasetParts::Create(std::move(columns)));
@@ -38,7 +28,10 @@ absl::StatusOr<Dataset> Dataset::FromParts(std::vector<Part> parts) {
   return Dataset(std::move(made), size);
 }
 
-Columns Dataset::columns() const { return parts_ == nullptr ? Columns() : parts_->Join(size_).value(); }
+absl::StatusOr<Columns> Dataset::columns() const {
+  if (parts_ == nullptr) return Columns();
+  return parts_->Join(size_);
+}
 
 absl::StatusOr<Tensor> Dataset::column(std::string_view name) const {
   if (parts_ == nullptr) return internal::GetColumn({}, name, "Dataset");
@@ -55,62 +48,8 @@ uint64_t internal::ContentsOf(const Dataset& dataset) {
 
 Dataset Dataset::Take(int64_t n) const { return Dataset(parts_, std::clamp<int64_t>(n, 0, size_)); }
 
-BatchRange Dataset::Batches(BatchOptions options) const { return BatchRange(*this, std::move(options)); }
-
-const Batch& BatchIterator::operator*() const { return stream_->current(); }
-
-BatchIterator& BatchIterator::operator++() {
-  stream_->Next();
-  return *this;
-}
-
-bool BatchIterator::operator==(std::default_sentinel_t) const { return stream_->ended(); }
-
-namespace {
-
-// The rows that are wanted of a batch of `rows` rows.
-absl::StatusOr<RowRange> WantedOf(const BatchOptions& options, int64_t rows) {
-  if (options.rows == nullptr) return RowRange{0, rows};
-  const RowRange wanted = options.rows(rows);
-  if (0 <= wanted.begin && wanted.begin <= wanted.end && wanted.end <= rows) return wanted;
-  return InvalidArgument(
-      "Batches: options.rows gives rows {} to {} of a batch of {}; give a range that lies within the batch.",
-      wanted.begin, wanted.end, rows);
-}
-
-}  // namespace
-
-absl::StatusOr<internal::WantedRows> BatchRange::Wanted() const {
-  const int64_t batch_size = options_.batch_size, lanes = options_.lanes;
-  if (batch_size < 1) return InvalidArgument("Batches: batch_size is {}; it must be at least 1.", batch_size);
-  if (lanes < 1 || batch_size % lanes != 0)
-    return InvalidArgument(
-        "Batches: lanes is {} and batch_size is {}; lanes must be at least 1 and divide batch_size.", lanes,
-        batch_size);
-  if (options_.first_batch < 0)
-    return InvalidArgument("Batches: first_batch is {}; it must be at least 0.", options_.first_batch);
-  internal::WantedRows wanted;
-  if (dataset_.size() >= batch_size) {
-    MESHWORK_ASSIGN_OR_RETURN(wanted.of_full, WantedOf(options_, batch_size));
-  }
-  if (dataset_.size() % batch_size != 0) {
-    MESHWORK_ASSIGN_OR_RETURN(wanted.of_last, WantedOf(options_, dataset_.size() % batch_size));
-  }
-  return wanted;
-}
-
-absl::Status BatchRange::status() const { return Wanted().status(); }
-
-int64_t BatchRange::num_batches() const {
-  if (!status().ok() || dataset_.size() == 0) return 0;
-  return std::max<int64_t>((dataset_.size() - 1) / options_.batch_size + 1 - options_.first_batch, 0);
-}
-
-BatchIterator BatchRange::begin() const {
-  const internal::WantedRows wanted = Wanted().value();
-  auto stream = std::make_shared<internal::BatchStream>(dataset_.parts_, dataset_.size(), options_, wanted);
-  stream->Next();
-  return BatchIterator(std::move(stream));
+Pipeline Dataset::Batches(BatchesOptions options) const {
+  return internal::PipelineOf(internal::BatchesSource(*this, std::move(options)));
 }
 
 std::vector<int64_t> ShuffledOrder(int64_t n, uint64_t seed, int64_t epoch) {

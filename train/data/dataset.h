@@ -5,6 +5,9 @@
 //     for (const Batch& b : mnist.train.Batches({.batch_size = 128, .shuffle_seed = 7, .epoch = epoch}))
 //       session.Run({{"x", b["image"]}, {"y", b["label"]}});     // f32[128,784], i32[128]
 //
+// The batches are the elements of a Pipeline (train/data/pipeline.h): a loop over them throws its errors, while
+// PipelineIterator::Next returns them; Fit and Evaluate (train/fit/fit.h) take them, too.
+//
 // Every example comes exactly once per epoch; if the batch size does not divide the number of examples, the
 // last batch is short, never dropped. The order depends on (size, batch size, lanes, seed, epoch) alone, on every
 // platform and in every process; with one lane, the batch size does not matter either.
@@ -19,17 +22,15 @@
 //   for (const Batch& b : mnist.train.Batches({.batch_size = 128, .shuffle_seed = 7, .rows = rows})) …
 //
 // A dataset may lie in several files, its parts, which are loaded when their first example is read. With lanes, a
-// process reads only some of the files; see BatchOptions.
+// process reads only some of the files; see BatchesOptions.
 //
-// Thread safety: Dataset and Batch are immutable values, cheap to copy (copies share the elements) and safe
-// to share. One walk belongs to one thread; any number of walks may exist at a time. A batch, or a tensor of
-// it, stays valid and unchanged for as long as the caller keeps a copy.
+// Thread safety: a Dataset is an immutable value, cheap to copy (copies share the elements) and safe to share. One walk
+// belongs to one thread; any number of walks may exist at a time. A batch, or a tensor of it, stays valid and unchanged
+// for as long as the caller keeps a copy.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -38,37 +39,22 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/runtime/tensor/tensor.h"
 #include "meshwork/train/data/columns.h"
+#include "meshwork/train/data/example.h"
+#include "meshwork/train/data/pipeline.h"
 #include "meshwork/train/data/row_range.h"
 
 namespace meshwork {
 
-// Some rows of every column.
-class Batch {
- public:
-  Batch() = default;  // no columns, no rows
-  // REQUIRES: what Dataset::Create requires.
-  explicit Batch(Columns columns) : columns_(std::move(columns)) {}
-
-  // [rows, …]. If there is no such column, a tensor that is not valid(); Get then gives the error.
-  const Tensor& operator[](std::string_view name) const;
-  // Error: there is no such column (with the nearest name).
-  absl::StatusOr<Tensor> Get(std::string_view name) const;
-  const Columns& columns() const { return columns_; }
-  int64_t rows() const { return columns_.empty() ? 0 : columns_[0].second.shape()[0]; }
-
- private:
-  Columns columns_;
-};
-
 // How an epoch is cut into batches.
-struct BatchOptions {
+struct BatchesOptions {
   int64_t batch_size = 32;                    // >= 1
   std::optional<uint64_t> shuffle_seed = {};  // without: in the order of the dataset
-  int64_t epoch = 0;                          // each epoch has an order of its own; matters only with a seed
+  // Each epoch has an order of its own; matters only with a seed. The epochs of a Pipeline::Repeat behind the batches,
+  // and those of Fit, are counted from here.
+  int64_t epoch = 0;
   // The first batch that is wanted, >= 0; earlier ones are neither gathered nor loaded. So a training can continue in
   // the middle of an epoch. Past the last batch, there are none.
   int64_t first_batch = 0;
@@ -82,23 +68,20 @@ struct BatchOptions {
 
   // The rows of a batch of `batch_rows` rows that are wanted here; null: all. A batch keeps its shape, and its wanted
   // rows are the same for any `rows`. The other rows may hold anything: if the batch is no view, they are not gathered,
-  // and their memory is not touched, except in debug builds, which fill it with bytes 0xFF. Called with the sizes of
-  // the epoch's batches, when a walk begins and by the range's status() and num_batches().
+  // and their memory is not touched, except in debug builds, which fill it with bytes 0xFF. Batches calls it, with the
+  // sizes of the epoch's batches; nothing calls it later.
   std::function<RowRange(int64_t batch_rows)> rows = {};
 };
 
-class BatchRange;
 class Dataset;
 
 namespace internal {
-class BatchStream;
 class DatasetParts;
+class DatasetStage;
 // A hash of the names, types and examples of a data set that was made from columns. Of a column of more than 16 MB,
 // about 16 MB are hashed: rows at equal distances. 0: the data set has parts, which would have to be loaded, or no
 // columns.
 uint64_t ContentsOf(const Dataset& dataset);
-class DatasetStage;
-struct WantedRows;
 }  // namespace internal
 
 class Dataset {
@@ -106,7 +89,8 @@ class Dataset {
   // Some consecutive examples, such as those of a file.
   struct Part {
     int64_t examples = 0;
-    // Returns their columns, as Create takes them. Called by any thread, once; again only after an error.
+    // Returns their columns, as Create takes them. Called by any thread, once; again only after an error. What it
+    // throws becomes an error.
     std::function<absl::StatusOr<Columns>()> load = {};
   };
 
@@ -122,20 +106,22 @@ class Dataset {
   static absl::StatusOr<Dataset> FromParts(std::vector<Part> parts);
 
   int64_t size() const { return size_; }
-  // All columns. Loads all parts, and copies them into one tensor per column unless there is one part. Throws
-  // absl::BadStatusOrAccess if a part cannot be loaded.
-  Columns columns() const;
+  // All columns. Loads all parts, and copies them into one tensor per column unless there is one part. Error: a part
+  // cannot be loaded.
+  absl::StatusOr<Columns> columns() const;
   // The same for one column. Errors: there is no such column (with the nearest name); a part cannot be loaded.
   absl::StatusOr<Tensor> column(std::string_view name) const;
 
   // The first n examples, or all if there are fewer; none if n < 0. A view, which loads nothing.
   Dataset Take(int64_t n) const;
 
-  // One epoch's batches. If the options are wrong, the range's status() says why, and walking it throws.
-  BatchRange Batches(BatchOptions options) const;
+  // One epoch's batches. Pipeline::size is their number: ⌈size / batch size⌉, less those before the first. Errors, of
+  // Pipeline::status: the batch size is not positive; the first batch is negative; the lanes do not divide the batch
+  // size; options.rows gives rows that a batch does not have. Error of the iteration: a part cannot be loaded: its
+  // loader's error, another number of examples, other columns.
+  Pipeline Batches(BatchesOptions options) const;
 
  private:
-  friend class BatchRange;
   friend class internal::DatasetStage;
   friend uint64_t internal::ContentsOf(const Dataset& dataset);
   Dataset(std::shared_ptr<internal::DatasetParts> parts, int64_t size)
@@ -143,55 +129,6 @@ class Dataset {
 
   std::shared_ptr<internal::DatasetParts> parts_;  // null: there are no columns
   int64_t size_ = 0;                               // the first examples of the parts
-};
-
-// A single pass over the batches of an epoch: an input iterator. Copies are the same walk.
-class BatchIterator {
- public:
-  using iterator_concept = std::input_iterator_tag;
-  using iterator_category = std::input_iterator_tag;
-  using value_type = Batch;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const Batch*;
-  using reference = const Batch&;
-
-  const Batch& operator*() const;
-  const Batch* operator->() const { return &**this; }
-  // Waits for the next batch. References that operator* returned become invalid; copies of the batch stay valid. Like
-  // StatusOr's value(), throws absl::BadStatusOrAccess if a part of the dataset cannot be loaded: its loader's error,
-  // another number of examples, other columns. Also throws what the loader throws.
-  BatchIterator& operator++();
-  void operator++(int) { ++*this; }
-  bool operator==(std::default_sentinel_t) const;
-
- private:
-  friend class BatchRange;
-  explicit BatchIterator(std::shared_ptr<internal::BatchStream> stream) : stream_(std::move(stream)) {}
-
-  std::shared_ptr<internal::BatchStream> stream_;  // the last copy stops the thread
-};
-
-// The batches of one epoch; see Dataset::Batches.
-class BatchRange {
- public:
-  BatchRange(Dataset dataset, BatchOptions options)
-      : dataset_(std::move(dataset)), options_(std::move(options)) {}
-
-  // Errors: the batch size is not positive; the first batch is negative; the lanes do not divide the batch size;
-  // options.rows gives rows that a batch does not have.
-  absl::Status status() const;
-  // ⌈size / batch size⌉, less those before the first; 0 if status() is an error.
-  int64_t num_batches() const;
-  // Starts a walk at the first batch; each call starts another walk. Like StatusOr's value(), throws
-  // absl::BadStatusOrAccess if status() is an error, or where operator++ throws.
-  BatchIterator begin() const;
-  std::default_sentinel_t end() const { return {}; }
-
- private:
-  absl::StatusOr<internal::WantedRows> Wanted() const;
-
-  Dataset dataset_;
-  BatchOptions options_;
 };
 
 // A permutation of 0 to n - 1 for each (seed, epoch), by Fisher and Yates' shuffle. None if n < 0.

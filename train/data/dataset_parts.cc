@@ -11,6 +11,7 @@
 #include "meshwork/base/hash.h"
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
+#include "meshwork/train/data/pipeline_call.h"
 
 namespace meshwork::internal {
 namespace {
@@ -139,13 +140,12 @@ DatasetParts::Place DatasetParts::Find(int64_t example) const {
 absl::StatusOr<Columns> DatasetParts::CallLoad(int64_t part) {
   const Dataset::Part& source = states_[static_cast<size_t>(part)].part;
   const std::string where = fmt::format("Dataset: part {}", part);
-  absl::StatusOr<Columns> columns = source.load();
-  if (!columns.ok()) return Annotate(columns.status(), where + ": ");
-  MESHWORK_RETURN_IF_ERROR(CheckColumns(*columns, where));
-  if (const int64_t rows = (*columns)[0].second.shape()[0]; rows != source.examples)
+  MESHWORK_ASSIGN_OR_RETURN(Columns columns, CallAt([&] { return where; }, source.load));
+  MESHWORK_RETURN_IF_ERROR(CheckColumns(columns, where));
+  if (const int64_t rows = columns[0].second.shape()[0]; rows != source.examples)
     return InvalidArgument("{}: its columns have {}, and the part was given with {}; they must agree.", where,
                            Count(rows, "row"), Count(source.examples, "example"));
-  MESHWORK_RETURN_IF_ERROR(CheckLike(part, *columns));
+  MESHWORK_RETURN_IF_ERROR(CheckLike(part, columns));
   return columns;
 }
 

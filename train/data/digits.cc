@@ -191,13 +191,13 @@ Dataset Draw(int64_t n, uint64_t seed, uint64_t part) {
 
 }  // namespace
 
-MnistData SyntheticDigits(int64_t train, int64_t test, uint64_t seed, DType dtype) {
+absl::StatusOr<MnistData> SyntheticDigits(int64_t train, int64_t test, uint64_t seed, DType dtype) {
   if (train < 0 || test < 0 || (dtype != F32 && dtype != F64))
-    throw absl::BadStatusOrAccess(
-        InvalidArgument("SyntheticDigits: {} and {} images of {}; numbers are at least 0, images f32 or f64.",
-                        train, test, DTypeName(dtype)));
-  if (dtype == F64) return {Draw<double>(train, seed, 0), Draw<double>(test, seed, 1)};
-  return {Draw<float>(train, seed, 0), Draw<float>(test, seed, 1)};
+    return InvalidArgument(
+        "SyntheticDigits: {} and {} images of {}; numbers are at least 0, images f32 or f64.", train, test,
+        DTypeName(dtype));
+  if (dtype == F64) return MnistData{Draw<double>(train, seed, 0), Draw<double>(test, seed, 1)};
+  return MnistData{Draw<float>(train, seed, 0), Draw<float>(test, seed, 1)};
 }
 
 }  // namespace meshwork

@@ -1,6 +1,6 @@
 // SyntheticDigits draws images of digits, for use if MNIST is not at hand.
 //
-//   MnistData digits = SyntheticDigits(/*train=*/20000, /*test=*/2000, /*seed=*/1, F32);
+//   MnistData digits = SyntheticDigits(/*train=*/20000, /*test=*/2000, /*seed=*/1, F32).value();
 //
 // A digit is one of several glyphs, polylines with rounded corners, whose points are shaken before the whole
 // glyph is turned, slanted, scaled and moved. It is drawn with a pen of random width and strength onto a
@@ -14,13 +14,13 @@
 
 #include <cstdint>
 
+#include "absl/status/statusor.h"
 #include "meshwork/train/data/dataset.h"
 
 namespace meshwork {
 
 // image: [n,784] in [0,1], row-major 28 x 28, ink is 1; label: i32[n], 0..9. Thread-safe.
-// Like StatusOr's value(), throws absl::BadStatusOrAccess if train or test is negative, or dtype is not f32
-// or f64.
-MnistData SyntheticDigits(int64_t train, int64_t test, uint64_t seed, DType dtype);
+// Errors: train or test is negative; dtype is not f32 or f64.
+absl::StatusOr<MnistData> SyntheticDigits(int64_t train, int64_t test, uint64_t seed, DType dtype);
 
 }  // namespace meshwork

@@ -14,11 +14,11 @@ uint64_t SeedOf(uint64_t seed, int64_t lane) {
 
 }  // namespace
 
-EpochOrder::EpochOrder(int64_t size, const BatchOptions& options)
+EpochOrder::EpochOrder(int64_t size, const BatchesOptions& options, uint64_t later)
     : size_(size),
       batch_size_(options.batch_size),
       lanes_(options.lanes),
-      epoch_(options.epoch),
+      epoch_(static_cast<int64_t>(static_cast<uint64_t>(options.epoch) + later)),
       seed_(options.shuffle_seed) {}
 
 int64_t EpochOrder::RowsOf(int64_t batch) const { return std::min(batch_size_, size_ - batch * batch_size_); }

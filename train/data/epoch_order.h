@@ -1,4 +1,4 @@
-// EpochOrder: which example each row of each batch of an epoch is; the rule stands at BatchOptions.
+// EpochOrder: which example each row of each batch of an epoch is; the rule stands at BatchesOptions.
 //
 // Not thread-safe: orders of lanes are made when they are first needed.
 #pragma once
@@ -15,8 +15,9 @@ namespace meshwork::internal {
 
 class EpochOrder {
  public:
-  // REQUIRES: size >= 0, options.batch_size >= 1, options.lanes >= 1, and lanes divides batch_size.
-  EpochOrder(int64_t size, const BatchOptions& options);
+  // Of the epoch that is so many after the options'. REQUIRES: size >= 0, options.batch_size >= 1, options.lanes >= 1, and
+  // lanes divides batch_size.
+  EpochOrder(int64_t size, const BatchesOptions& options, uint64_t later = 0);
 
   // REQUIRES: 0 <= batch < ⌈size / batch_size⌉.
   int64_t RowsOf(int64_t batch) const;

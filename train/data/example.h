@@ -7,12 +7,13 @@
 //   example.text("caption")                // "a cat"
 //
 // The tensors have the shape of one example: an image of MNIST is f32[784]. Pipeline::Batch makes f32[32,784] of 32 of
-// them. A text is any bytes, such as a line or a record of a file; Pipeline::Map makes tensors of it; it cannot be
-// batched.
+// them: a Batch is an Example whose tensors have a row for each of several examples. A text is any bytes, such as a line
+// or a record of a file; Pipeline::Map makes tensors of it; it cannot be batched.
 //
 // Thread safety: a value; copies share the elements of tensors and texts, and are cheap.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -42,6 +43,10 @@ class Example {
   // Replaces the column of this name, or adds one behind the others.
   void Set(std::string_view name, Tensor tensor);
   const Columns& columns() const { return columns_; }
+  // The rows of a batch: the size of the first column's dim 0; 0 if there is none.
+  int64_t rows() const {
+    return columns_.empty() || columns_[0].second.type().rank() == 0 ? 0 : columns_[0].second.shape()[0];
+  }
 
   // If there is no such text, ""; GetText then gives the error. Valid as long as a copy of the example has the text.
   std::string_view text(std::string_view name) const;
@@ -66,5 +71,7 @@ class Example {
   Columns columns_;
   std::vector<NamedText> texts_;
 };
+
+using Batch = Example;
 
 }  // namespace meshwork

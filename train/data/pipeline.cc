@@ -39,8 +39,6 @@ absl::Status CheckFunction(std::string_view stage, const Function& function) {
   return InvalidArgument("{}: the function is null; give one that can be called.", stage);
 }
 
-StagePtr Nothing() { return internal::RangeSource(0); }
-
 }  // namespace
 
 Pipeline Pipeline::Wrong(absl::Status status) {
@@ -49,6 +47,8 @@ Pipeline Pipeline::Wrong(absl::Status status) {
   return pipeline;
 }
 
+StagePtr Pipeline::stage() const { return stage_ != nullptr ? stage_ : internal::RangeSource(0); }
+
 Pipeline internal::PipelineOf(absl::StatusOr<StagePtr> source) {
   return source.ok() ? Pipeline(*std::move(source)) : Pipeline::Wrong(source.status());
 }
@@ -56,7 +56,7 @@ Pipeline internal::PipelineOf(absl::StatusOr<StagePtr> source) {
 Pipeline Pipeline::Then(absl::Status mistake, const std::function<StagePtr(StagePtr input)>& make) const {
   if (!status_.ok()) return *this;
   if (!mistake.ok()) return Wrong(std::move(mistake));
-  return Pipeline(make(stage_ != nullptr ? stage_ : Nothing()));
+  return Pipeline(make(stage()));
 }
 
 Pipeline Pipeline::From(Dataset dataset) { return Pipeline(internal::DatasetSource(std::move(dataset))); }
@@ -84,35 +84,25 @@ Pipeline Pipeline::Generate(std::function<Generator()> make) {
                          [&](const StagePtr&) { return internal::GeneratorSource(std::move(make)); });
 }
 
-namespace {
-
-// The stages of the inputs, or the first mistake in one.
-template <typename Inputs, typename StageOf>
-absl::StatusOr<std::vector<StagePtr>> StagesOf(std::string_view stage, const Inputs& inputs,
-                                               const StageOf& stage_of) {
-  if (inputs.empty()) return InvalidArgument("{}: there are no inputs; give at least one.", stage);
+absl::StatusOr<std::vector<StagePtr>> Pipeline::StagesOf(std::string_view name,
+                                                         const std::vector<Pipeline>& inputs) {
+  if (inputs.empty()) return InvalidArgument("{}: there are no inputs; give at least one.", name);
   std::vector<StagePtr> stages;
   for (const Pipeline& input : inputs) {
     MESHWORK_RETURN_IF_ERROR(input.status());
-    stages.push_back(stage_of(input));
+    stages.push_back(input.stage());
   }
   return stages;
 }
 
-}  // namespace
-
 Pipeline Pipeline::Zip(std::vector<Pipeline> inputs) {
-  absl::StatusOr<std::vector<StagePtr>> stages = StagesOf("Zip", inputs, [](const Pipeline& input) {
-    return input.stage_ != nullptr ? input.stage_ : Nothing();
-  });
+  absl::StatusOr<std::vector<StagePtr>> stages = StagesOf("Zip", inputs);
   if (!stages.ok()) return Wrong(stages.status());
   return Pipeline(internal::ZipStage(*std::move(stages)));
 }
 
 Pipeline Pipeline::Interleave(std::vector<Pipeline> inputs, InterleaveOptions options) {
-  absl::StatusOr<std::vector<StagePtr>> stages = StagesOf("Interleave", inputs, [](const Pipeline& input) {
-    return input.stage_ != nullptr ? input.stage_ : Nothing();
-  });
+  absl::StatusOr<std::vector<StagePtr>> stages = StagesOf("Interleave", inputs);
   if (!stages.ok()) return Wrong(stages.status());
   const absl::Status mistake = FirstFailure({CheckAtLeast("Interleave", "cycle", options.cycle, 1),
                                              CheckAtLeast("Interleave", "block", options.block, 1)});
@@ -146,7 +136,7 @@ Pipeline Pipeline::Repeat(std::optional<int64_t> n) const {
               [&](StagePtr input) { return internal::RepeatStage(std::move(input), n); });
 }
 
-Pipeline Pipeline::Batch(int64_t n, BatchingOptions options) const {
+Pipeline Pipeline::Batch(int64_t n, BatchOptions options) const {
   return Then(CheckAtLeast("Batch", "n", n, 1), [&](StagePtr input) {
     return internal::BatchStage(std::move(input), n, options.drop_remainder);
   });
@@ -228,18 +218,16 @@ Pipeline Pipeline::Skip(int64_t n) const {
 
 Pipeline Pipeline::Prefetch(int64_t n) const {
   return Then(CheckAtLeast("Prefetch", "n", n, 1),
-              [&](StagePtr input) { return internal::PrefetchStage(std::move(input), n); });
+              [&](StagePtr input) { return internal::PrefetchStage(std::move(input), "Prefetch", n); });
 }
 
-std::optional<int64_t> Pipeline::size() const { return stage_ != nullptr ? stage_->Size() : 0; }
+std::optional<int64_t> Pipeline::size() const { return stage()->Size(); }
 
-bool Pipeline::is_endless() const { return stage_ != nullptr && stage_->IsEndless(); }
+bool Pipeline::is_endless() const { return stage()->IsEndless(); }
 
-std::string Pipeline::ToString() const { return (stage_ != nullptr ? stage_ : Nothing())->ToString(); }
+std::string Pipeline::ToString() const { return stage()->ToString(); }
 
-std::string Pipeline::Fingerprint() const {
-  return (stage_ != nullptr ? stage_ : Nothing())->Describe(internal::For::kAllProcesses);
-}
+std::string Pipeline::Fingerprint() const { return stage()->Describe(internal::For::kAllProcesses); }
 
 // ---- Walks.
 
@@ -257,7 +245,7 @@ struct PipelineState {
 PipelineIterator Pipeline::Begin() const {
   auto state = std::make_shared<internal::PipelineState>(internal::PipelineState{.pipeline = *this});
   state->failed = status_;
-  if (status_.ok()) state->walk = (stage_ != nullptr ? stage_ : Nothing())->Begin(/*epoch=*/0);
+  if (status_.ok()) state->walk = stage()->Begin(/*epoch=*/0);
   return PipelineIterator(std::move(state));
 }
 
@@ -349,8 +337,7 @@ absl::StatusOr<PipelineIterator> Pipeline::Begin(std::string_view position, int6
   MESHWORK_RETURN_IF_ERROR(status_);
   MESHWORK_RETURN_IF_ERROR(CheckAtLeast("Begin", "epoch", epoch, 0));
   PipelineIterator begun = Begin();
-  if (epoch > 0)
-    begun.state_->walk = (stage_ != nullptr ? stage_ : Nothing())->Begin(static_cast<uint64_t>(epoch));
+  if (epoch > 0) begun.state_->walk = stage()->Begin(static_cast<uint64_t>(epoch));
   if (position.empty()) return begun;
   MESHWORK_ASSIGN_OR_RETURN(const Counters counters, CountersIn(position, ToString()));
   const absl::Status restored = RestoreWalk(*begun.state_->walk, counters);

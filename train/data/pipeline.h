@@ -16,7 +16,7 @@
 //
 // Memory. A stage keeps what its description says, and nothing else: Shuffle its buffer, Cache everything, Batch one
 // batch, BucketBySequenceLength one of each bucket, Prefetch(n) n elements, a Map with n threads 2n. Nothing is read ahead
-// but by Prefetch and by a Map with threads. A batch's memory is used again as soon as the caller has no copy of it.
+// but by Prefetch, by a Map with threads, and by Dataset::Batches, whose thread gathers two batches. A batch's memory is used again as soon as the caller has no copy of it.
 //
 // Position. PipelineIterator::Save gives a short text, with which another iterator goes on: the elements to come are
 // the same, bit by bit. It holds counters only. What a stage had read is read again: see Pipeline::Begin.
@@ -31,7 +31,18 @@
 // the child; the child begins new ones.
 //
 // Errors. A function that returns an error or throws ends the iteration with an error that says which stage, and which
-// of its elements. Mistakes in a description are found when it is made; Pipeline::status says them.
+// of its elements. Mistakes in a description are found when it is made; Pipeline::status says them. PipelineIterator::Next
+// returns an error:
+//
+//   PipelineIterator walk = train.Begin();
+//   for (;;) {
+//     MESHWORK_ASSIGN_OR_RETURN(const std::optional<Example> batch, walk.Next());
+//     if (!batch.has_value()) break;
+//     …
+//   }
+//
+// A loop over a pipeline throws it: absl::BadStatusOrAccess, as StatusOr::value() does. So a training that ignores errors
+// ends, too, and does not go on with a part of its data.
 //
 // Thread safety: a Pipeline is an immutable value, cheap to copy and safe to share; any number of iterators may exist.
 // Several of them, and with `threads` one alone, call its functions concurrently. An iterator belongs to one thread.
@@ -53,11 +64,11 @@
 #include "absl/status/statusor.h"
 #include "meshwork/base/random.h"
 #include "meshwork/runtime/exec/profile.h"
-#include "meshwork/train/data/dataset.h"
 #include "meshwork/train/data/example.h"
 
 namespace meshwork {
 
+class Dataset;
 class Pipeline;
 class PipelineCursor;
 class PipelineIterator;
@@ -78,7 +89,7 @@ struct MapOptions {
   bool from_shares = false;
 };
 
-struct BatchingOptions {
+struct BatchOptions {
   bool drop_remainder = false;  // leave out the last batch if it is short
 };
 
@@ -117,6 +128,7 @@ class Pipeline {
   // ---- Sources.
 
   // The examples of a dataset, row by row. A part is loaded when its first example is read, and stays in memory.
+  // Dataset::Batches gives whole batches of them.
   static Pipeline From(Dataset dataset);
   // Examples with one column, "index": i64[], from 0 to n - 1; without n, there is no end.
   static Pipeline Range(std::optional<int64_t> n = {});
@@ -155,7 +167,7 @@ class Pipeline {
   Pipeline Repeat(std::optional<int64_t> n = {}) const;
   // Puts n elements, n >= 1, into one: a column of shape [d,…] becomes [n,d,…]. The last batch has the rest. Errors of the
   // iteration: elements of a batch have different columns, or types; an element has a text.
-  Pipeline Batch(int64_t n, BatchingOptions options = {}) const;
+  Pipeline Batch(int64_t n, BatchOptions options = {}) const;
   // Like Batch, but an element's columns may have other sizes than the next element's, though not another number of
   // dims. Smaller columns are padded behind their elements (tf.data's padded_batch). A program takes batches of the
   // shape that it was written for: give `shapes`, or make a program for each shape.
@@ -217,7 +229,7 @@ class Pipeline {
   // saved, which the caller notes.
   absl::StatusOr<PipelineIterator> Begin(std::string_view position, int64_t epoch = 0) const;
 
-  // For a loop over all elements; each call begins another walk. The loop throws what PipelineCursor::operator++ throws.
+  // For a loop over all elements; each call begins another walk. Throws what PipelineCursor::operator++ throws.
   PipelineCursor begin() const;
   std::default_sentinel_t end() const { return {}; }
 
@@ -226,6 +238,10 @@ class Pipeline {
   using StagePtr = std::shared_ptr<const internal::Stage>;
   explicit Pipeline(StagePtr stage) : stage_(std::move(stage)) {}
   static Pipeline Wrong(absl::Status status);
+  StagePtr stage() const;  // never null
+  // The stages of the inputs of `name`. Errors: there are none; the first mistake in one.
+  static absl::StatusOr<std::vector<StagePtr>> StagesOf(std::string_view name,
+                                                        const std::vector<Pipeline>& inputs);
   // This pipeline's mistake, or the new one, or the stage that `make` makes.
   Pipeline Then(absl::Status mistake, const std::function<StagePtr(StagePtr input)>& make) const;
 

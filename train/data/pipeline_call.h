@@ -1,4 +1,4 @@
-// Calls functions that may throw: a user's function for an element of a stage, or a whole walk.
+// Calls functions that may throw: a user's function for an element of a stage or for a part of a data set, or a whole walk.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,9 @@
 
 namespace meshwork::internal {
 
-// The result of `function()`. Exceptions become errors; errors begin with the stage and the element.
-template <typename F>
-auto CallFor(std::string_view stage, int64_t element, const F& function) -> decltype(function()) {
-  const auto where = [&] { return fmt::format("{}: element {}", stage, element); };
+// The result of `function()`. Exceptions become errors; errors begin with `where()`.
+template <typename Where, typename F>
+auto CallAt(const Where& where, const F& function) -> decltype(function()) {
   try {
     auto result = function();
     if (result.ok()) return result;
@@ -23,6 +22,11 @@ auto CallFor(std::string_view stage, int64_t element, const F& function) -> decl
   } catch (...) {
     return CaughtStatus(where(), "there is not enough memory for it");
   }
+}
+// Errors begin with the stage and the element.
+template <typename F>
+auto CallFor(std::string_view stage, int64_t element, const F& function) -> decltype(function()) {
+  return CallAt([&] { return fmt::format("{}: element {}", stage, element); }, function);
 }
 
 // The result of `function()`, a Status or a StatusOr. Exceptions become errors.

@@ -1,64 +1,12 @@
-// Where the examples of pipelines come from: datasets, numbers, generators.
-#include <atomic>
+// Where the examples of pipelines come from: numbers, generators.
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/train/data/dataset_parts.h"
 #include "meshwork/train/data/pipeline_call.h"
 #include "meshwork/train/data/pipeline_stages.h"
 
 namespace meshwork::internal {
-
-// ---- Datasets.
-
-class DatasetStage : public Stage {
- public:
-  explicit DatasetStage(Dataset dataset) : dataset_(std::move(dataset)) {}
-  std::unique_ptr<Walk> Begin(uint64_t epoch) const override;
-  std::string Describe(For reader) const override {
-    if (reader == For::kPosition) return fmt::format("dataset({})", dataset_.size());
-    // Threads that find it at the same time find the same.
-    if (contents_ == 0) contents_ = ContentsOf(dataset_);
-    return contents_ == 0 ? fmt::format("dataset({})", dataset_.size())
-                          : fmt::format("dataset({}, contents {:016x})", dataset_.size(), contents_.load());
-  }
-  std::optional<int64_t> Size() const override { return dataset_.size(); }
-
-  int64_t end() const { return dataset_.size(); }
-  DatasetParts& parts() const { return *dataset_.parts_; }
-
- private:
-  const Dataset dataset_;
-  mutable std::atomic<uint64_t> contents_{0};  // 0: not known, or not yet
-};
-
 namespace {
-
-class DatasetWalk : public NumberedWalk<DatasetStage> {
- public:
-  using NumberedWalk::NumberedWalk;
-
-  absl::StatusOr<std::optional<Example>> Next() override {
-    if (next_ == stage_->end()) return std::nullopt;
-    const DatasetParts::Place place = stage_->parts().Find(next_);
-    if (place.part != part_) {
-      MESHWORK_ASSIGN_OR_RETURN(columns_, stage_->parts().Load(place.part));
-      part_ = place.part;
-    }
-    Columns row;
-    row.reserve(columns_->size());
-    for (const auto& [name, tensor] : *columns_) {
-      const Shape shape(tensor.shape().begin() + 1, tensor.shape().end());
-      row.emplace_back(name, tensor.Rows(place.row, place.row + 1).Reshaped(shape));
-    }
-    ++next_;
-    return Example(std::move(row));
-  }
-
- private:
-  int64_t part_ = -1;
-  const Columns* columns_ = nullptr;  // of the part
-};
 
 // ---- Numbers.
 
@@ -132,11 +80,9 @@ class GeneratorWalk : public WalkOver<GeneratorStage> {
 
 }  // namespace
 
-std::unique_ptr<Walk> DatasetStage::Begin(uint64_t) const { return std::make_unique<DatasetWalk>(*this); }
 std::unique_ptr<Walk> RangeStage::Begin(uint64_t) const { return std::make_unique<RangeWalk>(*this); }
 std::unique_ptr<Walk> GeneratorStage::Begin(uint64_t) const { return std::make_unique<GeneratorWalk>(*this); }
 
-StagePtr DatasetSource(Dataset dataset) { return std::make_shared<DatasetStage>(std::move(dataset)); }
 StagePtr RangeSource(std::optional<int64_t> n) { return std::make_shared<RangeStage>(n); }
 StagePtr GeneratorSource(std::function<Pipeline::Generator()> make) {
   return std::make_shared<GeneratorStage>(std::move(make));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "meshwork/train/data/dataset.h"
 #include "meshwork/train/data/pipeline.h"
 #include "meshwork/train/data/pipeline_stage.h"
@@ -14,6 +15,8 @@
 namespace meshwork::internal {
 
 StagePtr DatasetSource(Dataset dataset);
+// Errors: those of Dataset::Batches.
+absl::StatusOr<StagePtr> BatchesSource(Dataset dataset, BatchesOptions options);
 StagePtr RangeSource(std::optional<int64_t> n);
 StagePtr GeneratorSource(std::function<Pipeline::Generator()> make);
 
@@ -33,6 +36,7 @@ StagePtr BucketStage(StagePtr input, Pipeline::LengthFunction length, std::vecto
 StagePtr ShardStage(StagePtr input, int64_t index, int64_t count);
 StagePtr TakeStage(StagePtr input, int64_t n);
 StagePtr SkipStage(StagePtr input, int64_t n);
-StagePtr PrefetchStage(StagePtr input, int64_t n);
+// `name` begins the message of a child of a fork: "Prefetch".
+StagePtr PrefetchStage(StagePtr input, std::string name, int64_t n);
 
 }  // namespace meshwork::internal

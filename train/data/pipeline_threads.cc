@@ -164,13 +164,15 @@ class AheadWalk {
 
 class Prefetching : public Stage {
  public:
-  Prefetching(StagePtr from, int64_t n) : input(std::move(from)), n(n) {}
+  Prefetching(StagePtr from, std::string name, int64_t n)
+      : input(std::move(from)), name(std::move(name)), n(n) {}
   std::unique_ptr<Walk> Begin(uint64_t epoch) const override;
   std::string Describe(For reader) const override { return input->Describe(reader); }
   std::optional<int64_t> Size() const override { return input->Size(); }
   bool IsEndless() const override { return input->IsEndless(); }
 
   const StagePtr input;
+  const std::string name;
   const int64_t n;
 };
 
@@ -180,7 +182,7 @@ class PrefetchWalk : public WalkOver<Prefetching> {
       : WalkOver(stage), input_(stage.input->Begin(epoch)) {}
 
   Result Next() override {
-    return input_.Take("Prefetch",
+    return input_.Take(stage_->name,
                        [&](Walk* input) { return new ReadAhead(input, nullptr, 1, stage_->n, 0); });
   }
   absl::StatusOr<int64_t> Skip(int64_t n) override {
@@ -274,8 +276,8 @@ std::unique_ptr<Walk> Mapping::Begin(uint64_t epoch) const { return std::make_un
 
 }  // namespace
 
-StagePtr PrefetchStage(StagePtr input, int64_t n) {
-  return std::make_shared<Prefetching>(std::move(input), n);
+StagePtr PrefetchStage(StagePtr input, std::string name, int64_t n) {
+  return std::make_shared<Prefetching>(std::move(input), std::move(name), n);
 }
 StagePtr MapStage(StagePtr input, std::string name, Pipeline::MapFunction function, MapOptions options) {
   return std::make_shared<Mapping>(std::move(input), std::move(name), std::move(function), options);

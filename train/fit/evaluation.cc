@@ -14,6 +14,7 @@
 #include "meshwork/base/suggest.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/spmd/rewrite/simplify.h"
+#include "meshwork/train/fit/fit_loop.h"
 #include "meshwork/train/fit/output_means.h"
 #include "nlohmann/json.hpp"
 
@@ -125,19 +126,22 @@ Metrics ScalarsOf(const StepResult& result) {
 }
 
 absl::StatusOr<Metrics> Evaluate(Session& session, const EvalSpec& spec) {
-  BatchOptions options = spec.input.batches;
+  BatchesOptions options = spec.input.batches;
   options.epoch = options.first_batch = 0;
   options.rows = [&session](int64_t rows) { return session.RowsHere(rows); };
-  const BatchRange batches = spec.input.dataset.Batches(options);
+  const Pipeline batches = spec.input.dataset.Batches(options);
   MESHWORK_RETURN_IF_ERROR(batches.status());
   OutputMeans means(session.graph());
   MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsAside> aside, MetricsAside::Begin(session));
+  PipelineIterator walk = batches.Begin();
   int64_t steps = 0;
-  for (const Batch& batch : batches) {
-    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Accumulate(spec.input.feeds(batch)));
-    means.Add(result, batch.rows());
-    if (++steps == spec.steps) break;
-  }
+  do {
+    const absl::StatusOr<std::optional<Batch>> batch = walk.Next();
+    MESHWORK_RETURN_IF_ERROR(internal::FailInAll(session, batch.status()));
+    if (!batch->has_value()) break;
+    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Accumulate(spec.input.feeds(**batch)));
+    means.Add(result, (*batch)->rows());
+  } while (++steps != spec.steps);
   MESHWORK_RETURN_IF_ERROR(aside->End());
   return means.Values();
 }

@@ -39,7 +39,7 @@ Metrics ScalarsOf(const StepResult& result);
 
 // The mean of each scalar output over the examples of the spec; outputs of metrics (train/nn/metrics.h) are computed over
 // all examples, and the metrics' sums are put back afterwards. All processes of the session must call it. Errors: those
-// of Session::Accumulate, of BatchRange::status; a part of the data cannot be loaded.
+// of Session::Accumulate and of Dataset::Batches.
 absl::StatusOr<Metrics> Evaluate(Session& session, const EvalSpec& spec);
 
 // `config`, with a default clock and log where these are null.

@@ -268,7 +268,7 @@ absl::StatusOr<StepResult> Predict(Session& session, const Pipeline& data, const
   return StepResult(std::move(joined));
 }
 
-absl::StatusOr<Pipeline> BatchesOf(const Feeds& tensors, const BatchesOptions& options) {
+absl::StatusOr<Pipeline> BatchesOf(const Feeds& tensors, const BatchesOfOptions& options) {
   absl::StatusOr<Dataset> dataset = Dataset::Create(Columns(tensors.begin(), tensors.end()));
   if (!dataset.ok()) return Annotate(dataset.status(), "BatchesOf: ");
   const int64_t rows = dataset->size();

@@ -101,12 +101,12 @@ struct PredictOptions {
 absl::StatusOr<StepResult> Predict(Session& session, const Pipeline& data,
                                    const PredictOptions& options = {});
 
-struct BatchesOptions {
+struct BatchesOfOptions {
   int64_t batch_size = 32;
   std::optional<uint64_t> shuffle_seed = {};  // nothing: in order
   bool drop_remainder = false;                // leave out the last batch if it is short
 };
 // Whole tensors as data: row i of each is example i. Errors: those of Dataset::Create; batch_size < 1.
-absl::StatusOr<Pipeline> BatchesOf(const Feeds& tensors, const BatchesOptions& options = {});
+absl::StatusOr<Pipeline> BatchesOf(const Feeds& tensors, const BatchesOfOptions& options = {});
 
 }  // namespace meshwork

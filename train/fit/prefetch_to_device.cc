@@ -134,13 +134,13 @@ PrefetchToDevice::Filled PrefetchToDevice::Fill(const Source& source, bool stage
   return true;
 }
 
-PrefetchToDevice::Source FeedsOfBatches(BatchRange batches, std::function<Feeds(const Batch& batch)> feeds) {
-  return [batches = std::move(batches), feeds = std::move(feeds),
-          walk = std::optional<BatchIterator>()]() mutable -> absl::StatusOr<std::optional<NextFeeds>> {
-    if (walk.has_value()) ++*walk;
-    else walk = batches.begin();
-    if (*walk == batches.end()) return std::nullopt;
-    return NextFeeds{.feeds = feeds(**walk)};
+PrefetchToDevice::Source FeedsOfBatches(const Pipeline& batches,
+                                        std::function<Feeds(const Batch& batch)> feeds) {
+  return [walk = batches.Begin(),
+          feeds = std::move(feeds)]() mutable -> absl::StatusOr<std::optional<NextFeeds>> {
+    MESHWORK_ASSIGN_OR_RETURN(const std::optional<Batch> batch, walk.Next());
+    if (!batch.has_value()) return std::nullopt;
+    return NextFeeds{.feeds = feeds(*batch)};
   };
 }
 

@@ -41,7 +41,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/base/fork.h"
-#include "meshwork/train/data/dataset.h"
+#include "meshwork/train/data/pipeline.h"
 #include "meshwork/train/session/session.h"
 #include "meshwork/train/session/staged_feeds.h"
 
@@ -109,7 +109,8 @@ class PrefetchToDevice {
   UnlessForked<Fetcher> fetcher_;  // null until the first Next; the last: its thread uses the sets
 };
 
-// The source of one walk over the batches of an epoch. It throws what the walk throws (Dataset::Batches).
-PrefetchToDevice::Source FeedsOfBatches(BatchRange batches, std::function<Feeds(const Batch& batch)> feeds);
+// The source of one walk over these batches, such as those of an epoch (Dataset::Batches).
+PrefetchToDevice::Source FeedsOfBatches(const Pipeline& batches,
+                                        std::function<Feeds(const Batch& batch)> feeds);
 
 }  // namespace meshwork

@@ -89,7 +89,7 @@ absl::StatusOr<Evaluation> TrainAndEvaluate(const ModelFn& model, const TrainSpe
     if (processes.is_evaluator()) return EvaluateCheckpoints(model, train.max_steps, eval, here);
     return TrainWithCheckpoints(model, train, HasEvaluator(config, processes) ? nullptr : &eval, here,
                                 {processes.Name(), processes.generation()});
-  } catch (const absl::BadStatusOrAccess& error) {  // a part of the data cannot be loaded
+  } catch (const absl::BadStatusOrAccess& error) {  // InputSpec::feeds has no other way to fail
     return error.status();
   }
 }

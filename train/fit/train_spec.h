@@ -33,10 +33,10 @@ using ModelFn = std::function<Graph(Mode mode)>;
 struct InputSpec {
   Dataset dataset;
   // The size of a batch, the seed and the lanes. The other fields are set as the training goes on.
-  BatchOptions batches;
+  BatchesOptions batches;
   // Gives the feeds for a batch. On a GPU a thread calls it, while the step before runs or earlier, maybe during an
   // evaluation: so it must not use the session, nor anything that changes meanwhile (train/fit/prefetch_to_device.h). Rows
-  // that this process does not read may hold anything (BatchOptions::rows).
+  // that this process does not read may hold anything (BatchesOptions::rows).
   std::function<Feeds(const Batch& batch)> feeds;
 };
 

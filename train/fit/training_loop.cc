@@ -96,7 +96,7 @@ class Trainer {
 
   // Trains the rest of the epoch, up to the last step.
   absl::Status TrainEpoch() {
-    BatchOptions options = train_.input.batches;
+    BatchesOptions options = train_.input.batches;
     options.epoch = position_.epoch;
     options.first_batch = position_.batch;
     options.rows = [this](int64_t rows) { return session_.RowsHere(rows); };

@@ -48,7 +48,7 @@ class ProgressReporter {
   // Leaves the terminal on a fresh line.
   ~ProgressReporter();
 
-  // Epochs count from 0, as in BatchOptions.
+  // Epochs count from 0, as in BatchesOptions.
   void BeginEpoch(int64_t epoch);
   // Called after BeginEpoch if another process made the first steps of the epoch: `steps` of them, with `examples`
   // examples and these means. They count for the bar and the means, not for the time of a step.

@@ -154,7 +154,7 @@ class Session {
   absl::StatusOr<BoundStep> Bind(StepMemory memory);
   // The rows of a batch of `rows` rows that this domain reads: the smallest range that covers them in every
   // input whose dim 0 is the batch. The other rows of a feed are not read and may hold anything
-  // (BatchOptions::rows). All rows if there is one domain; if dim 0 of such an input is OPEN, or is not sharded
+  // (BatchesOptions::rows). All rows if there is one domain; if dim 0 of such an input is OPEN, or is not sharded
   // between domains; if the program takes fewer rows. Costs little, and does not communicate.
   // Law: the ranges of all domains cover all rows.
   RowRange RowsHere(int64_t rows) const;

@@ -38,7 +38,7 @@ inline std::vector<int64_t> ExamplesOf(const Batch& batch, RowRange rows) {
 }
 inline std::vector<int64_t> ExamplesOf(const Batch& batch) { return ExamplesOf(batch, {0, batch.rows()}); }
 
-inline std::vector<std::vector<int64_t>> Walk(const Dataset& dataset, const BatchOptions& options) {
+inline std::vector<std::vector<int64_t>> Walk(const Dataset& dataset, const BatchesOptions& options) {
   std::vector<std::vector<int64_t>> batches;
   for (const Batch& b : dataset.Batches(options)) batches.push_back(ExamplesOf(b));
   return batches;

@@ -47,10 +47,10 @@ struct Parts {
 TEST(DatasetPartsTest, WalksAsOneInMemoryDoes) {
   for (const std::vector<int64_t>& sizes :
        {std::vector<int64_t>{20}, {10, 10}, {0, 7, 0, 0, 13, 0}, {1, 2, 3, 4, 10}, {19, 1}}) {
-    for (const BatchOptions& options :
-         {BatchOptions{.batch_size = 6}, BatchOptions{.batch_size = 6, .shuffle_seed = 7},
-          BatchOptions{.batch_size = 6, .shuffle_seed = 7, .lanes = 3},
-          BatchOptions{.batch_size = 64, .lanes = 4}}) {
+    for (const BatchesOptions& options :
+         {BatchesOptions{.batch_size = 6}, BatchesOptions{.batch_size = 6, .shuffle_seed = 7},
+          BatchesOptions{.batch_size = 6, .shuffle_seed = 7, .lanes = 3},
+          BatchesOptions{.batch_size = 64, .lanes = 4}}) {
       for (int64_t n : {20, 15, 0}) {
         const Parts parts(sizes);
         EXPECT_EQ(Walk(parts.dataset.Take(n), options), Walk(Counting(n), options));
@@ -63,14 +63,35 @@ TEST(DatasetPartsTest, WalksAsOneInMemoryDoes) {
 TEST(DatasetPartsTest, LoadsAPartWhenItsFirstExampleIsRead) {
   const Parts parts({4, 4, 4, 4, 4, 4, 4, 4});
   EXPECT_EQ(parts.dataset.size(), 32);
-  EXPECT_EQ(parts.dataset.Batches({.batch_size = 8}).num_batches(), 4);
+  EXPECT_EQ(parts.dataset.Batches({.batch_size = 8}).size(), 4);
   EXPECT_THAT(parts.Loaded(), IsEmpty());
   // Two batches are gathered ahead, and one is on its way.
-  { const BatchIterator first = parts.dataset.Batches({.batch_size = 4}).begin(); }
+  { const PipelineCursor first = parts.dataset.Batches({.batch_size = 4}).begin(); }
   EXPECT_THAT(parts.Loaded(), ::testing::IsSubsetOf({0, 1, 2, 3}));
   EXPECT_THAT(parts.Loaded(), ::testing::Contains(0));
   EXPECT_THAT(Walk(parts.dataset.Take(18), {.batch_size = 5}), Walk(Counting(18), {.batch_size = 5}));
   EXPECT_THAT(parts.Loaded(), ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST(DatasetPartsTest, SkippedBatchesAreNotLoaded) {
+  const Pipeline batches = Parts({4, 4, 4, 4}).dataset.Batches({.batch_size = 4});
+  const std::string position = [&] {
+    PipelineIterator walk = batches.Begin();
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(walk.Next().ok());
+    return walk.Save().value();
+  }();
+  const auto last_of = [](const Pipeline& pipeline, const std::string& from) {
+    std::vector<std::vector<int64_t>> rest;
+    for (const Batch& b : pipeline.Begin(from).value()) rest.push_back(ExamplesOf(b));
+    return rest;
+  };
+  const std::vector<std::vector<int64_t>> last = {{12, 13, 14, 15}};
+  const Parts skipped({4, 4, 4, 4}), continued({4, 4, 4, 4}), begun({4, 4, 4, 4});
+  EXPECT_EQ(last_of(skipped.dataset.Batches({.batch_size = 4}).Skip(3), ""), last);
+  EXPECT_EQ(last_of(continued.dataset.Batches({.batch_size = 4}), position), last);
+  EXPECT_EQ(last_of(begun.dataset.Batches({.batch_size = 4, .first_batch = 3}), ""), last);
+  for (const Parts* const parts : {&skipped, &continued, &begun})
+    EXPECT_THAT(parts->Loaded(), ElementsAre(3));
 }
 
 TEST(DatasetPartsTest, AProcessLoadsThePartsOfItsLanesOnly) {
@@ -80,7 +101,7 @@ TEST(DatasetPartsTest, AProcessLoadsThePartsOfItsLanesOnly) {
       for (int64_t p = 0; p < processes; ++p) {
         const Parts parts(sizes);
         // 8 divides the number of examples, so the last, short batch keeps to the lanes, too.
-        BatchOptions options{.batch_size = 16, .shuffle_seed = 7, .lanes = 8};
+        BatchesOptions options{.batch_size = 16, .shuffle_seed = 7, .lanes = 8};
         const auto expected = Walk(whole.dataset, options);
         options.rows = [=](int64_t rows) {
           return RowRange{p * rows / processes, (p + 1) * rows / processes};
@@ -127,7 +148,8 @@ TEST(DatasetPartsTest, ColumnsAreThoseOfAllParts) {
   EXPECT_THAT(parts.Loaded(), ElementsAre(0, 2, 3));
   for (int64_t n : {12, 9, 5, 3, 1, 0}) {
     const Parts fresh({3, 0, 4, 5});
-    const Columns columns = fresh.dataset.Take(n).columns(), of_memory = expected.Take(n).columns();
+    const Columns columns = fresh.dataset.Take(n).columns().value(),
+                  of_memory = expected.Take(n).columns().value();
     ASSERT_EQ(columns.size(), 2u);
     for (size_t c = 0; c < 2; ++c) {
       EXPECT_EQ(columns[c].first, of_memory[c].first);
@@ -163,7 +185,7 @@ TEST(DatasetPartsTest, AWalkThrowsWhereAPartFails) {
                               .value();
   std::vector<int64_t> seen;
   absl::Status status;
-  const auto walk = [&](const BatchOptions& options) {
+  const auto walk = [&](const BatchesOptions& options) {
     seen.clear();
     status = absl::OkStatus();
     try {
@@ -183,12 +205,12 @@ TEST(DatasetPartsTest, AWalkThrowsWhereAPartFails) {
   EXPECT_THAT(seen, IsEmpty());
   EXPECT_FALSE(status.ok());
   EXPECT_FALSE(dataset.column("x").ok());
-  EXPECT_THROW(dataset.columns(), absl::BadStatusOrAccess);
+  EXPECT_EQ(dataset.columns().status().code(), absl::StatusCode::kNotFound);
   walk({.batch_size = 6, .lanes = 3, .rows = [](int64_t rows) { return RowRange{0, rows / 3}; }});
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_THAT(seen, ElementsAre(0, 1, 2, 3)) << "of part 0";
 
-  BatchIterator it = dataset.Batches({.batch_size = 4}).begin();
+  PipelineCursor it = dataset.Batches({.batch_size = 4}).begin();
   for (int again = 0; again < 2; ++again) EXPECT_THROW(++it, absl::BadStatusOrAccess);
   EXPECT_TRUE(it == std::default_sentinel);
 
@@ -198,11 +220,16 @@ TEST(DatasetPartsTest, AWalkThrowsWhereAPartFails) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-TEST(DatasetPartsTest, WhatALoaderThrowsReachesTheWalker) {
-  const Dataset dataset =
-      Dataset::FromParts({{4, []() -> absl::StatusOr<Columns> { throw std::runtime_error("disk"); }}})
-          .value();
-  EXPECT_THROW(dataset.Batches({}).begin(), std::runtime_error);
+TEST(DatasetPartsTest, WhatALoaderThrowsIsAnError) {
+  const auto throwing = [](const auto& exception) {
+    return Dataset::FromParts({{4, [=]() -> absl::StatusOr<Columns> { throw exception; }}}).value();
+  };
+  const Dataset failing = throwing(std::runtime_error("disk"));
+  const absl::Status expected = absl::InternalError("Dataset: part 0: a library failed: disk.");
+  EXPECT_EQ(failing.Batches({}).Begin().Next().status(), expected);
+  EXPECT_EQ(failing.column("x").status(), expected);
+  EXPECT_EQ(throwing(absl::BadStatusOrAccess(absl::NotFoundError("no file."))).columns().status(),
+            absl::NotFoundError("Dataset: part 0: no file."));
 }
 
 TEST(DatasetPartsTest, AnEmptyDatasetOfPartsHasNoBatches) {

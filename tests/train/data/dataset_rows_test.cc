@@ -40,7 +40,7 @@ struct Case {
     return fmt::format("{} examples in batches of {} from {} lanes, {}", n, batch_size, lanes,
                        seed.has_value() ? "shuffled" : "in order");
   }
-  BatchOptions options() const {
+  BatchesOptions options() const {
     return {.batch_size = batch_size, .shuffle_seed = seed, .epoch = 3, .lanes = lanes};
   }
 };
@@ -62,7 +62,7 @@ TEST(DatasetRowsTest, TheRowsOfAllProcessesAreTheBatchesOfOne) {
     for (int64_t processes : {1, 2, 3, 4}) {
       std::vector<std::vector<int64_t>> joined(whole.size());
       for (int64_t p = 0; p < processes; ++p) {
-        BatchOptions options = c.options();
+        BatchesOptions options = c.options();
         options.rows = RowsOf(p, processes);
         size_t batch = 0;
         for (const Batch& b : dataset.Batches(options)) {
@@ -153,24 +153,25 @@ TEST(DatasetRowsTest, SizesThatNoMemoryCouldHoldAreOrdered) {
   EXPECT_THAT(short_one.ExamplesOf(0, {1, 5}), ElementsAre(1, 2, 3, 4));
 }
 
-TEST(DatasetRowsTest, RowsAreAskedForOncePerSizeWhenAWalkBegins) {
+TEST(DatasetRowsTest, RowsAreAskedForOncePerSize) {
   std::vector<int64_t> asked;
   const auto thread = std::this_thread::get_id();
-  BatchOptions options{.batch_size = 4, .shuffle_seed = 1};
+  BatchesOptions options{.batch_size = 4, .shuffle_seed = 1};
   options.rows = [&](int64_t rows) {
     EXPECT_EQ(std::this_thread::get_id(), thread);
     asked.push_back(rows);
     return RowRange{0, rows};
   };
-  BatchIterator it = Counting(10).Batches(options).begin();
+  const Pipeline batches = Counting(10).Batches(options);
   EXPECT_THAT(asked, ElementsAre(4, 2));
-  for (; it != std::default_sentinel; ++it) ExamplesOf(*it);
+  for (int walk = 0; walk < 2; ++walk)
+    for (const Batch& batch : batches) ExamplesOf(batch);
   EXPECT_THAT(asked, ElementsAre(4, 2));
   asked.clear();
-  Counting(8).Batches(options).begin();
+  (void)Counting(8).Batches(options);
   EXPECT_THAT(asked, ElementsAre(4));
   asked.clear();
-  Counting(3).Batches(options).begin();
+  (void)Counting(3).Batches(options);
   EXPECT_THAT(asked, ElementsAre(3));
 }
 
@@ -217,13 +218,13 @@ TEST(DatasetRowsTest, WalksInOrderAreViewsWithRowsToo) {
 TEST(DatasetRowsTest, RejectsRowsThatABatchDoesNotHave) {
   for (const RowRange wrong :
        {RowRange{-1, 2}, RowRange{2, 1}, RowRange{0, 5}, RowRange{INT64_MIN, INT64_MAX}}) {
-    const BatchRange range = Counting(10).Batches({.batch_size = 4, .rows = [=](int64_t) { return wrong; }});
+    const Pipeline range = Counting(10).Batches({.batch_size = 4, .rows = [=](int64_t) { return wrong; }});
     EXPECT_EQ(MessageOf(range.status()),
               fmt::format(
                   "Batches: options.rows gives rows {} to {} of a batch of 4; give a range that lies within "
                   "the batch.",
                   wrong.begin, wrong.end));
-    EXPECT_EQ(range.num_batches(), 0);
+    EXPECT_EQ(range.size(), 0);
     EXPECT_THROW(range.begin(), absl::BadStatusOrAccess);
   }
   // The short batch has fewer.
@@ -239,7 +240,7 @@ TEST(DatasetRowsTest, RejectsRowsThatABatchDoesNotHave) {
 
 TEST(DatasetRowsTest, RejectsLanesThatDoNotDivideTheBatch) {
   for (int64_t lanes : {INT64_MIN, int64_t{-1}, int64_t{0}, int64_t{3}, int64_t{8}, INT64_MAX}) {
-    const BatchRange range = Counting(10).Batches({.batch_size = 4, .lanes = lanes});
+    const Pipeline range = Counting(10).Batches({.batch_size = 4, .lanes = lanes});
     EXPECT_EQ(MessageOf(range.status()),
               fmt::format(
                   "Batches: lanes is {} and batch_size is 4; lanes must be at least 1 and divide batch_size.",

@@ -15,13 +15,13 @@
 namespace meshwork::dataset_test {
 namespace {
 
-static_assert(std::input_iterator<BatchIterator>);
-static_assert(std::ranges::input_range<const BatchRange>);
+static_assert(std::input_iterator<PipelineCursor>);
+static_assert(std::ranges::input_range<const Pipeline>);
 
 TEST(DatasetTest, KnowsItsColumns) {
   const Dataset dataset = Counting(5);
   EXPECT_EQ(dataset.size(), 5);
-  EXPECT_EQ(dataset.columns().size(), 2u);
+  EXPECT_EQ(dataset.columns()->size(), 2u);
   EXPECT_EQ(dataset.column("x")->type().ToString(), "f32[5,3]");
   EXPECT_EQ(Dataset().size(), 0);
 }
@@ -100,25 +100,25 @@ TEST(DatasetTest, AnEmptyDatasetHasNoBatches) {
   for (const Dataset& dataset : {Dataset(), Counting(0)}) {
     EXPECT_TRUE(Walk(dataset, {}).empty());
     EXPECT_TRUE(Walk(dataset, {.shuffle_seed = 1}).empty());
-    EXPECT_EQ(dataset.Batches({}).num_batches(), 0);
+    EXPECT_EQ(dataset.Batches({}).size(), 0);
   }
 }
 
 TEST(DatasetTest, RejectsABatchSizeBelowOne) {
-  for (const BatchOptions& options :
-       {BatchOptions{.batch_size = 0}, BatchOptions{.batch_size = 0, .shuffle_seed = 1}}) {
-    const BatchRange range = Counting(3).Batches(options);
+  for (const BatchesOptions& options :
+       {BatchesOptions{.batch_size = 0}, BatchesOptions{.batch_size = 0, .shuffle_seed = 1}}) {
+    const Pipeline range = Counting(3).Batches(options);
     ExpectInvalid(range.status(), "", "Batches: batch_size is 0; it must be at least 1.");
-    EXPECT_EQ(range.num_batches(), 0);
+    EXPECT_EQ(range.size(), 0);
     EXPECT_THROW(range.begin(), absl::BadStatusOrAccess);
   }
 }
 
 TEST(DatasetTest, CountsItsBatches) {
   EXPECT_TRUE(Counting(7).Batches({.batch_size = 3}).status().ok());
-  EXPECT_EQ(Counting(7).Batches({.batch_size = 3}).num_batches(), 3);
-  EXPECT_EQ(Counting(6).Batches({.batch_size = 3}).num_batches(), 2);
-  EXPECT_EQ(Counting(6).Batches({.batch_size = INT64_MAX}).num_batches(), 1);
+  EXPECT_EQ(Counting(7).Batches({.batch_size = 3}).size(), 3);
+  EXPECT_EQ(Counting(6).Batches({.batch_size = 3}).size(), 2);
+  EXPECT_EQ(Counting(6).Batches({.batch_size = INT64_MAX}).size(), 1);
 }
 
 TEST(DatasetTest, AWalkMayBeginAtAnyBatch) {
@@ -126,15 +126,39 @@ TEST(DatasetTest, AWalkMayBeginAtAnyBatch) {
     const std::vector<std::vector<int64_t>> all =
         Walk(Counting(11), {.batch_size = 3, .shuffle_seed = seed, .epoch = 2});
     for (int64_t first = 0; first <= 5; ++first) {
-      const BatchOptions options = {.batch_size = 3, .shuffle_seed = seed, .epoch = 2, .first_batch = first};
+      const BatchesOptions options = {
+          .batch_size = 3, .shuffle_seed = seed, .epoch = 2, .first_batch = first};
       const int64_t rest = std::max<int64_t>(4 - first, 0);
       EXPECT_EQ(Walk(Counting(11), options),
                 (std::vector<std::vector<int64_t>>(all.end() - rest, all.end())));
-      EXPECT_EQ(Counting(11).Batches(options).num_batches(), rest);
+      EXPECT_EQ(Counting(11).Batches(options).size(), rest);
     }
   }
-  EXPECT_EQ(Counting(2).Batches({.batch_size = INT64_MAX, .first_batch = INT64_MAX}).num_batches(), 0);
+  EXPECT_EQ(Counting(2).Batches({.batch_size = INT64_MAX, .first_batch = INT64_MAX}).size(), 0);
   EXPECT_TRUE(Walk(Counting(2), {.batch_size = INT64_MAX, .first_batch = INT64_MAX}).empty());
+}
+
+// The epochs of a Repeat follow each other as walks over the epochs do, and a walk goes on at any position.
+TEST(DatasetTest, BatchesAreAPipeline) {
+  const Dataset dataset = Counting(11);
+  const auto of_epoch = [&](int64_t epoch) -> BatchesOptions {
+    return {.batch_size = 3, .shuffle_seed = 7, .epoch = epoch, .lanes = 3};
+  };
+  const Pipeline repeated = dataset.Batches(of_epoch(2)).Repeat(2);
+  EXPECT_EQ(repeated.ToString(), "dataset(11) | batches(3, seed 7, epoch 2, lanes 3) | repeat(2)");
+  EXPECT_EQ(repeated.size(), 8);
+  std::vector<std::vector<int64_t>> expected = Walk(dataset, of_epoch(2));
+  for (std::vector<int64_t>& batch : Walk(dataset, of_epoch(3))) expected.push_back(std::move(batch));
+  for (size_t taken = 0; taken <= 8; ++taken) {
+    PipelineIterator walk = repeated.Begin();
+    for (size_t i = 0; i < taken; ++i) ASSERT_TRUE(walk.Next().ok());
+    std::vector<std::vector<int64_t>> rest;
+    for (const Batch& b : repeated.Begin(walk.Save().value()).value()) rest.push_back(ExamplesOf(b));
+    EXPECT_EQ(rest, std::vector(expected.begin() + static_cast<std::ptrdiff_t>(taken), expected.end()));
+  }
+  BatchesOptions some = of_epoch(2);
+  some.rows = [](int64_t rows) { return RowRange{0, rows / 3}; };
+  EXPECT_EQ(dataset.Batches(some).Fingerprint(), dataset.Batches(of_epoch(2)).Fingerprint());
 }
 
 TEST(DatasetTest, AWalkMayBeLeftEarly) {
@@ -147,11 +171,11 @@ TEST(DatasetTest, AWalkMayBeLeftEarly) {
     }
     EXPECT_EQ(seen, steps);
   }
-  { const BatchIterator unused = dataset.Batches({.shuffle_seed = 1}).begin(); }
+  { const PipelineCursor unused = dataset.Batches({.shuffle_seed = 1}).begin(); }
 }
 
 TEST(DatasetTest, AWalkOutlivesItsDatasetAndRange) {
-  BatchIterator it = Counting(5).Batches({.batch_size = 2, .shuffle_seed = 3}).begin();
+  PipelineCursor it = Counting(5).Batches({.batch_size = 2, .shuffle_seed = 3}).begin();
   std::vector<int64_t> all;
   for (; it != std::default_sentinel; ++it) {
     for (int64_t i : ExamplesOf(*it)) all.push_back(i);
@@ -160,7 +184,7 @@ TEST(DatasetTest, AWalkOutlivesItsDatasetAndRange) {
 }
 
 TEST(DatasetTest, ARangeStartsAnewEachTime) {
-  const BatchRange range = Counting(5).Batches({.batch_size = 2, .shuffle_seed = 3});
+  const Pipeline range = Counting(5).Batches({.batch_size = 2, .shuffle_seed = 3});
   for (int i = 0; i < 2; ++i) {
     std::vector<int64_t> all;
     for (const Batch& b : range)
@@ -190,8 +214,8 @@ TEST(DatasetTest, BuffersOfDroppedBatchesAreFilledAgain) {
     if (kept.size() < 3) kept.push_back(b);
     buffers.insert(b["x"].raw());
   }
-  // The kept ones; then the current one, two waiting and one that is being filled.
-  EXPECT_LE(buffers.size(), 3u + 4u);
+  // The kept ones; then the current one, and two ahead.
+  EXPECT_LE(buffers.size(), 3u + 3u);
   std::vector<int64_t> first;
   for (const Batch& b : kept)
     for (int64_t example : ExamplesOf(b)) first.push_back(example);

@@ -32,14 +32,14 @@ uint64_t Fingerprint(const Dataset& dataset) {
 }
 
 TEST(DigitsTest, DrawsTheSameImagesOnEveryPlatform) {
-  const MnistData digits = SyntheticDigits(200, 50, 1, F32);
+  const MnistData digits = SyntheticDigits(200, 50, 1, F32).value();
   EXPECT_EQ(Fingerprint(digits.train), 18287383471151397698u);
   EXPECT_EQ(Fingerprint(digits.test), 15783130129312582532u);
 }
 
 TEST(DigitsTest, HasTheFormOfMnist) {
-  const MnistData f32 = SyntheticDigits(300, 20, 1, F32);
-  const MnistData f64 = SyntheticDigits(300, 20, 1, F64);
+  const MnistData f32 = SyntheticDigits(300, 20, 1, F32).value();
+  const MnistData f64 = SyntheticDigits(300, 20, 1, F64).value();
   EXPECT_EQ(f32.train.column("image")->type().ToString(), "f32[300,784]");
   EXPECT_EQ(f64.test.column("image")->type().ToString(), "f64[20,784]");
   EXPECT_EQ(f32.test.column("label")->type().ToString(), "i32[20]");
@@ -56,19 +56,21 @@ TEST(DigitsTest, HasTheFormOfMnist) {
 }
 
 TEST(DigitsTest, ALargerSetBeginsWithTheSmallerOne) {
-  const MnistData large = SyntheticDigits(50, 30, 9, F32), small = SyntheticDigits(20, 10, 9, F32);
+  const MnistData large = SyntheticDigits(50, 30, 9, F32).value(),
+                  small = SyntheticDigits(20, 10, 9, F32).value();
   EXPECT_EQ(Fingerprint(large.train.Take(20)), Fingerprint(small.train));
   EXPECT_EQ(Fingerprint(large.test.Take(10)), Fingerprint(small.test));
 }
 
 TEST(DigitsTest, SeedsAndPartsDiffer) {
-  const MnistData one = SyntheticDigits(10, 10, 1, F32), two = SyntheticDigits(10, 10, 2, F32);
+  const MnistData one = SyntheticDigits(10, 10, 1, F32).value(),
+                  two = SyntheticDigits(10, 10, 2, F32).value();
   EXPECT_NE(Fingerprint(one.train), Fingerprint(two.train));
   EXPECT_NE(Fingerprint(one.train), Fingerprint(one.test));
 }
 
 TEST(DigitsTest, MayBeEmpty) {
-  const MnistData digits = SyntheticDigits(0, 0, 1, F32);
+  const MnistData digits = SyntheticDigits(0, 0, 1, F32).value();
   EXPECT_EQ(digits.train.size(), 0);
   EXPECT_EQ(digits.test.size(), 0);
 }
@@ -76,7 +78,7 @@ TEST(DigitsTest, MayBeEmpty) {
 // Neither hopeless nor trivial: the nearest example names most digits, the nearest mean image far fewer.
 TEST(DigitsTest, IsLearnableButNotLinearlySimple) {
   constexpr int64_t kTrain = 2000, kTest = 200;
-  const MnistData digits = SyntheticDigits(kTrain, kTest, 1, F32);
+  const MnistData digits = SyntheticDigits(kTrain, kTest, 1, F32).value();
   const Tensor images = digits.train.column("image").value(), labels = digits.train.column("label").value();
   const Tensor test_images = digits.test.column("image").value(),
                test_labels = digits.test.column("label").value();

@@ -64,13 +64,17 @@ TEST(FitTest, TrainsAsALoopOfRunsDoes) {
 }
 
 TEST(FitTest, ShufflesEachEpochAsRepeatDoes) {
-  for (const int64_t steps_per_epoch : {0, 3}) {
-    Session fitted = Session::Create(Classifier("batch=2", 4)).value(),
-            looped = Session::Create(Classifier("batch=2", 4)).value();
-    const Pipeline data = ExampleBatches(4, /*shuffle_seed=*/7);
-    ASSERT_TRUE(Fit(fitted, data, {.epochs = 4, .steps_per_epoch = steps_per_epoch}).ok());
-    for (const Example& batch : data.Repeat(4)) ASSERT_TRUE(looped.Run(FeedsOfBatch(batch)).ok());
-    ExpectSameBits(fitted, looped);
+  const Feeds examples = Examples(12);
+  const Dataset dataset = Dataset::Create(Columns(examples.begin(), examples.end())).value();
+  for (const Pipeline& data :
+       {ExampleBatches(4, /*shuffle_seed=*/7), dataset.Batches({.batch_size = 4, .shuffle_seed = 7})}) {
+    for (const int64_t steps_per_epoch : {0, 3}) {
+      Session fitted = Session::Create(Classifier("batch=2", 4)).value(),
+              looped = Session::Create(Classifier("batch=2", 4)).value();
+      ASSERT_TRUE(Fit(fitted, data, {.epochs = 4, .steps_per_epoch = steps_per_epoch}).ok());
+      for (const Batch& batch : data.Repeat(4)) ASSERT_TRUE(looped.Run(FeedsOfBatch(batch)).ok());
+      ExpectSameBits(fitted, looped);
+    }
   }
 }
 

@@ -130,7 +130,7 @@ Plain TrainByHand(const ModelFn& model, const TrainSpec& train, const EvalSpec& 
   Plain plain;
   Session session = Session::Create(model(Mode::kTrain), options).value();
   int64_t step = 0;
-  BatchOptions batches = train.input.batches;
+  BatchesOptions batches = train.input.batches;
   for (; step < train.max_steps; ++batches.epoch) {
     for (const Batch& batch : train.input.dataset.Batches(batches)) {
       plain.last_loss = session.Run(Feed(batch))->scalar("loss").value();
@@ -411,7 +411,7 @@ TEST(DataPositionTest, IsThatOfAWalk) {
   InputSpec input{SomeExamples(kExamples, 0), {.batch_size = kRows, .shuffle_seed = 5}, Feed};
   DataPosition position;
   for (int64_t epoch = 0; epoch < 3; ++epoch) {
-    const int64_t batches = input.dataset.Batches(input.batches).num_batches();
+    const int64_t batches = *input.dataset.Batches(input.batches).size();
     for (int64_t batch = 0; batch < batches; ++batch, position.Advance(input)) {
       EXPECT_EQ(position, (DataPosition{epoch, batch}));
       EXPECT_EQ(PositionIn(FactsOf(position, input), input).value(), position);

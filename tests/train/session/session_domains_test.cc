@@ -242,7 +242,7 @@ TEST(SessionDomainsTest, TrainsOnPartsAsOneSessionDoes) {
                        }});
     }
     const Dataset examples = Dataset::FromParts(std::move(parts)).value();
-    BatchOptions options{.batch_size = kLanesBatch, .shuffle_seed = 7, .lanes = kParts};
+    BatchesOptions options{.batch_size = kLanesBatch, .shuffle_seed = 7, .lanes = kParts};
     options.rows = [&](int64_t rows) { return session.RowsHere(rows); };
     std::vector<double> losses;
     for (; options.epoch < 3; ++options.epoch)

@@ -118,7 +118,7 @@ TEST(SessionTest, AWalkOverBatchesIsTheParents) {
     }
     return absl::OkStatus();
   };
-  std::optional<BatchIterator> it = dataset.Batches({.batch_size = 10}).begin();
+  std::optional<PipelineCursor> it = dataset.Batches({.batch_size = 10}).begin();
   for (int batch = 1; batch <= 2; ++batch) ++*it;
   while (!is_loading) std::this_thread::yield();  // it has gathered batch 3, and gathers batch 4
   const absl::Status next = StatusOfChild([&] { return status_of([&] { ++*it; }); });
