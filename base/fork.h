@@ -53,8 +53,8 @@ struct DeleteUnlessForked {
 template <typename T>
 using UnlessForked = std::unique_ptr<T, DeleteUnlessForked>;
 
-// A file descriptor of this process alone: a child of a fork closes its copy at once. So a lock of the file (flock) ends
-// with this process, though a child lives on. Open it with O_CLOEXEC for programs that are started otherwise.
+// A file descriptor of this process alone: a child of a fork closes its copy at once. So a lock of the file (flock)
+// ends with this process, though a child lives on. Open it with O_CLOEXEC for programs that are started otherwise.
 class UninheritedFd {
  public:
   UninheritedFd() = default;
@@ -73,8 +73,8 @@ class UninheritedFd {
 };
 
 // While it lives, children of a fork close their copies of these files at once, as with UninheritedFd; so do programs
-// that they or this process start by exec. The files belong to somebody else, who may close them meanwhile. So the other
-// end of a connection sees that this process has ended, though a child lives on.
+// that they or this process start by exec. The files belong to somebody else, who may close them meanwhile. So the
+// other end of a connection sees that this process has ended, though a child lives on.
 class ClosedInChildren {
  public:
   explicit ClosedInChildren(std::vector<int> fds);

@@ -1,5 +1,5 @@
-// OneCaller: refuses a call of an object while another one runs, where both would race for its memory. There is no lock:
-// the second caller gets an error, and does not wait.
+// OneCaller: refuses a call of an object while another one runs, where both would race for its memory. There is no
+// lock: the second caller gets an error, and does not wait.
 //
 //   absl::Status Pump::Start() {
 //     MESHWORK_ASSIGN_OR_RETURN(const OneCaller::Call call, caller_.Begin("Pump", "Start"));
@@ -38,8 +38,8 @@ class OneCaller {
     std::atomic<const char*>* running_;  // null once it was moved from
   };
 
-  // `object`: what serves one call at a time, "Session". `call`: the function, "Run"; a literal, which the message of another
-  // call names. Allocates nothing unless it fails. Error: FailedPrecondition, another call runs.
+  // `object`: what serves one call at a time, "Session". `call`: the function, "Run"; a literal, which the message of
+  // another call names. Allocates nothing unless it fails. Error: FailedPrecondition, another call runs.
   absl::StatusOr<Call> Begin(const char* object, const char* call) {
     const char* running = nullptr;
     if (running_.compare_exchange_strong(running, call, std::memory_order_acquire, std::memory_order_relaxed))

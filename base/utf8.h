@@ -6,8 +6,8 @@
 
 namespace meshwork {
 
-// Bytes of the character at the start of `text`, 1 to 4; 0 if there is none, as in broken, overlong and surrogate forms.
-// REQUIRES: `text` is not empty.
+// Bytes of the character at the start of `text`, 1 to 4; 0 if there is none, as in broken, overlong and surrogate
+// forms. REQUIRES: `text` is not empty.
 size_t Utf8Size(std::string_view text);
 bool IsUtf8(std::string_view text);
 

@@ -1,8 +1,8 @@
 // cross_device/<op>/<devices>/<size>: a step that adds up n bytes of each device by a cross-device op
-// (runtime/plan/cross_device.h), in turn with the same step without one, where the kernel of the terms adds them up and the sum
-// is stored once. Both steps also keep the sum in a variable. With an op each device has a term and a result of its own:
-// of D devices, at least D n bytes are written and read to have the terms apart, D n are read and D n written by the op,
-// and n copied to the variable; without, D n are read and n written. Counters:
+// (runtime/plan/cross_device.h), in turn with the same step without one, where the kernel of the terms adds them up and
+// the sum is stored once. Both steps also keep the sum in a variable. With an op each device has a term and a result of
+// its own: of D devices, at least D n bytes are written and read to have the terms apart, D n are read and D n written
+// by the op, and n copied to the variable; without, D n are read and n written. Counters:
 //   step_us      median wall time of a step with the op
 //   default_us   without
 //   of_default   the second divided by the first: 1 is as fast

@@ -3,8 +3,8 @@
 // by memcpy's). Unpack makes a new tensor, and the system allocates its pages during the write; memcpy writes
 // to pages that are there already.
 //
-// replicas/<layout>/<size>: a check of two replicas of so many bytes each (train/cluster/replica_check.h), beside memcpy that
-// copies one to the other.
+// replicas/<layout>/<size>: a check of two replicas of so many bytes each (train/cluster/replica_check.h), beside
+// memcpy that copies one to the other.
 #include "benchmarks/machine.h"
 #include "benchmarks/measure.h"
 #include "meshwork.h"

@@ -176,14 +176,15 @@ struct Argument {
 struct RandomPlace {
   // The numbers of the iterations of the loops around, the outer ones first: each has a seed of its own.
   std::vector<Value> iterations = {};
-  // Row k of dim 0, of d rows, is row (block d + k) parts + part of the whole. An invalid value: block 0, or part 0 of 1.
+  // Row k of dim 0, of d rows, is row (block d + k) parts + part of the whole. An invalid value: block 0, or part 0 of
+  // 1.
   Value block, part, parts;
 };
 
 // The whole batch, for a body that a replica runs on its part of it. x: [part,…], of the body.
 struct BatchView {
-  // The mean of x over `dims`, which include 0 and are kept, over the real rows of all parts; x must have as many rows as the
-  // part, or the parts no rows that fill them up. Error, recorded in the body.
+  // The mean of x over `dims`, which include 0 and are kept, over the real rows of all parts; x must have as many rows
+  // as the part, or the parts no rows that fill them up. Error, recorded in the body.
   std::function<Value(const Value& x, const std::vector<int64_t>& dims)> mean;
   // The number of elements that `mean` averages, as a scalar of `dtype`.
   std::function<Value(const Value& x, const std::vector<int64_t>& dims, DType dtype)> count;
@@ -373,7 +374,8 @@ class Graph : private internal::GraphParts {
   void CutMesh(const Mesh& finer);
   // Appends a node whose result infos are known, as in local programs.
   int AddNode(Node node, std::vector<ValueInfo> results);
-  // Appends a copy of `node` of `from`, another graph, with its results' infos. Its operands are still values of `from`.
+  // Appends a copy of `node` of `from`, another graph, with its results' infos. Its operands are still values of
+  // `from`.
   int AddCopy(const Graph& from, const Node& node);
   // Makes room for so many nodes in all.
   void Reserve(size_t nodes) { nodes_.reserve(nodes); }

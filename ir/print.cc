@@ -76,8 +76,8 @@ std::string BodyText(const Graph& graph, const std::string& indent) {
 
 }  // namespace
 
-// Given names as they are, the others numbered in order of definition. A node that got results later, as a loop does for its
-// gradients, has them beside its first ones.
+// Given names as they are, the others numbered in order of definition. A node that got results later, as a loop does
+// for its gradients, has them beside its first ones.
 std::vector<std::string> ValueNames(const Graph& graph) {
   std::vector<std::string> names(graph.values().size());
   int next = 0;

@@ -1,5 +1,5 @@
-// The costs of a node in a step: how often it runs, what it sends, how long that takes, and its operations. Costs of whole
-// programs are in ir/program.h and ir/plan/explain.h.
+// The costs of a node in a step: how often it runs, what it sends, how long that takes, and its operations. Costs of
+// whole programs are in ir/program.h and ir/plan/explain.h.
 //
 // Pure functions; thread-safe.
 #pragma once
@@ -22,8 +22,8 @@ int64_t TimesOf(const Node& node);
 // already has all that it needs.
 bool Communicates(const Graph& local, const Node& node);
 
-// Calls f(program, node, times) for every node that communicates, also in the bodies of loops. `times`: how often it runs
-// in a step.
+// Calls f(program, node, times) for every node that communicates, also in the bodies of loops. `times`: how often it
+// runs in a step.
 template <typename F>
 void ForCollectives(const Graph& local, F&& f, int64_t times = 1) {
   for (const Node& node : local.nodes()) {

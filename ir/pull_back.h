@@ -1,4 +1,5 @@
-// The way back through a graph, of which Gradients (ir/gradients.h) is one use; bodies of loops and branches are another.
+// The way back through a graph, of which Gradients (ir/gradients.h) is one use; bodies of loops and branches are
+// another.
 #pragma once
 
 #include <functional>
@@ -15,8 +16,8 @@ struct OpRow;
 // Turns each term of a gradient into the value that is added to the gradient of `target`.
 using AdjustTerm = std::function<Value(const Value& target, const Value& term)>;
 
-// Gradients (ir/gradients.h), but invalid where no gradient reaches wrt[i]: the loss does not depend on it, or depends on it
-// only through StopGradient, comparisons and whole numbers. Nothing after a mistake, which is recorded.
+// Gradients (ir/gradients.h), but invalid where no gradient reaches wrt[i]: the loss does not depend on it, or depends
+// on it only through StopGradient, comparisons and whole numbers. Nothing after a mistake, which is recorded.
 std::optional<std::vector<Value>> ReachedGradients(const Value& loss, std::span<const Value> wrt,
                                                    CallSite loc = CallSite::Current(),
                                                    const AdjustTerm& adjust = nullptr);

@@ -45,8 +45,8 @@ class Readers {
   std::vector<int> exits_;       // per value
 };
 
-// `contents`: per value, the one that stands for it, whose readers then include the readers of this one, such as those of
-// its views (FindContents); empty: each stands for itself.
+// `contents`: per value, the one that stands for it, whose readers then include the readers of this one, such as those
+// of its views (FindContents); empty: each stands for itself.
 Readers ReadersOf(const Graph& graph, std::span<const ValueId> contents = {});
 
 }  // namespace meshwork

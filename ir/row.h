@@ -1,8 +1,8 @@
 // One op = one row: everything meshwork knows about it, in one place.
 //
-// Rows of the library are written in ops/<family>.cc or ops/control/<family>.cc, and listed explicitly in ops/control/families.cc; a program
-// adds its own rows by RegisterOp. The contract test (tests/contract) walks the library's rows: a row without
-// samples does not pass. CheckOp (tools/check/check_op.h) tries one row in the same way.
+// Rows of the library are written in ops/<family>.cc or ops/control/<family>.cc, and listed explicitly in
+// ops/control/families.cc; a program adds its own rows by RegisterOp. The contract test (tests/contract) walks the
+// library's rows: a row without samples does not pass. CheckOp (tools/check/check_op.h) tries one row in the same way.
 #pragma once
 
 #include <optional>

@@ -15,9 +15,9 @@ namespace meshwork {
 Value Bitcast(const Operand& x, DType dtype);
 
 // x as another dtype, rounded once, to the nearest. Real to whole: towards zero, clamped to the range, NaN
-// becomes 0. Between whole dtypes, high bits are dropped. To bool: x != 0. The gradient passes between f32, f64 and bf16;
-// a value in f16 is a constant to it. This is the only op that computes with f16, u8 and i8: inputs of these dtypes are
-// cast first.
+// becomes 0. Between whole dtypes, high bits are dropped. To bool: x != 0. The gradient passes between f32, f64 and
+// bf16; a value in f16 is a constant to it. This is the only op that computes with f16, u8 and i8: inputs of these
+// dtypes are cast first.
 //
 //   const Value images = g.Input("images", U8, {128, 28, 28, 1}, {"batch", UNSHARDED, UNSHARDED, UNSHARDED});
 //   const Value x = Cast(images, F32) / 255.0;

@@ -133,8 +133,8 @@ std::vector<Value> ScatterAddGrad(const GradView& view) {
   return {Gather(view.result_grads[0], view.operands[1], view.attrs.Get<int64_t>("dim")), Value()};
 }
 
-// Where all instances add to one table, their updates become updates of one scatter_add. Where each adds to a table of its own,
-// and all at the same indices, the tables lie side by side as one.
+// Where all instances add to one table, their updates become updates of one scatter_add. Where each adds to a table of
+// its own, and all at the same indices, the tables lie side by side as one.
 std::optional<KernelSpec> StackScatterAdd(const KernelSpec& spec, const StackDims& dims) {
   const bool is_one_table = std::all_of(dims.begin(), dims.end(), [](const StackDim& dim) {
     return dim.reduced == ReduceOp::kSum && dim.varies[0] && dim.varies[1];

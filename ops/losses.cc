@@ -28,8 +28,8 @@ void Widen(ResolvedOperands& at) {
     if (IsFloat(value.dtype())) value = InDType(value, WideDType(value.dtype()));
 }
 
-// Checks that operands 0 and `index` are floats of one shape and, bf16 counting as f32, of one dtype: broadcasting [b,1] with [b] makes a [b,b] that no
-// loss means.
+// Checks that operands 0 and `index` are floats of one shape and, bf16 counting as f32, of one dtype: broadcasting
+// [b,1] with [b] makes a [b,b] that no loss means.
 bool CheckAlike(const ResolvedOperands& at, std::string_view op, std::string_view first,
                 std::string_view second, size_t index = 1) {
   const Type &a = at.values[0].type(), &b = at.values[index].type();

@@ -17,8 +17,8 @@
 // A loss of bf16 tensors is computed in f32 and has that dtype. One tensor may be bf16 and the other f32.
 //
 // All rows count, except those whose label is `ignore_label` and those for which a weight of dtype bool, a mask, is
-// false. Such rows add 0, even if they are NaN, and 0 to gradients, unless they are not finite: 0 · NaN is NaN. If no row
-// counts, or the weights add up to 0, a mean is 0.
+// false. Such rows add 0, even if they are NaN, and 0 to gradients, unless they are not finite: 0 · NaN is NaN. If no
+// row counts, or the weights add up to 0, a mean is 0.
 // Weights are floats, cast to the dtype of the loss, or bools. With [b,t] rows they are
 //   [b,t], [b,1] or [1,t];  a scalar;  or [b], the first dims of the rows, unless b = t.
 //
@@ -62,14 +62,15 @@ struct LabelLossOptions {
 };
 
 // sum, weight: floats [] -> sum / weight, 0 if the weight is 0: the mean of losses, from their sum and the weight of
-// the rows that count. In a microbatch (train/optim/microbatches.h), and in the view of a replica (train/strategy/replica.h), the
-// sum is divided by the mean of the parts' weights, so that the mean over the parts is the mean over the whole batch.
-// Losses that leave rows out call MeanOver themselves. Error: the weight was made by a body within a part, such as a
-// loop's.
+// the rows that count. In a microbatch (train/optim/microbatches.h), and in the view of a replica
+// (train/strategy/replica.h), the sum is divided by the mean of the parts' weights, so that the mean over the parts is
+// the mean over the whole batch. Losses that leave rows out call MeanOver themselves. Error: the weight was made by a
+// body within a part, such as a loop's.
 Value MeanOver(const Operand& sum, const Value& weight);
 
 // logits: [..,c], labels: integers [..] in [0,c) -> -log_softmax(logits)[label]. The loss of a row that counts and
-// whose label is out of range is NaN, and its gradient 0; CheckLabels, by CountInvalidLabels, makes an error of such a step.
+// whose label is out of range is NaN, and its gradient 0; CheckLabels, by CountInvalidLabels, makes an error of such a
+// step.
 Value SparseSoftmaxCrossEntropy(const Operand& logits, const Operand& labels,
                                 const LabelLossOptions& options = {});
 // logits, labels: [..,c], labels are probabilities -> -sum(labels · log_softmax(logits)).
@@ -107,12 +108,13 @@ Value CosineDistance(const Operand& a, const Operand& b, const LossOptions& opti
 Value TripletMarginLoss(const Operand& anchors, const Operand& positives, const Operand& negatives,
                         double margin = 1, const LossOptions& options = {});
 
-// The weight of each row's class, for LossOptions::weights; 1 of classes that `weights` does not name. Keras' class_weight:
+// The weight of each row's class, for LossOptions::weights; 1 of classes that `weights` does not name. Keras'
+// class_weight:
 //
 //   SparseSoftmaxCrossEntropy(logits, labels, {.weights = ClassWeights(labels, {{8, 3.0}})})       // class 8 counts 3 times
 //
-// labels: integers [..], or floats [..,c], of which the largest says the class -> f64 [..]. A label that is no class has
-// weight 1. With Reduction::kMean the loss is Keras' "sum_over_batch_size", with kWeightedMean it is PyTorch's.
+// labels: integers [..], or floats [..,c], of which the largest says the class -> f64 [..]. A label that is no class
+// has weight 1. With Reduction::kMean the loss is Keras' "sum_over_batch_size", with kWeightedMean it is PyTorch's.
 // Errors: a class below 0, above 2^16 - 1, or not below c; a weight that is negative or not finite.
 Value ClassWeights(const Operand& labels, const std::map<int64_t, double>& weights);
 
@@ -125,7 +127,8 @@ Value CountInvalidLabels(const Operand& logits, const Operand& labels,
                          std::optional<int64_t> ignore_label = {});
 inline constexpr std::string_view kInvalidLabels = "invalid_labels";
 
-// logits: [..,c], labels: integers [..] -> bool [..]: whether the row's argmax is the label. Ties go to the lowest index.
+// logits: [..,c], labels: integers [..] -> bool [..]: whether the row's argmax is the label. Ties go to the lowest
+// index.
 Value CorrectLabels(const Operand& logits, const Operand& labels);
 // The same -> scalar: the share of rows whose argmax is the label.
 Value Accuracy(const Operand& logits, const Operand& labels, DType dtype = F32);

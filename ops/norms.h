@@ -16,9 +16,9 @@ namespace meshwork {
 
 // Real x; each element becomes 0 with probability `rate`, else x / (1 - rate). The mask is a random_bernoulli
 // of x's shape: bitwise the same in every layout, new at every step if `step` is given; see RandomUniform.
-// Give every dropout of a program a stream of its own. Along `whole_dims` (negative ones count from the end) all elements
-// become 0, or none: with {1, 2} of [b,t,d] an example is dropped as a whole. Keras' noise_shape has size 1 there.
-// Errors: rate is not in [0, 1); no such dim.
+// Give every dropout of a program a stream of its own. Along `whole_dims` (negative ones count from the end) all
+// elements become 0, or none: with {1, 2} of [b,t,d] an example is dropped as a whole. Keras' noise_shape has size 1
+// there. Errors: rate is not in [0, 1); no such dim.
 Value StatelessDropout(const Operand& x, double rate, int64_t seed, int64_t stream, const Value& step = {},
                        const DimList& whole_dims = {});
 // (x - mean) / sqrt(variance + epsilon) over `dims`: the mean first, then the mean of the squared deviations

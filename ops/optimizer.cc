@@ -85,8 +85,8 @@ double AdamFlops(const OpView& view) { return 13.0 * static_cast<double>(view.op
 // Kingma and Ba, "Adam", Algorithm 1 (arXiv 1412.6980). The bias corrections are computed in double
 // and folded: w -= (lr/(1-b1^t)) m / (sqrt(v)/sqrt(1-b2^t) + eps). The decay of Loshchilov and Hutter,
 // "Decoupled Weight Decay Regularization", Algorithm 2 (arXiv 1711.05101): w is first shrunk by lr times
-// weight_decay; by exactly 1 where that is 0. The learning rate is an attribute, times the last operand where there is one.
-// Lazy: where the gradient is 0 nothing changes.
+// weight_decay; by exactly 1 where that is 0. The learning rate is an attribute, times the last operand where there is
+// one. Lazy: where the gradient is 0 nothing changes.
 template <typename Element>
 Kernel AdamKernel(const KernelSpec& spec) {
   using T = Compute<Element>;
@@ -132,7 +132,8 @@ Kernel AdamCpu(const KernelSpec& spec) {
   });
 }
 
-// The weight, its gradient and its state, the first `own` operands, are walked alike; the step and the rate are one for all.
+// The weight, its gradient and its state, the first `own` operands, are walked alike; the step and the rate are one for
+// all.
 template <int own>
 std::optional<KernelSpec> StackUpdate(const KernelSpec& spec, const StackDims& dims) {
   for (const StackDim& dim : dims)

@@ -27,8 +27,8 @@ enum class ResizeForm { kNearest, kBilinear };
 // interpolates (along three dims trilinearly), also where it makes images smaller. Errors: not one size per
 // spatial dim, sizes below 1.
 Value Resize(const Operand& x, const std::vector<int64_t>& sizes, ResizeForm form);
-// x: [n, spatial…, c] -> [n, spatial · factors…, c]: a Resize, as Keras' UpSampling2D and PyTorch's Upsample. Errors: not one
-// factor per spatial dim, factors below 1.
+// x: [n, spatial…, c] -> [n, spatial · factors…, c]: a Resize, as Keras' UpSampling2D and PyTorch's Upsample. Errors:
+// not one factor per spatial dim, factors below 1.
 //
 //   Upsample(images, {2, 2})                  // [n, 32, 32, c] -> [n, 64, 64, c], each pixel four times
 Value Upsample(const Operand& x, const std::vector<int64_t>& factors, ResizeForm form = ResizeForm::kNearest);

@@ -23,8 +23,8 @@ std::string AlongDim(const Shape& weights, int rank, size_t offset) {
   return type.ToString().substr(DTypeName(BOOL).size());
 }
 
-// The weights with as many dims as the rows, or none. Records a mistake and returns an invalid value if their shape does
-// not say which rows they are of.
+// The weights with as many dims as the rows, or none. Records a mistake and returns an invalid value if their shape
+// does not say which rows they are of.
 Value AsRows(const ResolvedOperands& at, std::string_view op, const Value& weights, const Type& rows) {
   const Shape& shape = weights.shape();
   const auto rank = shape.size(), whole = rows.shape.size();

@@ -13,8 +13,8 @@ namespace meshwork {
 // Resolve with `weights` as the last operand if it is valid; ops/losses.h says what weights may be.
 ResolvedOperands ResolveWeighted(std::vector<Operand> operands, const Value& weights);
 
-// Checks that the first two operands are logits: floats [..,c], and labels: whole numbers [..] that can be `ignore_label`;
-// records a mistake if not.
+// Checks that the first two operands are logits: floats [..,c], and labels: whole numbers [..] that can be
+// `ignore_label`; records a mistake if not.
 bool CheckLogitsAndLabels(const ResolvedOperands& at, std::string_view op,
                           std::optional<int64_t> ignore_label = {});
 // bool [..]: whether each label is in [0,c).

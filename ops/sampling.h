@@ -11,8 +11,8 @@
 namespace meshwork {
 
 // logits: [..,c] -> i32 [..]: of each row a class, drawn with the probabilities Softmax(logits), by the largest of the
-// logits and Gumbel noise (Maddison et al., "A* Sampling", 2014, section 2). Seed, stream and step as of RandomUniform, so
-// the draws are the same in every layout; a class of logit -∞ is drawn only where all are -∞. Errors: logits are no
+// logits and Gumbel noise (Maddison et al., "A* Sampling", 2014, section 2). Seed, stream and step as of RandomUniform,
+// so the draws are the same in every layout; a class of logit -∞ is drawn only where all are -∞. Errors: logits are no
 // reals; there are no classes; RandomUniform's.
 Value RandomCategorical(const Operand& logits, int64_t seed, int64_t stream, const Value& step = {});
 

@@ -28,8 +28,8 @@ struct OverDims {
     dims = CountDims(at, op, asked);
   }
   bool valid() const { return dims.has_value(); }
-  // The operand in the dtype that statistics are computed in, f32 for bf16; `InOwn` rounds a result. To be called within
-  // the scope of the operand's location.
+  // The operand in the dtype that statistics are computed in, f32 for bf16; `InOwn` rounds a result. To be called
+  // within the scope of the operand's location.
   Value Wide() const { return InDType(at.values[0], WideDType(at.values[0].dtype())); }
   Value InOwn(const Value& result) const { return InDType(result, at.values[0].dtype()); }
   // `reduced`, which has the dims with size 1, without them unless they are to be kept.

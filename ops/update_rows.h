@@ -23,8 +23,8 @@ AdamResult LazyAdamUpdate(const AdamOperands& operands, const AdamNumbers& numbe
 struct AdagradResult {
   Value weight, accumulator;
 };
-// a' = a + g²; w' = w - learning_rate g / (sqrt(a') + epsilon), see Adagrad in train/optim/optimizers.h. Elements whose gradient is 0
-// keep both, even where the quotient is 0 / 0. learning_rate: a number, or a float scalar.
+// a' = a + g²; w' = w - learning_rate g / (sqrt(a') + epsilon), see Adagrad in train/optim/optimizers.h. Elements whose
+// gradient is 0 keep both, even where the quotient is 0 / 0. learning_rate: a number, or a float scalar.
 AdagradResult AdagradUpdate(const Value& weight, const Value& gradient, const Value& accumulator,
                             const Operand& learning_rate, double epsilon, CallSite loc = CallSite::Current());
 

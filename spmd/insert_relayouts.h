@@ -1,10 +1,10 @@
 // InsertRelayouts makes every op's operands meet its rule.
 //
-// It puts `relayout` nodes where a value has another layout than an op reads or a user wants (spmd/planner/choose_cuts.h
-// says how each op runs). A sharded letter that is reduced leaves the result *partial*. A partial value
-// passes through linear ops as long as every reader can take it and it does not grow (unless it meets a sum
-// that is owed anyway), and is summed where an op needs the whole. So a sum of sums is one sum, and a
-// gradient is summed once.
+// It puts `relayout` nodes where a value has another layout than an op reads or a user wants
+// (spmd/planner/choose_cuts.h says how each op runs). A sharded letter that is reduced leaves the result *partial*. A
+// partial value passes through linear ops as long as every reader can take it and it does not grow (unless it meets a
+// sum that is owed anyway), and is summed where an op needs the whole. So a sum of sums is one sum, and a gradient is
+// summed once.
 #pragma once
 
 #include <optional>

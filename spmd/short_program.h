@@ -2,8 +2,8 @@
 //
 //   layers 0 1 2 3 … 62 63, and their gradients    ->    0 1 62 63, and theirs; 2 … 61 are as 1, their gradients as 62's
 //
-// The layers are those that spmd/planner/fold_repeats.h finds. In the short program, too, each layer reads from the layer
-// before it and leaves values to the next one: it is a program like any other.
+// The layers are those that spmd/planner/fold_repeats.h finds. In the short program, too, each layer reads from the
+// layer before it and leaves values to the next one: it is a program like any other.
 #pragma once
 
 #include <cstdint>

@@ -38,9 +38,9 @@ struct RestoreOptions {
 
 class Checkpoint {
  public:
-  // `path`: as FindCheckpoint takes it. Reads no elements. The files stay open: if a job removes or replaces the checkpoint
-  // meanwhile, all is read from the one that was found. Errors: those of FindCheckpoint and of ReadCheckpointIndex; a shard
-  // that is no safetensors file, or lacks a piece that the index says.
+  // `path`: as FindCheckpoint takes it. Reads no elements. The files stay open: if a job removes or replaces the
+  // checkpoint meanwhile, all is read from the one that was found. Errors: those of FindCheckpoint and of
+  // ReadCheckpointIndex; a shard that is no safetensors file, or lacks a piece that the index says.
   static absl::StatusOr<Checkpoint> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -59,13 +59,14 @@ class Checkpoint {
 
   // A variable, whole. Errors: there is no such variable (with the nearest name); those of SafetensorsFile::ReadBox.
   absl::StatusOr<Tensor> Read(std::string_view name) const;
-  // A box of a variable, as a tensor of the box's shape; only the bytes of the box are read. Errors, besides: the box does
-  // not lie in the variable.
+  // A box of a variable, as a tensor of the box's shape; only the bytes of the box are read. Errors, besides: the box
+  // does not lie in the variable.
   absl::StatusOr<Tensor> Read(std::string_view name, const Block& box) const;
 
-  // Fills the blocks of variables, by name. Of the files, only the bytes of these blocks are read, each once; f32 widens
-  // to f64, and so on, where the variable is wider (storage/safetensors.h). Errors: that of CheckFits, before anything is
-  // read; then those of SafetensorsFile::ReadBox, after which some variables are as in the checkpoint, and some as before.
+  // Fills the blocks of variables, by name. Of the files, only the bytes of these blocks are read, each once; f32
+  // widens to f64, and so on, where the variable is wider (storage/safetensors.h). Errors: that of CheckFits, before
+  // anything is read; then those of SafetensorsFile::ReadBox, after which some variables are as in the checkpoint, and
+  // some as before.
   absl::Status RestoreInto(const std::map<std::string, DTensor>& variables,
                            const RestoreOptions& options = {}) const;
 

@@ -40,8 +40,8 @@ struct FoundCheckpoint {
   absl::StatusOr<CheckpointIndex> index;  // or why it cannot be used
 };
 
-// The index of the checkpoint in this folder. Errors: it cannot be read or is no regular file; it has more than 256 MiB;
-// those of CheckpointIndexFromJson; a shard is missing or has another size.
+// The index of the checkpoint in this folder. Errors: it cannot be read or is no regular file; it has more than 256
+// MiB; those of CheckpointIndexFromJson; a shard is missing or has another size.
 absl::StatusOr<CheckpointIndex> ReadCheckpointIndex(const std::string& path);
 
 // All checkpoints, also damaged ones; the newest first, by step. Error: the folder cannot be read.

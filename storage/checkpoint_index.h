@@ -86,8 +86,8 @@ std::string PieceName(const CheckpointVariable& variable, const Block& box);
 // Error: a name or a fact is not UTF-8; a metric is infinite or no number.
 absl::StatusOr<std::string> ToJson(const CheckpointIndex& index);
 // Law: FromJson(ToJson(index)) == index. `path`: the file's name, for errors. Errors: the text is no JSON, or JSON of
-// another form, with the place; a newer format; a hash that is missing or of another text (DATA_LOSS); a file outside of the
-// folder; pieces that do not cover their variable once.
+// another form, with the place; a newer format; a hash that is missing or of another text (DATA_LOSS); a file outside
+// of the folder; pieces that do not cover their variable once.
 absl::StatusOr<CheckpointIndex> CheckpointIndexFromJson(std::string_view text, const std::string& path);
 
 }  // namespace meshwork

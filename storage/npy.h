@@ -20,8 +20,8 @@
 // Python objects (object arrays), structures, texts, complex numbers and dates are never read. Elements of a Tensor are
 // written as they are, but bf16, which NumPy lacks, as f4. Equal tensors make equal files, byte for byte.
 //
-// Everything in a file is checked before it is used; memory grows with the content of the file, not with what its headers
-// claim. Thread safety: that of files (base/io/file.h).
+// Everything in a file is checked before it is used; memory grows with the content of the file, not with what its
+// headers claim. Thread safety: that of files (base/io/file.h).
 #pragma once
 
 #include <string>
@@ -35,8 +35,8 @@
 
 namespace meshwork {
 
-// Errors: the file cannot be read; any violation of the format; elements that are not in the table; more or fewer of them
-// than the header says.
+// Errors: the file cannot be read; any violation of the format; elements that are not in the table; more or fewer of
+// them than the header says.
 absl::StatusOr<Tensor> ReadNpy(const std::string& path);
 // The arrays in the order of the archive, without the ".npy" of their names. Further errors: a member is no array, is
 // encrypted or has a wrong CRC; two members have one name; the deflated arrays unpack to more than `options` allows.

@@ -21,8 +21,8 @@ struct NpyHeader {
   Type type() const { return {ReadType(stored), shape}; }  // of the tensor that is read
 };
 
-// Reads up to the first element. `place` is where the array is, for messages: "w.npy". Errors: it is not the beginning of
-// such a file; element types that are not read; a shape that no Tensor has.
+// Reads up to the first element. `place` is where the array is, for messages: "w.npy". Errors: it is not the beginning
+// of such a file; element types that are not read; a shape that no Tensor has.
 absl::StatusOr<NpyHeader> ReadNpyHeader(std::string_view place, ByteSource& source);
 
 // The bytes in front of the elements of a tensor of this type, as numpy.save writes them. bf16, which the format lacks,

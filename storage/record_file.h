@@ -67,8 +67,8 @@ class RecordReader {
 
   const std::string& path() const { return file_.path(); }
   // The next record, valid until the next call; nothing at the end that the file had when it was opened. Errors:
-  // OUT_OF_RANGE, the file ends within a record, as when its writer was killed; DATA_LOSS, a checksum is wrong. After an
-  // error, each call returns the same error.
+  // OUT_OF_RANGE, the file ends within a record, as when its writer was killed; DATA_LOSS, a checksum is wrong. After
+  // an error, each call returns the same error.
   absl::StatusOr<std::optional<std::string_view>> Next();
 
  private:

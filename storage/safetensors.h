@@ -76,8 +76,8 @@ struct ReadSafetensorsOptions {
 // The tensors in the order of the header. Law: what WriteSafetensors wrote comes back equal, in order.
 // Everything in the file is checked before it is used; memory grows with the actual content, not with the
 // sizes that the header claims. Errors: the file cannot be read; any violation of the format, with the tensor
-// and the values; a dtype that is not in the table; `as` or `reals` has a conversion that is not in the table, or a name
-// that is not in the file.
+// and the values; a dtype that is not in the table; `as` or `reals` has a conversion that is not in the table, or a
+// name that is not in the file.
 absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> ReadSafetensors(
     const std::string& path, const ReadSafetensorsOptions& options = {});
 

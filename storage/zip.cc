@@ -20,7 +20,8 @@ constexpr int64_t kMostExpansion = 1032;  // of deflate: 258 bytes in two bits
 constexpr std::string_view kUnlikeList =
     "it does not begin where the list of members says, is not as long, or does not unpack";
 
-// The error that `place` is damaged. libzip's words are left out, because each version has others; the system's are added.
+// The error that `place` is damaged. libzip's words are left out, because each version has others; the system's are
+// added.
 absl::Status Damaged(std::string_view place, std::string_view why, zip_error_t* error = nullptr) {
   const bool is_system = error != nullptr && zip_error_system_type(error) == ZIP_ET_SYS;
   return InvalidArgument("{}: is damaged: {}{}; write or fetch the file again.", place, why,

@@ -5,9 +5,9 @@
 //     MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> bytes, zip.Read(member));
 //     …
 //
-// libzip reads: archives in one piece, methods 0 (stored) and 8 (deflate), and ZIP64; encryption, split archives and other
-// compression are errors. Members are written after PKWARE's APPNOTE.TXT 6.3.10, stored and without a date, so that equal
-// members make equal files.
+// libzip reads: archives in one piece, methods 0 (stored) and 8 (deflate), and ZIP64; encryption, split archives and
+// other compression are errors. Members are written after PKWARE's APPNOTE.TXT 6.3.10, stored and without a date, so
+// that equal members make equal files.
 //
 // Only this room uses it. One thread at a time may use a ZipFile and its sources.
 #pragma once
@@ -39,14 +39,14 @@ struct ZipMember {
 
 class ZipFile {
  public:
-  // Reads the list of members, and checks that it is possible: they are together no longer than the file, and none unpacks
-  // to more than deflate allows. Errors: the file cannot be read; it is no such archive; those
-  // of CheckUnpacks for all deflated members together.
+  // Reads the list of members, and checks that it is possible: they are together no longer than the file, and none
+  // unpacks to more than deflate allows. Errors: the file cannot be read; it is no such archive; those of CheckUnpacks
+  // for all deflated members together.
   static absl::StatusOr<ZipFile> Open(const std::string& path, const UnpackOptions& options = {});
 
   const std::vector<ZipMember>& members() const { return members_; }
-  // The bytes of a member. Reading the last byte also checks that no more follow, and the CRC. This ZipFile must outlive the
-  // source. Errors: the member is damaged.
+  // The bytes of a member. Reading the last byte also checks that no more follow, and the CRC. This ZipFile must
+  // outlive the source. Errors: the member is damaged.
   absl::StatusOr<std::unique_ptr<ByteSource>> Read(const ZipMember& member) const;
 
  private:

@@ -83,8 +83,8 @@ class GlobalTerms {
   // new one would be a sum of more than kMostSummands values, or of a part of such a sum read as another
   // shape.
   std::optional<TermId> Sum(const SummandList& summands, const Shape& shape);
-  // The term of all tensors of this type, if it has no elements; nothing if no value of the global program of its dtype is
-  // empty.
+  // The term of all tensors of this type, if it has no elements; nothing if no value of the global program of its dtype
+  // is empty.
   std::optional<TermId> Empty(const Type& type);
   // The values of the global program whose sum the term is; the term's own value, if it has one.
   SignedValueList GlobalSummands(TermId id) const;

@@ -90,7 +90,8 @@ struct Claim {
 };
 
 struct VerifyOptions {
-  // Terms of bf16 sums may be bf16 themselves (CompileOptions::narrow_sums). Otherwise such a term is f32, unless it is picked.
+  // Terms of bf16 sums may be bf16 themselves (CompileOptions::narrow_sums). Otherwise such a term is f32, unless it is
+  // picked.
   bool narrow_sums = false;
 
   bool operator==(const VerifyOptions&) const = default;

@@ -51,16 +51,16 @@ absl::Status WriteFileAtomically(const std::string& path, std::span<const std::s
 using NextPiece = std::function<absl::StatusOr<std::string_view>()>;
 absl::Status WritePiecesAtomically(const std::string& path, const NextPiece& next, Sha256* hash = nullptr);
 
-// Makes a folder, and those above it, where they are missing, and flushes the folders that they are in. Errors: something
-// else has the name; those of the system.
+// Makes a folder, and those above it, where they are missing, and flushes the folders that they are in. Errors:
+// something else has the name; those of the system.
 absl::Status MakeFolders(const std::string& path);
 
-// Flushes the names in a folder to the disk. (One that this process may not read cannot be flushed: OK.) Errors: those of
-// the system.
+// Flushes the names in a folder to the disk. (One that this process may not read cannot be flushed: OK.) Errors: those
+// of the system.
 absl::Status FlushFolder(const std::string& path);
 
-// Gives the folder `from` the name `to`, in the same directory, and flushes the directory. Errors: ALREADY_EXISTS, there
-// is a `to`; those of the system; the directory cannot be flushed, and then the folder has its new name.
+// Gives the folder `from` the name `to`, in the same directory, and flushes the directory. Errors: ALREADY_EXISTS,
+// there is a `to`; those of the system; the directory cannot be flushed, and then the folder has its new name.
 absl::Status RenameFolder(const std::string& from, const std::string& to);
 // Two folders of one directory swap their names, at one moment; flushes the directory. Errors: UNIMPLEMENTED, the file
 // system cannot do that (NFS); those of RenameFolder.

@@ -38,8 +38,8 @@ class Sha256 {
   std::unique_ptr<State> state_;
 };
 
-// The hash of a regular file, read in blocks; calls `progress`, if there is one, with the bytes of each. Errors: those of
-// InputFile (base/io/file.h).
+// The hash of a regular file, read in blocks; calls `progress`, if there is one, with the bytes of each. Errors: those
+// of InputFile (base/io/file.h).
 absl::StatusOr<std::string> Sha256OfFile(const std::string& path,
                                          const std::function<void(int64_t bytes)>& progress = {});
 absl::StatusOr<std::string> Sha256OfFile(const InputFile& file,

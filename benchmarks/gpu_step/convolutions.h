@@ -15,8 +15,8 @@ std::vector<GpuWorkPlan> ResNetPlans(const GpuOptions& o);
 // The network of examples/support/cnn.h, Adam.
 std::vector<GpuWorkPlan> CnnPlans(const GpuOptions& o);
 
-// U-Net (Ronneberger et al., arXiv 1505.04597), 64 to 1024 channels unless flags say otherwise. Convolutions are padded, so
-// that every pixel of the image has a class, one of 2; Adam.
+// U-Net (Ronneberger et al., arXiv 1505.04597), 64 to 1024 channels unless flags say otherwise. Convolutions are
+// padded, so that every pixel of the image has a class, one of 2; Adam.
 std::vector<GpuWorkPlan> UNetPlans(const GpuOptions& o);
 
 }  // namespace meshwork

@@ -1,5 +1,5 @@
-// Recurrent networks that gpu_step trains: language models of an embedding, two layers and a product to the logits of the
-// token that follows each, f32, Adam.
+// Recurrent networks that gpu_step trains: language models of an embedding, two layers and a product to the logits of
+// the token that follows each, f32, Adam.
 #pragma once
 
 #include <vector>

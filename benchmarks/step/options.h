@@ -9,7 +9,8 @@
 
 namespace meshwork {
 
-// The step written by hand; every other variant is a mesh, "batch=8", or with kUnshared, "batch=8/unshared", or kAtomic.
+// The step written by hand; every other variant is a mesh, "batch=8", or with kUnshared, "batch=8/unshared", or
+// kAtomic.
 inline constexpr std::string_view kByHand = "by_hand";
 inline constexpr std::string_view kUnshared = "/unshared", kAtomic = "/atomic";
 

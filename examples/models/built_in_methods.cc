@@ -1,5 +1,6 @@
-// TensorFlow's guide "Training and evaluation with the built-in methods", part by part, on drawn digits: losses and metrics of
-// one's own, validation, weights of classes and samples, several inputs and outputs, callbacks, checkpoints, schedules.
+// TensorFlow's guide "Training and evaluation with the built-in methods", part by part, on drawn digits: losses and
+// metrics of one's own, validation, weights of classes and samples, several inputs and outputs, callbacks, checkpoints,
+// schedules.
 #include <unistd.h>
 
 #include <filesystem>

@@ -1,6 +1,6 @@
-// DLRM (Naumov et al., arXiv 1906.00091) rates films: a table of embeddings for each feature that is one of many, cut by rows
-// over "model"; a perceptron for the features that are measured; the products of all pairs; a perceptron over these. The
-// task is that of Keras' example "Ranking with Deep Learning Recommendation Model"; the ratings are drawn.
+// DLRM (Naumov et al., arXiv 1906.00091) rates films: a table of embeddings for each feature that is one of many, cut
+// by rows over "model"; a perceptron for the features that are measured; the products of all pairs; a perceptron over
+// these. The task is that of Keras' example "Ranking with Deep Learning Recommendation Model"; the ratings are drawn.
 #include <cmath>
 #include <random>
 #include <string>

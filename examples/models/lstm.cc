@@ -1,5 +1,5 @@
-// An LSTM that says of each word of a sentence whether it is an article, a noun or a verb: the task of PyTorch's tutorial
-// "Sequence Models and Long-Short Term Memory Networks". All sentences are one batch, the short ones padded.
+// An LSTM that says of each word of a sentence whether it is an article, a noun or a verb: the task of PyTorch's
+// tutorial "Sequence Models and Long-Short Term Memory Networks". All sentences are one batch, the short ones padded.
 #include <map>
 #include <sstream>
 #include <string>

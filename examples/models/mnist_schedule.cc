@@ -1,5 +1,5 @@
-// A perceptron on handwritten digits whose learning rate warms up, and then falls along a cosine: optax's example "MNIST", with
-// a schedule.
+// A perceptron on handwritten digits whose learning rate warms up, and then falls along a cosine: optax's example
+// "MNIST", with a schedule.
 #include "examples/models/print_losses.h"
 
 namespace mw = meshwork;

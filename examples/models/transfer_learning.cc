@@ -1,5 +1,5 @@
-// Transfer learning: a network learns digits; its layers then serve another task, which has few examples: which digits are
-// odd. First only a new head is trained on them, then all weights. See --help.
+// Transfer learning: a network learns digits; its layers then serve another task, which has few examples: which digits
+// are odd. First only a new head is trained on them, then all weights. See --help.
 #include <unistd.h>
 
 #include <filesystem>

@@ -1,4 +1,5 @@
-// Segments images by a U-Net of residual blocks: which pixels are of the animal, of its edge, of the ground. See --help.
+// Segments images by a U-Net of residual blocks: which pixels are of the animal, of its edge, of the ground. See
+// --help.
 #include "examples/models/print_losses.h"
 #include "meshwork/base/random.h"
 

@@ -1,5 +1,5 @@
-// "Use tf.distribute.Strategy with custom training loops", of TensorFlow's guide "Distributed training": a step is written for
-// one replica, and the losses of the replicas are reduced. See --help.
+// "Use tf.distribute.Strategy with custom training loops", of TensorFlow's guide "Distributed training": a step is
+// written for one replica, and the losses of the replicas are reduced. See --help.
 #include "examples/strategies/flags.h"
 
 namespace mw = meshwork;

@@ -1,5 +1,5 @@
-// TensorFlow's tutorial "Custom training with tf.distribute.Strategy": a convolutional network, a step of training and one of
-// testing that are written for one replica, and metrics. The last batch of an epoch is short. See --help.
+// TensorFlow's tutorial "Custom training with tf.distribute.Strategy": a convolutional network, a step of training and
+// one of testing that are written for one replica, and metrics. The last batch of an epoch is short. See --help.
 #include "examples/strategies/flags.h"
 
 namespace mw = meshwork;

@@ -1,5 +1,5 @@
-// "Use tf.distribute.Strategy with Keras Model.fit", of TensorFlow's guide "Distributed training": a linear model, trained and
-// evaluated under any strategy. See --help.
+// "Use tf.distribute.Strategy with Keras Model.fit", of TensorFlow's guide "Distributed training": a linear model,
+// trained and evaluated under any strategy. See --help.
 #include "examples/strategies/flags.h"
 
 namespace mw = meshwork;

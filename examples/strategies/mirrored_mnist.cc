@@ -1,5 +1,5 @@
-// TensorFlow's tutorial "Distributed training with Keras", the demonstration of MirroredStrategy: a convolutional network on
-// MNIST, with a falling rate, checkpoints, and an evaluation. See --help.
+// TensorFlow's tutorial "Distributed training with Keras", the demonstration of MirroredStrategy: a convolutional
+// network on MNIST, with a falling rate, checkpoints, and an evaluation. See --help.
 #include <filesystem>
 
 #include "examples/strategies/flags.h"

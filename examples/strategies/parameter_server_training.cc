@@ -1,10 +1,10 @@
-// TensorFlow's tutorial "Parameter server training with ParameterServerStrategy": workers train at their own pace, servers keep
-// the variables in pieces, a chief schedules the steps and evaluates. The same program in every process:
+// TensorFlow's tutorial "Parameter server training with ParameterServerStrategy": workers train at their own pace,
+// servers keep the variables in pieces, a chief schedules the steps and evaluates. The same program in every process:
 //
 //   examples/multi_worker/launch --chief --servers 2 4 build/release/examples/strategies/parameter_server_training
 //
-// starts a chief, three workers and two servers. With --model-dir the chief saves the model after each epoch, and a process of
-// role "evaluator" (--evaluator of the launcher) evaluates what comes there. See --help.
+// starts a chief, three workers and two servers. With --model-dir the chief saves the model after each epoch, and a
+// process of role "evaluator" (--evaluator of the launcher) evaluates what comes there. See --help.
 #include <cstdlib>
 #include <string>
 

@@ -42,14 +42,14 @@ struct RunOptions {
   bool is_chief() const { return processes->is_chief(); }
 };
 
-// Adds --mesh, --devices, --precision, --seed, --workers, --json, --plot, --profile, --explain, --shard-weight-update, --dump,
-// --log-dir, --deterministic, --checkpoint-dir, --checkpoint-every, --keep-checkpoints, --resume, --stop-exit-code,
-// --check-replicas, --debug-nans and the flags of AddJoinFlags.
+// Adds --mesh, --devices, --precision, --seed, --workers, --json, --plot, --profile, --explain, --shard-weight-update,
+// --dump, --log-dir, --deterministic, --checkpoint-dir, --checkpoint-every, --keep-checkpoints, --resume,
+// --stop-exit-code, --check-replicas, --debug-nans and the flags of AddJoinFlags.
 // `axes` and `seed_of` tell --help what the mesh and the seed are used for.
 void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& seed_of, RunOptions* options);
 
-// Sets what a flag without a value leaves open. Errors: those of CheckDevices; --checkpoint-every is neither of its forms; a
-// flag needs --checkpoint-dir.
+// Sets what a flag without a value leaves open. Errors: those of CheckDevices; --checkpoint-every is neither of its
+// forms; a flag needs --checkpoint-dir.
 absl::Status CheckRunFlags(RunOptions& options);
 // When checkpoints are due: "600s" or "100steps". Error: the text is neither.
 absl::StatusOr<CheckpointOptions> CheckpointEvery(const std::string& text);
@@ -71,7 +71,8 @@ absl::StatusOr<Session> CreateSession(const Graph& graph, const RunOptions& opti
 // The check that --check-replicas asks for. All processes must call it. Errors: those of ReplicaCheck::Create.
 absl::StatusOr<ReplicaCheck> MakeReplicaCheck(const RunOptions& options);
 
-// With --debug-nans, after a step with these feeds. Errors: the loss is infinite or no number, with the op that made it.
+// With --debug-nans, after a step with these feeds. Errors: the loss is infinite or no number, with the op that made
+// it.
 absl::Status CheckLoss(Session& session, const Feeds& feeds, int64_t step, double loss,
                        const RunOptions& options);
 
@@ -99,8 +100,8 @@ absl::Status WriteLossPlot(const std::string& path, std::string title, std::stri
 // Joins the other processes, as the options say, and runs `body` in each of them. Processes other than the
 // chief and an evaluator write no files but their logs, which --log-dir asks for: what they print goes there, or
 // nowhere. Where body fails, the others end with its error. After a loss that --recover allows, `body` runs again.
-// Errors: those of ParseReplicaCheck and of Processes::Join; --profile names a file in some processes and none in others;
-// some have --checkpoint-dir, and others have not.
+// Errors: those of ParseReplicaCheck and of Processes::Join; --profile names a file in some processes and none in
+// others; some have --checkpoint-dir, and others have not.
 absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status()>& body);
 
 // Where this thread prints: stdout; nowhere if it computes on a GPU that is not the first of several.
@@ -123,7 +124,8 @@ absl::Status RunOnDevices(Options& options, const std::function<absl::Status(con
 }
 
 // The main function of such a program: calls run(). If run() fails, prints its error to standard error and
-// returns 2, or 1 if another process was lost or what failed may succeed next time. Else 0, or what EndWith was called with.
+// returns 2, or 1 if another process was lost or what failed may succeed next time. Else 0, or what EndWith was called
+// with.
 int RunMain(std::string_view program, const std::function<absl::Status()>& run);
 void EndWith(int exit_code);
 

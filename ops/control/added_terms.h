@@ -1,5 +1,5 @@
-// Carries of a scan that are sums: an iteration only adds to them. As sums of the scan they are rounded once, may wait for
-// their reduction over devices until the loop has ended, and need no memory per iteration.
+// Carries of a scan that are sums: an iteration only adds to them. As sums of the scan they are rounded once, may wait
+// for their reduction over devices until the loop has ended, and need no memory per iteration.
 //
 //   var %a …  %b = add %a, %x  %c = add %b, %y  update %a = %c      the terms %x and %y
 //

@@ -74,9 +74,9 @@ std::vector<Value> Region(
 // The number of a device among those of `axes`: i64[], in [0, n). Random numbers of a body are the same on all
 // devices; with this number as the step, each device has its own.
 Value AxisIndex(Graph& body, const Axes& axes, CallSite loc = CallSite::Current());
-// x: any shape -> the same shape, combined over the devices; all devices have the result. bf16 is added up in f32 and rounded
-// once. Has a gradient if `op` is a sum, a maximum or a minimum. Error: x does not vary over one of the axes, so that a sum
-// would count it n times.
+// x: any shape -> the same shape, combined over the devices; all devices have the result. bf16 is added up in f32 and
+// rounded once. Has a gradient if `op` is a sum, a maximum or a minimum. Error: x does not vary over one of the axes,
+// so that a sum would count it n times.
 Value AllReduce(const Value& x, const Axes& axes, ReduceOp op = ReduceOp::kSum,
                 CallSite loc = CallSite::Current());
 // x: [a,m,b] at dim -> [a,n·m,b], the blocks of the devices one after the other; all devices have the result.

@@ -16,8 +16,8 @@ inline constexpr const char* kMicrobatches = "MeanOverMicrobatches";
 // followed through every op, including shapes written as attributes. Sizes that the program computes with (means) are
 // ops of their own (dimension_size) and follow. Tensors that are joined to the batch or padding around it along dim 0
 // (concat, pad) keep their sizes: 6 rows below a batch of 6 stay 6. A single element of the batch, x[i], stays the i-th
-// element, and so does its gradient. If the number of microbatches (train/optim/microbatches.h) does not divide `to`, it
-// changes, so that all microbatches have one size. Inputs whose dim 0 is not `from`, or which have no dims, stay as
+// element, and so does its gradient. If the number of microbatches (train/optim/microbatches.h) does not divide `to`,
+// it changes, so that all microbatches have one size. Inputs whose dim 0 is not `from`, or which have no dims, stay as
 // they are, except for dims that the rules tie to the batch, which grow with it: an input [2 from] that is added to
 // [from, 2] reshaped. Errors: from < 1, to < 0; a variable has a dim that is tied to the batch; a dim tied to the batch
 // whose new size would not be a whole number (a reshape of [batch,a] to [batch*a] is scaled; one that splits the batch

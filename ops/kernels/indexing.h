@@ -41,7 +41,8 @@ struct IndexedTerms {
 };
 IndexedTerms TermsOf(const Type& x, const Type& indices, int64_t dim);
 
-// For an op that adds the elements of its first operand to others, or compares them with these: one operation per element.
+// For an op that adds the elements of its first operand to others, or compares them with these: one operation per
+// element.
 double ScatterFlops(const OpView& view);
 
 // Calls f with a zero of the C++ type of indices.

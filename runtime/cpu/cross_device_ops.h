@@ -6,11 +6,11 @@
 //   RingAllReduce()              a chunk per device goes round, and is added  the sums go round once more
 //   NcclAllReduce()              between GPUs by NVIDIA's library
 //
-// The first three are algorithms (runtime/plan/cross_device_algorithm.h): a GPU makes their copies and sums by kernels, with
-// the same bits as the CPU. They are thread-safe, take every dtype and every reduction, and keep nothing. Their sums of
-// floats differ only in the order of the terms. Devices of one process share a memory, and there ReductionToOneDevice
-// touches the fewest bytes. The others show which numbers, at which cost, come from the algorithms that devices with
-// links between them use.
+// The first three are algorithms (runtime/plan/cross_device_algorithm.h): a GPU makes their copies and sums by kernels,
+// with the same bits as the CPU. They are thread-safe, take every dtype and every reduction, and keep nothing. Their
+// sums of floats differ only in the order of the terms. Devices of one process share a memory, and there
+// ReductionToOneDevice touches the fewest bytes. The others show which numbers, at which cost, come from the algorithms
+// that devices with links between them use.
 //
 // Sources: tf.distribute.ReductionToOneDevice, HierarchicalCopyAllReduce, NcclAllReduce; the ring: Patarasuk and Yuan,
 // "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 2009, section 4.

@@ -18,8 +18,8 @@ struct Level {
   // arenas that this level has for them. REQUIRES: all buffers have addresses, except those of feeds,
   // outputs and spares.
   void AddBodies();
-  // Finds the values in bodies that lie in feeds, outputs or spares. Call it when these have new addresses, or, with `all`,
-  // when variables have.
+  // Finds the values in bodies that lie in feeds, outputs or spares. Call it when these have new addresses, or, with
+  // `all`, when variables have.
   void FollowBindings(bool all = false);
 
   const Schedule* schedule;

@@ -1,5 +1,5 @@
-// CodeBackend: compiles programs for GPUs of one architecture, which need not be there, and keeps the code on the disk. Nothing
-// of a program is run.
+// CodeBackend: compiles programs for GPUs of one architecture, which need not be there, and keeps the code on the disk.
+// Nothing of a program is run.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(const auto backend, CodeBackend::Create({.architecture = 90, .folder = "codes"}));
 //   MESHWORK_RETURN_IF_ERROR(Session::Create(g, {.backend = backend}).status());
@@ -33,8 +33,8 @@ struct CodeBackendOptions {
 
 // The architecture that "sm_90" names. Error: it is no such text.
 absl::StatusOr<int> ParseArchitecture(std::string_view text);
-// Dynamic shared memory that a block may have on GPUs of the architecture (CUDA C++ Programming Guide, "Technical Specifications
-// per Compute Capability"); for an unknown architecture, as much as all have.
+// Dynamic shared memory that a block may have on GPUs of the architecture (CUDA C++ Programming Guide, "Technical
+// Specifications per Compute Capability"); for an unknown architecture, as much as all have.
 int64_t MostSharedBytes(int architecture);
 
 class CodeBackend : public Backend {

@@ -27,9 +27,9 @@ struct CodeOrigin {
   std::string_view nvrtc_build = {};  // builds of one version, 13.0.48 and 13.0.88, may make different code
 };
 
-// The folder that a process with these environment variables uses: $MESHWORK_CUDA_CACHE, or $XDG_CACHE_HOME/meshwork/cuda, or
-// $HOME/.cache/meshwork/cuda; the first that is set, and not empty. "" for none: $MESHWORK_CUDA_CACHE is "off", or none of
-// them is set.
+// The folder that a process with these environment variables uses: $MESHWORK_CUDA_CACHE, or
+// $XDG_CACHE_HOME/meshwork/cuda, or $HOME/.cache/meshwork/cuda; the first that is set, and not empty. "" for none:
+// $MESHWORK_CUDA_CACHE is "off", or none of them is set.
 std::string CodeFolder(const std::function<std::optional<std::string>(const std::string& name)>& variable);
 
 // The file in which the code is kept. Law: origins that differ have different paths.

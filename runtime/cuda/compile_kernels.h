@@ -30,9 +30,9 @@ struct KernelCodes {
   int64_t num_compiled = 0;         // whose code was not on the disk
 };
 
-// `step`: its name, for messages. If compiling takes longer than CudaApi::report_after, CudaApi::report is told so. Errors:
-// those of CompileCuda, of one kernel; the threads take no further kernels then. Throws std::bad_alloc. Thread-safe. REQUIRES:
-// the kernels have different names; the second kernel of each is among them.
+// `step`: its name, for messages. If compiling takes longer than CudaApi::report_after, CudaApi::report is told so.
+// Errors: those of CompileCuda, of one kernel; the threads take no further kernels then. Throws std::bad_alloc.
+// Thread-safe. REQUIRES: the kernels have different names; the second kernel of each is among them.
 absl::StatusOr<KernelCodes> CompileKernels(const CudaApi& api, int architecture, const std::string& step,
                                            std::span<const CudaKernel> kernels);
 

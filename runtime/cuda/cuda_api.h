@@ -1,11 +1,13 @@
-// The functions of the CUDA driver, of NVRTC, of cuBLASLt, of cuDNN and of NCCL that meshwork calls, in one table of pointers.
+// The functions of the CUDA driver, of NVRTC, of cuBLASLt, of cuDNN and of NCCL that meshwork calls, in one table of
+// pointers.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(const CudaApi* const api, LoadCudaApi());
 //   api->cuMemAllocAsync(&address, bytes, stream);
 //
 // Nothing links these libraries: they are opened at run time, so one program runs with and without a driver. Tests put
 // their own functions into the table (tests/support/simulated_cuda.h). All classes of this room take a `const CudaApi&`
-// and keep a reference: the table must outlive them. Only builds with CUDA (MESHWORK_HAVE_CUDA) have this header's types.
+// and keep a reference: the table must outlive them. Only builds with CUDA (MESHWORK_HAVE_CUDA) have this header's
+// types.
 #pragma once
 
 #include <cublasLt.h>
@@ -177,9 +179,9 @@ std::string CudnnVersionToString(int version);
 // fails, as on a machine without a GPU.
 absl::StatusOr<CudaApi> LoadCudaApi(const LibraryLoader& loader);
 
-// The table of this process: loaded by the first call, whose error all calls return. It alone keeps compiled code, in the
-// CodeFolder of this process's environment (runtime/cuda/code_cache.h), compiles by several threads and reports to standard
-// error (SetUpCompiling). Thread-safe.
+// The table of this process: loaded by the first call, whose error all calls return. It alone keeps compiled code, in
+// the CodeFolder of this process's environment (runtime/cuda/code_cache.h), compiles by several threads and reports to
+// standard error (SetUpCompiling). Thread-safe.
 absl::StatusOr<const CudaApi*> LoadCudaApi();
 
 // Reports that a step is made without a library, and why, unless the environment has switched the library off.

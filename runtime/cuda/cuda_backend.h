@@ -14,12 +14,13 @@
 // with other outputs; it may fail for lack of memory. The last four are kept. With check_replicas, a step that has
 // replicas to compare is not one graph. poison_padding leaves the padding of variables as it is.
 //
-// With a Transport the GPU is one of several domains (mesh/placement.h), all of them GPUs of one architecture, of this process
-// or of several. Their collectives go from GPU to GPU by NCCL, within the graph of a step. If NCCL is missing, or two
-// domains share a GPU, they go through the memory of the process and the transport, and a step is a graph for each
-// part between two collectives. The numbers are the same.
+// With a Transport the GPU is one of several domains (mesh/placement.h), all of them GPUs of one architecture, of this
+// process or of several. Their collectives go from GPU to GPU by NCCL, within the graph of a step. If NCCL is missing,
+// or two domains share a GPU, they go through the memory of the process and the transport, and a step is a graph for
+// each part between two collectives. The numbers are the same.
 //
-// Cross-device ops that are algorithms (runtime/plan/cross_device_algorithm.h) are copies and sums of the plan, which kernels make.
+// Cross-device ops that are algorithms (runtime/plan/cross_device_algorithm.h) are copies and sums of the plan, which
+// kernels make.
 #pragma once
 
 #include <chrono>

@@ -25,8 +25,8 @@ absl::StatusOr<int> CountGpus(const CudaApi& api);
 
 class CudaContext {
  public:
-  // Errors: there is no such GPU (INVALID_ARGUMENT); it has no stream-ordered allocator (FAILED_PRECONDITION); what CUDA
-  // reports. Freed memory stays with the process, so that later allocations are quick.
+  // Errors: there is no such GPU (INVALID_ARGUMENT); it has no stream-ordered allocator (FAILED_PRECONDITION); what
+  // CUDA reports. Freed memory stays with the process, so that later allocations are quick.
   static absl::StatusOr<std::shared_ptr<const CudaContext>> Create(const CudaApi& api, int ordinal);
   CudaContext(const CudaContext&) = delete;
   CudaContext& operator=(const CudaContext&) = delete;

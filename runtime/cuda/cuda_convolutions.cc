@@ -18,7 +18,8 @@ bool LacksMemory(CudnnStatus status) {
   return status == CudnnStatus::kHostAllocationFailed || status == CudnnStatus::kDeviceAllocationFailed;
 }
 
-// A descriptor of cuDNN, which is destroyed at the end. After an error its functions do nothing, and status() is that error.
+// A descriptor of cuDNN, which is destroyed at the end. After an error its functions do nothing, and status() is that
+// error.
 class BackendDescriptor {
  public:
   BackendDescriptor(const CudaApi& api, CudnnDescriptorType type) : api_(&api) {

@@ -45,8 +45,8 @@ class CudaConvolutions {
   };
   // CHECKs that the addresses are as aligned as Add was told.
   void CheckAlignment(size_t number, const Addresses& addresses) const;
-  // Puts the convolution on the stream. The workspace has TakenConvolution::workspace_bytes and is 256-byte aligned. Error:
-  // what cuDNN reports. REQUIRES: the addresses are as aligned as Add was told.
+  // Puts the convolution on the stream. The workspace has TakenConvolution::workspace_bytes and is 256-byte aligned.
+  // Error: what cuDNN reports. REQUIRES: the addresses are as aligned as Add was told.
   absl::Status Launch(const CudaStream& stream, size_t number, const Addresses& addresses,
                       CUdeviceptr workspace) const;
 

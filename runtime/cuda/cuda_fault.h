@@ -12,8 +12,8 @@
 
 namespace meshwork {
 
-// Whether launches block: `option` (ExecutorOptions::blocking_launches), or MESHWORK_BLOCKING_LAUNCHES in the environment, unless
-// it is empty or "0".
+// Whether launches block: `option` (ExecutorOptions::blocking_launches), or MESHWORK_BLOCKING_LAUNCHES in the
+// environment, unless it is empty or "0".
 bool BlocksLaunches(bool option);
 
 // Describes what the action runs: its ops with the user's lines, each once and at most four, "exp (f.cc:3), mul

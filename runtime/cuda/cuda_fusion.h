@@ -23,8 +23,8 @@
 
 namespace meshwork {
 
-// The plan in an order in which steps that can be one launch follow each other, in the bodies of its loops, too. Law: of two
-// steps of which one writes a storage that the other touches, the first stays the first.
+// The plan in an order in which steps that can be one launch follow each other, in the bodies of its loops, too. Law:
+// of two steps of which one writes a storage that the other touches, the first stays the first.
 StepPlan OrderForFusion(StepPlan plan);
 
 // The plan that a step on a GPU launches: ordered for fusion and, unless it then needs more memory, with values that

@@ -3,10 +3,10 @@
 //   MESHWORK_ASSIGN_OR_RETURN(const std::shared_ptr<Memory> memory, MakeCudaMemory(context));
 //   const DTensor x = Pack(tensor, layout, memory);
 //
-// Uploads and downloads go through pinned memory, in pieces: elements that lie side by side on the GPU are one copy. There is
-// room for two pieces, so that one is transferred while the process copies the other one; large pieces whose elements lie side
-// by side in the process, too, are copied by several threads (runtime/cuda/host_copier.h). They have a stream of their own,
-// which waits for no step.
+// Uploads and downloads go through pinned memory, in pieces: elements that lie side by side on the GPU are one copy.
+// There is room for two pieces, so that one is transferred while the process copies the other one; large pieces whose
+// elements lie side by side in the process, too, are copied by several threads (runtime/cuda/host_copier.h). They have
+// a stream of their own, which waits for no step.
 #pragma once
 
 #include <cstdint>

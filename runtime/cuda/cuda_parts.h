@@ -1,7 +1,8 @@
-// Steps that do one op on different tensors are one launch that reads a table of them (ops/kernels/cuda/parts.h): updates of
-// weights by an optimizer, casts of weights, lookups in tables. If a gradient is cast only for its update, the update
-// reads the cast's operand, and there is no cast. If rows are added up to a gradient (scatter_add) only for its lazy
-// update, the update adds them up itself: there is no gradient of the table's size, and other rows are not touched.
+// Steps that do one op on different tensors are one launch that reads a table of them (ops/kernels/cuda/parts.h):
+// updates of weights by an optimizer, casts of weights, lookups in tables. If a gradient is cast only for its update,
+// the update reads the cast's operand, and there is no cast. If rows are added up to a gradient (scatter_add) only for
+// its lazy update, the update adds them up itself: there is no gradient of the table's size, and other rows are not
+// touched.
 //
 // Pure functions, thread-safe.
 #pragma once
@@ -42,8 +43,8 @@ class PartsFinder {
  public:
   explicit PartsFinder(const StepPlan& plan);
 
-  // One part. It has one step, which is a lookup, a cast or an update; or two: an update, and before it the step that makes its
-  // gradient, which nothing else reads.
+  // One part. It has one step, which is a lookup, a cast or an update; or two: an update, and before it the step that
+  // makes its gradient, which nothing else reads.
   struct Member {
     std::vector<size_t> steps;
     CudaParts alone;   // of one part
@@ -90,8 +91,8 @@ class PartsFinder {
   std::vector<Uses> uses_;  // per storage
 };
 
-// The steps of the plan in an order in which those that can be one launch follow each other. Units, [first, end), stay together.
-// Law: of two steps of which one writes a storage that the other touches, the first stays the first.
+// The steps of the plan in an order in which those that can be one launch follow each other. Units, [first, end), stay
+// together. Law: of two steps of which one writes a storage that the other touches, the first stays the first.
 struct StepRange {
   size_t first, end;
 };

@@ -1,7 +1,7 @@
-// Measures the launches of a step on the GPU, by events between them: makes a Profile (runtime/exec/profile.h) and, if it
-// is asked for, a Trace. The GPU counts as one worker. The row of inputs has the time until they are on the GPU,
-// including the work of the process for that; "other" is the work of the process after the last launch. A measured
-// step is launched kernel by kernel, so each launch takes some microseconds more than in a graph.
+// Measures the launches of a step on the GPU, by events between them: makes a Profile (runtime/exec/profile.h) and, if
+// it is asked for, a Trace. The GPU counts as one worker. The row of inputs has the time until they are on the GPU,
+// including the work of the process for that; "other" is the work of the process after the last launch. A measured step
+// is launched kernel by kernel, so each launch takes some microseconds more than in a graph.
 #pragma once
 
 #include <chrono>

@@ -1,11 +1,12 @@
-// CudaRemotes carries the data of a step on a GPU to other domains, and from them (RemoteStep, runtime/plan/step_plan.h).
+// CudaRemotes carries the data of a step on a GPU to other domains, and from them (RemoteStep,
+// runtime/plan/step_plan.h).
 //
 //                    captured   the way of the data
 //   MakeHostRemotes  no         the GPU, pinned memory, the transport, pinned memory, the other GPU
 //   NcclRemotes      yes        from GPU to GPU, on a stream of its own (runtime/cuda/nccl_remotes.h)
 //
-// An operation is prepared once and runs in each step; it may be under way while the stream computes. Errors name it, by
-// RemoteSpec::where; those of other domains are passed on as they are. Not thread-safe.
+// An operation is prepared once and runs in each step; it may be under way while the stream computes. Errors name it,
+// by RemoteSpec::where; those of other domains are passed on as they are. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +31,8 @@ class CudaRemotes {
   // Whether Start and Wait only put work on streams, so that a graph may hold it.
   virtual bool is_captured() const = 0;
 
-  // Returns the operation's number, from 0 on. All domains prepare the same operations in the same order. Errors: those of
-  // Transport::Prepare.
+  // Returns the operation's number, from 0 on. All domains prepare the same operations in the same order. Errors: those
+  // of Transport::Prepare.
   virtual absl::StatusOr<size_t> Prepare(RemoteSpec spec) = 0;
   // The same for sums of all domains. Start and Wait get an address for each. REQUIRES: is_captured.
   virtual absl::StatusOr<size_t> PrepareSums(const std::string& where,
@@ -48,8 +49,8 @@ class CudaRemotes {
   virtual absl::Status Wait(size_t number, const CudaStream& compute,
                             std::span<const CUdeviceptr> receives) = 0;
 
-  // Returns when all work on `compute` is done. Errors: that of the work; another domain is lost or has aborted, and then
-  // nothing waits for it any more.
+  // Returns when all work on `compute` is done. Errors: that of the work; another domain is lost or has aborted, and
+  // then nothing waits for it any more.
   virtual absl::Status Await(const CudaStream& compute) = 0;
   // Ends all waiting of started operations for other domains, and tells the other domains. No operation may start any
   // more.

@@ -27,8 +27,8 @@ int64_t NodesOf(const CudaLevel& level) {
   return count;
 }
 
-// Whether an exchange begins in one section and is waited for in another, one of them a graph: a graph must wait for all
-// that it begins.
+// Whether an exchange begins in one section and is waited for in another, one of them a graph: a graph must wait for
+// all that it begins.
 bool CrossesGraphs(const CudaLevel& root, const std::vector<CudaSection>& sections) {
   std::map<int, size_t> begun;  // per operation: its section
   for (size_t s = 0; s < sections.size(); ++s) {

@@ -1,5 +1,5 @@
-// The tables that kernels of transfers (ops/kernels/cuda/transfers.h) and of parts (ops/kernels/cuda/parts.h) read, in the
-// memory of the GPU: for all launches of a step, with its addresses.
+// The tables that kernels of transfers (ops/kernels/cuda/transfers.h) and of parts (ops/kernels/cuda/parts.h) read, in
+// the memory of the GPU: for all launches of a step, with its addresses.
 //
 // Thread-safe once they are made.
 #pragma once

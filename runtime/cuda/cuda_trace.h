@@ -1,5 +1,5 @@
-// When the launches of the last steps ran on a GPU, as a Trace (runtime/exec/trace.h): a track of the steps, and one of the GPU, on which
-// the launches of all devices follow each other. Written by a CudaProfiler, which measures them.
+// When the launches of the last steps ran on a GPU, as a Trace (runtime/exec/trace.h): a track of the steps, and one of
+// the GPU, on which the launches of all devices follow each other. Written by a CudaProfiler, which measures them.
 //
 // The GPU's clock is not the host's. So launches are placed after the begin of their step on the host, when the GPU
 // has no other work of it.

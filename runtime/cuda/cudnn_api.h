@@ -1,9 +1,11 @@
-// The functions of cuDNN that meshwork calls, and their types, as cudnn_graph.h of version 9 declares them: so a build needs no
-// cuDNN (tests/runtime/cuda/cudnn_header_test.cc compares them with that header where there is one). They are fields of CudaApi.
+// The functions of cuDNN that meshwork calls, and their types, as cudnn_graph.h of version 9 declares them: so a build
+// needs no cuDNN (tests/runtime/cuda/cudnn_header_test.cc compares them with that header where there is one). They are
+// fields of CudaApi.
 //
-// cuDNN's graph API describes an operation by *descriptors*: one is created, its attributes are set, and it is finalized; its
-// attributes can be read then. An *engine* is an implementation; a heuristic lists configurations of engines, the fastest
-// first. A *plan* is a configuration made ready for a handle. A *variant pack* has the addresses with which a plan is executed.
+// cuDNN's graph API describes an operation by *descriptors*: one is created, its attributes are set, and it is
+// finalized; its attributes can be read then. An *engine* is an implementation; a heuristic lists configurations of
+// engines, the fastest first. A *plan* is a configuration made ready for a handle. A *variant pack* has the addresses
+// with which a plan is executed.
 #pragma once
 
 #include <cuda.h>

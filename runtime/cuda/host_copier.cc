@@ -31,8 +31,8 @@ void CopyPiece(const HostCopy& copy, bool past_caches) {
 
 }  // namespace
 
-// The pieces of one call, which the caller and the threads take in order. A piece takes many microseconds, so that a mutex
-// for each of them costs nothing.
+// The pieces of one call, which the caller and the threads take in order. A piece takes many microseconds, so that a
+// mutex for each of them costs nothing.
 class HostCopier::Helpers {
  public:
   explicit Helpers(int most) : most_(static_cast<size_t>(most)) {}

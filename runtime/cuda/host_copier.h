@@ -8,8 +8,9 @@
 //   }));
 //   MESHWORK_RETURN_IF_ERROR(stream->Synchronize());   // before the pinned memory is written again
 //
-// One thread copies 7 to 12 GB/s, PCIe 5 transfers 50. The helper threads are started by the first large copy, sleep between
-// copies, and end with the copier. In the child of a fork it copies alone. Only one thread at a time may use a copier.
+// One thread copies 7 to 12 GB/s, PCIe 5 transfers 50. The helper threads are started by the first large copy, sleep
+// between copies, and end with the copier. In the child of a fork it copies alone. Only one thread at a time may use a
+// copier.
 #pragma once
 
 #include <cstddef>

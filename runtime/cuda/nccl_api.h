@@ -1,10 +1,11 @@
-// The functions of NCCL that meshwork calls, and their types, as nccl.h of version 2.18 and later declares them: so a build
-// needs no NCCL (tests/runtime/cuda/nccl_header_test.cc compares them with nccl.h where there is one). They are fields of CudaApi.
+// The functions of NCCL that meshwork calls, and their types, as nccl.h of version 2.18 and later declares them: so a
+// build needs no NCCL (tests/runtime/cuda/nccl_header_test.cc compares them with nccl.h where there is one). They are
+// fields of CudaApi.
 //
 // NCCL carries data between GPUs. A *communicator* has one *rank* per GPU; here a rank is a domain. Calls between
-// ncclGroupStart and ncclGroupEnd are one operation on a stream, which a graph may hold. It has ended when the ranks that it
-// names have done their part of it. Communicators that do not block return kInProgress, and ncclCommGetAsyncError says when
-// the call has ended.
+// ncclGroupStart and ncclGroupEnd are one operation on a stream, which a graph may hold. It has ended when the ranks
+// that it names have done their part of it. Communicators that do not block return kInProgress, and
+// ncclCommGetAsyncError says when the call has ended.
 #pragma once
 
 #include <cuda.h>

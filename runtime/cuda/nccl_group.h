@@ -45,9 +45,9 @@ class NcclGroup {
     int64_t bytes = 0;
   };
 
-  // Waits for all domains of `transport`, which must outlive the group. `id`: ncclGetUniqueId of one of them. Errors, after
-  // which the transport is aborted: NCCL's, as for two domains with one GPU; the reason of an abort; the deadline.
-  // REQUIRES: there is NCCL (CudaApi::nccl_status).
+  // Waits for all domains of `transport`, which must outlive the group. `id`: ncclGetUniqueId of one of them. Errors,
+  // after which the transport is aborted: NCCL's, as for two domains with one GPU; the reason of an abort; the
+  // deadline. REQUIRES: there is NCCL (CudaApi::nccl_status).
   static absl::StatusOr<std::shared_ptr<NcclGroup>> Join(std::shared_ptr<const CudaContext> context,
                                                          Transport& transport, const NcclUniqueId& id,
                                                          const NcclOptions& options);
@@ -66,8 +66,8 @@ class NcclGroup {
     return comm_ != nullptr && &transport_ == &transport && transport_.aborted().ok();
   }
 
-  // Puts an exchange on the stream, captured or not. Parts of no bytes are left out. All domains call it in the same order.
-  // `where`: for errors. Errors: NCCL's; the group was aborted.
+  // Puts an exchange on the stream, captured or not. Parts of no bytes are left out. All domains call it in the same
+  // order. `where`: for errors. Errors: NCCL's; the group was aborted.
   absl::Status Exchange(std::string_view where, std::span<const Part> sends, std::span<const Part> receives,
                         const CudaStream& stream) const;
 

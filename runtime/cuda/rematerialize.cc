@@ -146,8 +146,8 @@ class Rematerializer {
     }
   }
 
-  // Finds a value that the unit reads and that can be made again, and puts the steps that make it before the unit's members.
-  // `before`: the unit before. Returns whether it has found one.
+  // Finds a value that the unit reads and that can be made again, and puts the steps that make it before the unit's
+  // members. `before`: the unit before. Returns whether it has found one.
   bool MakeOneAgain(const Unit& unit, std::span<const Step> before, std::vector<Step>& members) {
     std::set<ValueRegion> free, own;
     for (const Step& step : members) {

@@ -3,8 +3,8 @@
 //   const StorageMap map = MapStorages(plan);      // offsets in one arena; bodies of loops lie in it, too
 //
 // Temporaries share memory where they are in use at different times (ir/plan/memory_plan.h). Images of host tensors are
-// temporaries here: those of inputs are in use from the start of the step, those of outputs until its end. Pure function,
-// thread-safe.
+// temporaries here: those of inputs are in use from the start of the step, those of outputs until its end. Pure
+// function, thread-safe.
 #pragma once
 
 #include <cstdint>

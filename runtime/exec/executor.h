@@ -18,10 +18,10 @@
 //   }
 //
 // All planning is done by Create. The executor decides in which order the program runs and in which storage each value
-// lies (runtime/plan/step_plan.h); the backend decides how it runs. Memory that a kernel library allocates inside a kernel
-// is not planned. Devices are driven in lockstep; values that are the same on several devices are stored and computed
-// once. The numbers depend on the program, its mesh and whether devices are coalesced, never on the number of workers,
-// on sharing or on fusion.
+// lies (runtime/plan/step_plan.h); the backend decides how it runs. Memory that a kernel library allocates inside a
+// kernel is not planned. Devices are driven in lockstep; values that are the same on several devices are stored and
+// computed once. The numbers depend on the program, its mesh and whether devices are coalesced, never on the number of
+// workers, on sharing or on fusion.
 //
 // If there are several domains (ExecutorOptions::transport), all of them create, bind and run alike. Create
 // succeeds in all of them or in none. But if a domain does not run a step, because its Bind failed, the
@@ -72,8 +72,8 @@ class Executor {
   // collective that does not fit its layouts.
   static absl::StatusOr<ExecutorMemory> PlanMemory(const Program& program, const Backend& backend,
                                                    const ExecutorOptions& options);
-  // The time of a step as a topology predicts it (runtime/plan/predict.h), from the same plan. Errors, besides: the topology
-  // is of another mesh.
+  // The time of a step as a topology predicts it (runtime/plan/predict.h), from the same plan. Errors, besides: the
+  // topology is of another mesh.
   static absl::StatusOr<StepPrediction> PredictTime(const Program& program, const Backend& backend,
                                                     const ExecutorOptions& options, const Topology& topology);
   // The plan of this domain's step, for simulations. Errors: those of PlanMemory.

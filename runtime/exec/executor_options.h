@@ -56,10 +56,10 @@ struct ExecutorOptions {
   // too.
   int trace_steps = 0;
   // A step that updates variables takes effect as a whole, or not at all. New values are written to spares
-  // (runtime/exec/dtensor.h), which take the place of the old values when the step has ended; so a step that fails leaves
-  // the variables as they were. Until the other domains have begun the next step, too, a step can be undone
-  // (runtime/exec/step_record.h). Costs the memory of the spares, and a message of one byte to each other domain and step.
-  // Inputs that outputs replace (in_place) are written in place nevertheless. The numbers are the same.
+  // (runtime/exec/dtensor.h), which take the place of the old values when the step has ended; so a step that fails
+  // leaves the variables as they were. Until the other domains have begun the next step, too, a step can be undone
+  // (runtime/exec/step_record.h). Costs the memory of the spares, and a message of one byte to each other domain and
+  // step. Inputs that outputs replace (in_place) are written in place nevertheless. The numbers are the same.
   bool atomic = false;
   // Counts the steps of all executors that share it. Null: steps are not counted, and none can be undone.
   std::shared_ptr<StepRecord> record = nullptr;
@@ -74,14 +74,14 @@ struct ExecutorOptions {
   // are distributed, of one type and layout. A step writes the output over the fed tensor, in place where a
   // variable would be written in place, so that state goes from step to step without a copy.
   InPlace in_place = {};
-  // Makes the all_reduces between devices of this process (runtime/plan/cross_device.h); each device gets a result of its
-  // own. Null: the backend makes them, and stores equal results once. The op makes no other collectives, and no sums
-  // between processes. NcclAllReduce() is an exception: it makes the sums over all domains, between GPUs, and the
+  // Makes the all_reduces between devices of this process (runtime/plan/cross_device.h); each device gets a result of
+  // its own. Null: the backend makes them, and stores equal results once. The op makes no other collectives, and no
+  // sums between processes. NcclAllReduce() is an exception: it makes the sums over all domains, between GPUs, and the
   // backend makes those within a domain. The ops of all domains must have the same name.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
-  // The op gets tensors that are reduced at the same point of a step as one pack, as long as they have no more bytes than
-  // this together; they are copied into it and out of it. 0: each tensor is a pack. NcclAllReduce has no packs; with
-  // it, more than 0 is an error (InvalidArgument).
+  // The op gets tensors that are reduced at the same point of a step as one pack, as long as they have no more bytes
+  // than this together; they are copied into it and out of it. 0: each tensor is a pack. NcclAllReduce has no packs;
+  // with it, more than 0 is an error (InvalidArgument).
   int64_t bytes_per_pack = 0;
 };
 

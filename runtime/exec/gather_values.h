@@ -1,5 +1,5 @@
-// GatherValues: the exchange on which Agree (runtime/exec/transport.h) is built, for callers that compare values by rules of
-// their own.
+// GatherValues: the exchange on which Agree (runtime/exec/transport.h) is built, for callers that compare values by
+// rules of their own.
 //
 // Thread safety: the transport's thread.
 #pragma once

@@ -1,5 +1,5 @@
-// StagedTensor: a host tensor whose elements also lie, in the same order, in the memory of a backend (runtime/exec/memory.h).
-// Staged beforehand, it costs a step on a GPU no copy:
+// StagedTensor: a host tensor whose elements also lie, in the same order, in the memory of a backend
+// (runtime/exec/memory.h). Staged beforehand, it costs a step on a GPU no copy:
 //
 //   StagedTensor x(backend.memory());
 //   MESHWORK_RETURN_IF_ERROR(x.Stage(images));                        // a copy, while another step runs
@@ -27,9 +27,9 @@ class StagedTensor {
  public:
   explicit StagedTensor(std::shared_ptr<Memory> memory);
 
-  // Copies the elements; returns when they are there. Takes new memory only for a tensor that is larger than those before.
-  // Errors: `host` has no storage; one of the memory. Throws std::bad_alloc if there is not enough memory. After an
-  // error or this exception nothing is staged.
+  // Copies the elements; returns when they are there. Takes new memory only for a tensor that is larger than those
+  // before. Errors: `host` has no storage; one of the memory. Throws std::bad_alloc if there is not enough memory.
+  // After an error or this exception nothing is staged.
   absl::Status Stage(const Tensor& host);
 
   // Nothing is staged any more. Keeps the memory.

@@ -7,7 +7,8 @@
 //   MESHWORK_RETURN_IF_ERROR(record->Undo());                 // the variables are what they were before the last one
 //
 // Domains need this if one of them fails: some may have ended a step that others have not. They are at most one step
-// apart, because no domain ends a step before all have begun it (runtime/plan/fence.h). Those that are ahead undo the step.
+// apart, because no domain ends a step before all have begun it (runtime/plan/fence.h). Those that are ahead undo the
+// step.
 //
 // Thread safety: one thread at a time, and none while a step runs.
 #pragma once

@@ -151,8 +151,8 @@ std::string NamesOf(const std::vector<int64_t>& domains);
 std::string EncodeReason(const absl::Status& reason);
 absl::Status DecodeReason(std::string_view text);
 
-// `missing` did not come to the operation `where` in time. `waits`: the domain that says so. `name`, if given, says more of a
-// domain: "worker 1 (host-b:4444)".
+// `missing` did not come to the operation `where` in time. `waits`: the domain that says so. `name`, if given, says
+// more of a domain: "worker 1 (host-b:4444)".
 absl::Status LateError(std::string_view where, const std::vector<int64_t>& missing,
                        std::chrono::milliseconds deadline, int64_t waits,
                        const std::function<std::string(int64_t domain)>& name = nullptr);

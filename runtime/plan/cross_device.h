@@ -75,9 +75,9 @@ class CrossDeviceOps {
   // In messages: "RingAllReduce".
   virtual std::string_view name() const = 0;
 
-  // Writes terms[0] op terms[1] op … to pack.to, in an order of its own, which must be the same every time; each element by
-  // itself. Reduce of runtime/cpu/reduce.h does so for arrays of all dtypes. An error, or an exception, ends the step with
-  // a status that names the op.
+  // Writes terms[0] op terms[1] op … to pack.to, in an order of its own, which must be the same every time; each
+  // element by itself. Reduce of runtime/cpu/reduce.h does so for arrays of all dtypes. An error, or an exception, ends
+  // the step with a status that names the op.
   virtual absl::Status Reduce(const ReducePack& pack) = 0;
   // Copies the elements of one device to all others.
   virtual absl::Status Broadcast(const BroadcastPack& pack) = 0;
@@ -88,7 +88,8 @@ class CrossDeviceOps {
   // The op as data; a backend may then make the copies and sums itself instead of calling the op. Null: the op is code.
   virtual const CrossDeviceAlgorithm* algorithm() const { return nullptr; }
 
-  // NcclAllReduce: sums of all domains are made by NCCL within the step (runtime/plan/domain_sums.h), and nothing calls the op.
+  // NcclAllReduce: sums of all domains are made by NCCL within the step (runtime/plan/domain_sums.h), and nothing calls
+  // the op.
   virtual bool is_nccl() const { return false; }
 
   // Whether several threads may call it at once. If so, packs are cut into pieces of kPieceBytes, which the workers

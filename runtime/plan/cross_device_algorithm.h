@@ -1,6 +1,6 @@
-// CrossDeviceAlgorithm: a cross-device op (runtime/plan/cross_device.h) as data. It says which elements are copied and added
-// up, from where to where, in which order. The CPU or a GPU can run it; both add up the terms of each element in the
-// same order.
+// CrossDeviceAlgorithm: a cross-device op (runtime/plan/cross_device.h) as data. It says which elements are copied and
+// added up, from where to where, in which order. The CPU or a GPU can run it; both add up the terms of each element in
+// the same order.
 //
 //   class AddBackwards : public CrossDeviceAlgorithm {
 //    public:

@@ -1,8 +1,8 @@
 // The data that a collective moves between domains (mesh/placement.h).
 //
 // Every domain plans the transfers of all domains, so that sender and receiver know what is in a message
-// without asking. An element of an instance (runtime/plan/sharing.h) goes to another domain at most once, even if several
-// devices there read it or several results need it.
+// without asking. An element of an instance (runtime/plan/sharing.h) goes to another domain at most once, even if
+// several devices there read it or several results need it.
 //
 //   all_gather on [x=2*2], 2 domains, of f32[2] of f32[8] {x}:
 //   domain 0 receives the instances of devices 2 and 3, whole; its result reads these and its own two

@@ -1,5 +1,5 @@
-// Puts the data that a collective moves between domains (runtime/plan/crossing.h) into messages: in each round, at most one
-// to each other domain and one from it.
+// Puts the data that a collective moves between domains (runtime/plan/crossing.h) into messages: in each round, at most
+// one to each other domain and one from it.
 //
 //   all_gather on [x=2*2], 2 domains, of f32[2] of f32[8] {x}, in domain 0:
 //     send      the instances of devices 0 and 1 into a buffer of 16 bytes

@@ -7,9 +7,9 @@
 //   b of device d ──copy──▶                                  ──copy──▶ result of b on device d
 //
 // A tensor that is a pack by itself is not copied. Where the plan makes the moves of an algorithm
-// (CrossDevicePlan::makes_moves), the calls are steps of copies and sums instead, one for each round of all packs together.
-// Packs are cut at the same places as for calls (CrossDeviceOps::kPieceBytes), so both ways add up the terms of an
-// element in the same order.
+// (CrossDevicePlan::makes_moves), the calls are steps of copies and sums instead, one for each round of all packs
+// together. Packs are cut at the same places as for calls (CrossDeviceOps::kPieceBytes), so both ways add up the terms
+// of an element in the same order.
 #pragma once
 
 #include <vector>

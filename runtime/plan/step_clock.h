@@ -1,6 +1,6 @@
-// The clock of a step: a device runs items in order, beside links that carry one message after the other. Predictions and
-// simulations (runtime/plan/predict.h, tools/simulate/simulate.h, tools/simulate/process.h) write a program as items, and read
-// all times from here.
+// The clock of a step: a device runs items in order, beside links that carry one message after the other. Predictions
+// and simulations (runtime/plan/predict.h, tools/simulate/simulate.h, tools/simulate/process.h) write a program as
+// items, and read all times from here.
 //
 //   constexpr auto kCross = StepItem::Kind::kCross;
 //   const StepTimes step = TimeItems({{.seconds = 3},                                   // computes from 0 to 3
@@ -37,13 +37,13 @@ struct StepItem {
   double seconds = 0;           // in which it computes, or occupies the links
   double latency = 0;           // kCross: from when the links are free again until the data has arrived
   double bytes = 0;             // kCross
-  // kCross: the data is sent as soon as all items that it reads have ended, even before the device comes to this item. If
-  // not, it is sent when the device is there, whatever it reads.
+  // kCross: the data is sent as soon as all items that it reads have ended, even before the device comes to this item.
+  // If not, it is sent when the device is there, whatever it reads.
   bool early = false;
   bool waits = false;  // kCross: the device waits until the data has arrived
-  // kRepeat, kBranch: when it begins and when a body ends, no data is on the way. So all turns are alike: one is run, on a
-  // clock of its own. If not, the first turn may wait for data that was sent before; two are run, and all later ones are
-  // like the second.
+  // kRepeat, kBranch: when it begins and when a body ends, no data is on the way. So all turns are alike: one is run,
+  // on a clock of its own. If not, the first turn may wait for data that was sent before; two are run, and all later
+  // ones are like the second.
   bool alone = false;
   int64_t times = 1;  // kRepeat; at least 1, or 0 if it is alone
   std::vector<std::vector<StepItem>> bodies = {};
@@ -68,8 +68,8 @@ struct OverlapClock {
 
   void Compute(double seconds);
   void WaitUntil(double time);
-  // Sends the data of an item that is ready at time `ready`; it begins to cross as soon as the links are free. Returns the
-  // time at which it has arrived.
+  // Sends the data of an item that is ready at time `ready`; it begins to cross as soon as the links are free. Returns
+  // the time at which it has arrived.
   double Cross(double ready, const StepItem& item);
   // Repeats what has happened between two times of a clock, `times` times.
   void Repeat(const OverlapClock& before, const OverlapClock& after, double times);

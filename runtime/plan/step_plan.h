@@ -77,7 +77,8 @@ struct CrossDevicePlan {
   int64_t bytes_per_pack = 0;                       // see ExecutorOptions
   bool in_parts = false;                            // CrossDeviceOps::is_thread_safe
   const CrossDeviceAlgorithm* algorithm = nullptr;  // the op as data; null: it is code
-  // The plan makes the moves of the algorithm by copies and sums, a CopyStep for each round; otherwise the op is called.
+  // The plan makes the moves of the algorithm by copies and sums, a CopyStep for each round; otherwise the op is
+  // called.
   bool makes_moves = false;
 };
 

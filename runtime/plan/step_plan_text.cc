@@ -117,8 +117,8 @@ class Printer {
     Line(text);
   }
 
-  // "all_reduce across domains: 16 bytes of s4 to 1, 16 bytes of s5 from 1"; "start 0 of all_reduce …", "wait for 0"; with sums
-  // "all_reduce across domains: sum of 4 elements f32 s4 -> s5"
+  // "all_reduce across domains: 16 bytes of s4 to 1, 16 bytes of s5 from 1"; "start 0 of all_reduce …", "wait for 0";
+  // with sums "all_reduce across domains: sum of 4 elements f32 s4 -> s5"
   void Add(const RemoteStep& step) {
     if (step.kind == RemoteStep::Kind::kWait) return Line(fmt::format("wait for {}", step.operation));
     std::vector<std::string> parts;

@@ -31,9 +31,9 @@ struct BoxBuffer {
   static BoxBuffer Whole(const Shape& global) { return {Shape(global.size(), 0), global}; }
   // A buffer that holds one box.
   static BoxBuffer OfBox(const Block& box);
-  // OfDevice's buffer with one dim per dim of the tensor, also if the layout is strided: element i of the dims, if it lies in
-  // `part`, is element i - start of the buffer. REQUIRES: `part` lies in one plain part (layout/plain_parts.h) of the
-  // device's block.
+  // OfDevice's buffer with one dim per dim of the tensor, also if the layout is strided: element i of the dims, if it
+  // lies in `part`, is element i - start of the buffer. REQUIRES: `part` lies in one plain part (layout/plain_parts.h)
+  // of the device's block.
   static BoxBuffer OfPart(const Layout& layout, const Shape& global, int64_t device, const Block& part);
 };
 
@@ -68,8 +68,8 @@ class BoxCopy {
     int64_t count, from_stride, to_stride;
     bool operator==(const Dim&) const = default;
   };
-  // The region is runs of run() contiguous elements, the first one at these offsets, repeated along these dims, major to
-  // minor. REQUIRES: elements() > 0.
+  // The region is runs of run() contiguous elements, the first one at these offsets, repeated along these dims, major
+  // to minor. REQUIRES: elements() > 0.
   std::span<const Dim> dims() const { return outer_; }
   int64_t run() const { return run_; }
   int64_t from_offset() const { return from_offset_; }

@@ -22,11 +22,11 @@ struct DLManagedTensor;  // of dlpack/dlpack.h
 
 namespace meshwork {
 
-// A tensor over the elements of `managed`, whose deleter is called once, with the last copy of the tensor. Elements that do
-// not lie dense in row-major order, or at multiples of their size, are copied, and then the deleter is called at once.
-// Otherwise writing to the tensor writes to the other library's memory.
-// Errors: null; another device than the CPU; element types other than those above; sizes that no Tensor has; a bool other
-// than 0 and 1. After an error `managed` still belongs to the caller.
+// A tensor over the elements of `managed`, whose deleter is called once, with the last copy of the tensor. Elements
+// that do not lie dense in row-major order, or at multiples of their size, are copied, and then the deleter is called
+// at once. Otherwise writing to the tensor writes to the other library's memory.
+// Errors: null; another device than the CPU; element types other than those above; sizes that no Tensor has; a bool
+// other than 0 and 1. After an error `managed` still belongs to the caller.
 absl::StatusOr<Tensor> FromDlpack(DLManagedTensor* managed);
 
 // The elements of `x` for another library. They are shared, and kept until the receiver calls the deleter. For a tensor

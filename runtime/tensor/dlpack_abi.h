@@ -1,6 +1,6 @@
 // The binary interface of DLPack, written after its specification
-// (https://dmlc.github.io/dlpack/latest/c_api.html): the part that runtime/tensor/dlpack.h needs. Each structure has the
-// layout of the one in dlpack/dlpack.h whose name stands in the comment behind it.
+// (https://dmlc.github.io/dlpack/latest/c_api.html): the part that runtime/tensor/dlpack.h needs. Each structure has
+// the layout of the one in dlpack/dlpack.h whose name stands in the comment behind it.
 //
 //   auto* managed = reinterpret_cast<dlpack::ManagedTensor*>(ToDlpack(x).value());
 //   managed->deleter(managed);

@@ -67,8 +67,8 @@ class Tensor {
   static Tensor Zeros(Type type);
   // `value` everywhere, rounded as Cast does.
   static Tensor Full(Type type, double value);
-  // begin, begin + step, … before `end`, computed in double and rounded as Cast does. Invalid: a step of 0, or one that is
-  // not finite; more than 2^40 elements.
+  // begin, begin + step, … before `end`, computed in double and rounded as Cast does. Invalid: a step of 0, or one that
+  // is not finite; more than 2^40 elements.
   static Tensor Arange(DType dtype, double begin, double end, double step = 1);
   // Copies of these values. Invalid: values.size() is not the number of elements of `shape`.
   template <typename T>
@@ -105,8 +105,8 @@ class Tensor {
   void* raw() { return data_; }
   const void* raw() const { return data_; }
   // The elements in row-major order. T: float, double, BFloat16, Float16, int32_t, int64_t, int8_t, uint8_t or bool,
-  // for f32, f64, bf16, f16, i32, i64, i8, u8 and bool. Like StatusOr's value(), throws absl::BadStatusOrAccess if T is another type or
-  // the tensor is invalid.
+  // for f32, f64, bf16, f16, i32, i64, i8, u8 and bool. Like StatusOr's value(), throws absl::BadStatusOrAccess if T is
+  // another type or the tensor is invalid.
   template <typename T>
   std::span<T> mutable_values();
   template <typename T>
@@ -133,8 +133,8 @@ class Tensor {
   // A copy of the elements that the slices select: slices[d] of dim d, and all of a dim without a slice. Invalid: more
   // slices than dims; a step of 0.
   Tensor Sliced(const std::vector<TensorSlice>& slices) const;
-  // Dim d of the result is dim dims[d] of this tensor; without `dims`, in reverse order; a copy. Negative dims count from
-  // the end. Invalid: not each dim once.
+  // Dim d of the result is dim dims[d] of this tensor; without `dims`, in reverse order; a copy. Negative dims count
+  // from the end. Invalid: not each dim once.
   Tensor Transposed(const std::vector<int64_t>& dims) const;
   Tensor Transposed() const;
   // Each element as another dtype, rounded once, as the op Cast does (ops/cast.h): real to whole towards zero and

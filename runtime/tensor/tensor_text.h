@@ -7,9 +7,10 @@
 //   x.ToString({.threshold = 4, .edge_items = 1});
 //
 // The rules are those of numpy.array2string with the print options of NumPy 2.4: every number of a tensor has the same
-// width; reals have the fewest digits that tell them from other numbers of their dtype, and at most `precision` behind the
-// point; they are written with exponents where the largest is 1e8 or more (f32 and bf16: 1e6), the smallest below 1e-4, or
-// less than a thousandth of the largest. A scalar is written with all its digits. A tensor without elements is "[]".
+// width; reals have the fewest digits that tell them from other numbers of their dtype, and at most `precision` behind
+// the point; they are written with exponents where the largest is 1e8 or more (f32 and bf16: 1e6), the smallest below
+// 1e-4, or less than a thousandth of the largest. A scalar is written with all its digits. A tensor without elements is
+// "[]".
 //
 // Thread-safe, as other reads of a tensor.
 #pragma once

@@ -5,16 +5,16 @@
 //   MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Transport> end, MakeGloo(cluster));
 //   end->domain()        1, the number of this process in the cluster
 //
-// The processes find each other by a rendezvous (rendezvous.h): by default process 0 serves it at its own address of the
-// cluster, until it ends. Other addresses of the cluster are only used for their host: data goes through ports that the
-// system chooses, so the processes must reach each other at all ports.
+// The processes find each other by a rendezvous (rendezvous.h): by default process 0 serves it at its own address of
+// the cluster, until it ends. Other addresses of the cluster are only used for their host: data goes through ports that
+// the system chooses, so the processes must reach each other at all ports.
 //
 // If the connection to a process breaks, an error names the process at once; if a process does not come within the
 // deadline, an error names it then. Both abort all domains. The reason of an abort travels by the rendezvous, within
 // milliseconds. If the rendezvous is gone, others only see that the connection of the aborted domain is closed.
 //
-// The rendezvous speaks TLS if MeetingOptions::tls names files; else the token goes over the network as it is. The data is
-// never encrypted: use Gloo in a trusted network (docs/security.md).
+// The rendezvous speaks TLS if MeetingOptions::tls names files; else the token goes over the network as it is. The data
+// is never encrypted: use Gloo in a trusted network (docs/security.md).
 #pragma once
 
 #include <chrono>
@@ -45,8 +45,8 @@ struct GlooOptions {
 // Whether this build has Gloo.
 bool HasGloo();
 
-// This process's end. All processes of the cluster must call it, in the same order. Errors: this build has no Gloo; this
-// process holds no devices; there are fewer processes than `num_domains`; this process has no domain (NOT_FOUND);
+// This process's end. All processes of the cluster must call it, in the same order. Errors: this build has no Gloo;
+// this process holds no devices; there are fewer processes than `num_domains`; this process has no domain (NOT_FOUND);
 // processes that do not come within the deadline; processes of another version, or with other options; two processes
 // with one task; errors of the rendezvous, and what Gloo reports.
 absl::StatusOr<std::unique_ptr<Transport>> MakeGloo(const Cluster& cluster, const GlooOptions& options = {});

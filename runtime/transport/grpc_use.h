@@ -47,10 +47,10 @@ struct GrpcPings {
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> GrpcServerCredentials(const TlsFiles& files);
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> GrpcClientCredentials(const TlsFiles& files);
 
-// A channel to `address`, which shares its connection with no other channel and goes through no proxy. A server that is away
-// is tried every 500 ms. It asks whether the server is there while a call or a stream runs. `name`: host:port as the user
-// knows it; a server's certificate must name that host. `arguments`: what it needs besides.
-// REQUIRES: this build has gRPC.
+// A channel to `address`, which shares its connection with no other channel and goes through no proxy. A server that is
+// away is tried every 500 ms. It asks whether the server is there while a call or a stream runs. `name`: host:port as
+// the user knows it; a server's certificate must name that host. `arguments`: what it needs besides. REQUIRES: this
+// build has gRPC.
 std::shared_ptr<grpc::Channel> OpenGrpcChannel(const std::string& name, const SocketAddress& address,
                                                const std::shared_ptr<grpc::ChannelCredentials>& credentials,
                                                grpc::ChannelArguments& arguments,

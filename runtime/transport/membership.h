@@ -55,8 +55,9 @@ class Members {
   Members(Rendezvous& rendezvous, const MembersOptions& options);
 
   // The next generation; all processes of the last one call it. Errors: processes that do not come within the
-  // deadline, with their numbers; the rendezvous does not answer until then, or serves a job with another token; another
-  // process was started in place of this one (ABORTED); all processes of a generation have finished (FAILED_PRECONDITION).
+  // deadline, with their numbers; the rendezvous does not answer until then, or serves a job with another token;
+  // another process was started in place of this one (ABORTED); all processes of a generation have finished
+  // (FAILED_PRECONDITION).
   absl::StatusOr<Membership> Form();
 
   // Says that this process has finished what it does in the last generation, and returns whether all processes of this

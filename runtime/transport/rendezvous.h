@@ -5,13 +5,13 @@
 //   (*rendezvous)->Set("address of worker 1", "10.0.0.7:38211", 30s);
 //   (*rendezvous)->Get("address of worker 0", 30s);                       // waits until it is set
 //
-// Every request carries the job's token; one with another token is refused. With TlsFiles (tls.h) server and clients speak
-// TLS. Without TLS, requests go over the network as they are. The token then only keeps apart jobs that meet by
+// Every request carries the job's token; one with another token is refused. With TlsFiles (tls.h) server and clients
+// speak TLS. Without TLS, requests go over the network as they are. The token then only keeps apart jobs that meet by
 // mistake, because anyone who reads the network has it.
 //
-// The server keeps everything in memory until it ends: at most 256 MiB, and at most 4096 requests whose token it has not
-// read yet; while there are so many, further requests get the answer of a server that is away. Both classes may be used
-// by several threads. In the child of a fork, if one of them was made before the fork, all functions here fail.
+// The server keeps everything in memory until it ends: at most 256 MiB, and at most 4096 requests whose token it has
+// not read yet; while there are so many, further requests get the answer of a server that is away. Both classes may be
+// used by several threads. In the child of a fork, if one of them was made before the fork, all functions here fail.
 #pragma once
 
 #include <chrono>
@@ -31,9 +31,9 @@ class RendezvousServer {
  public:
   // The calls that a client may make, by their names for gRPC.
   static std::vector<std::string> Calls();
-  // Listens at host:port; port 0 chooses a free one. `insecure`: an address that other hosts reach needs no token. `tls`: if
-  // it names anything, only clients that speak TLS are served. Errors: this build has no gRPC; the address is wrong, not one
-  // of this host, or taken; it needs a token; those of ReadServerPem.
+  // Listens at host:port; port 0 chooses a free one. `insecure`: an address that other hosts reach needs no token.
+  // `tls`: if it names anything, only clients that speak TLS are served. Errors: this build has no gRPC; the address is
+  // wrong, not one of this host, or taken; it needs a token; those of ReadServerPem.
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(const std::string& address,
                                                                  const std::string& token,
                                                                  bool insecure = false,
@@ -50,8 +50,8 @@ class Rendezvous {
  public:
   static constexpr int64_t kMaxKeyBytes = 512, kMaxValueBytes = int64_t{1} << 20;
 
-  // Waits until the server is there, at most for `deadline`. `tls`: if it names anything, the client speaks TLS. Errors:
-  // this build has no gRPC; the address is wrong; those of ReadClientPem.
+  // Waits until the server is there, at most for `deadline`. `tls`: if it names anything, the client speaks TLS.
+  // Errors: this build has no gRPC; the address is wrong; those of ReadClientPem.
   static absl::StatusOr<std::unique_ptr<Rendezvous>> Connect(const std::string& address,
                                                              const std::string& token,
                                                              std::chrono::milliseconds deadline,

@@ -1,5 +1,6 @@
 // A transport that counts how long its domain waits in it, so that a domain that computes longer than others is found
-// (train/cluster/pulse.h): all domains come to the end of a step at the same time, and only the slow one has not waited.
+// (train/cluster/pulse.h): all domains come to the end of a step at the same time, and only the slow one has not
+// waited.
 //
 //   transport = MakeTimed(std::move(transport));
 //   transport->seconds_waited()                    // 0.25

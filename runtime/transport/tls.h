@@ -16,8 +16,8 @@
 
 namespace meshwork {
 
-// Files in PEM form. One TlsFiles may serve all processes of a job. A process that has any of them speaks no plain text:
-// a server without a certificate and a client without authorities are errors.
+// Files in PEM form. One TlsFiles may serve all processes of a job. A process that has any of them speaks no plain
+// text: a server without a certificate and a client without authorities are errors.
 struct TlsFiles {
   // The certificates of this process, its own first, and the private key of its own. A server needs them. A client that
   // has them shows them to a server that asks.
@@ -47,8 +47,9 @@ struct ClientPem {
   std::string certificate, key;  // empty: none
 };
 
-// The files that a server needs. Errors: no certificate or no key is named; a file cannot be read, or has more than 4 MiB;
-// there is no certificate or no key in it; the key is another certificate's; the certificate has expired, or is not valid yet.
+// The files that a server needs. Errors: no certificate or no key is named; a file cannot be read, or has more than 4
+// MiB; there is no certificate or no key in it; the key is another certificate's; the certificate has expired, or is
+// not valid yet.
 absl::StatusOr<ServerPem> ReadServerPem(const TlsFiles& files);
 // The files that a client needs. Errors: no authorities are named; a certificate is named without its key, or a key
 // alone; the errors of files that ReadServerPem has.

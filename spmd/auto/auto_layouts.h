@@ -5,11 +5,11 @@
 //                             FindLayouts(graph, {.memory_budget = int64_t{16} << 30, .topology = topology}));
 //   Compile(found[0].graph, {.topology = topology})     // the fastest, with its pins
 //
-// The search is SolveLayouts (spmd/planner/solve_layouts.h) with arguments open. There, each byte that a device holds has a
-// price in seconds. With a higher price, weights and their state are laid out over more devices, and gathered for each
-// op that reads them (ZeRO stage 3). A few prices are tried, and each plan is compiled. A plan that does not fit is
-// dropped, unless Compile can plan it again so that it fits, and it is then faster than the plans that fit as they are:
-// on slow links, computing a value again for a late reader takes less time than a layout that holds less.
+// The search is SolveLayouts (spmd/planner/solve_layouts.h) with arguments open. There, each byte that a device holds
+// has a price in seconds. With a higher price, weights and their state are laid out over more devices, and gathered for
+// each op that reads them (ZeRO stage 3). A few prices are tried, and each plan is compiled. A plan that does not fit
+// is dropped, unless Compile can plan it again so that it fits, and it is then faster than the plans that fit as they
+// are: on slow links, computing a value again for a late reader takes less time than a layout that holds less.
 //
 // Times are those of the topology: of collectives, and of floating-point operations, one after the other. With the
 // assumed topology they compare layouts and predict nothing.
@@ -45,8 +45,9 @@ struct FoundLayouts {
   // forms, and of the layouts that owe a sum, are looked at. If there are too many layouts, the lower bound is the time
   // of the operations alone. 1: nothing is known, for instance because a manual region lays out its values itself.
   double gap = 0;
-  // The plan fits only because Compile plans it again for the memory budget (spmd/local/fit_memory.h): in another order, with
-  // smaller collectives, with values computed again. `cost` and `compute_seconds` are those of that program.
+  // The plan fits only because Compile plans it again for the memory budget (spmd/local/fit_memory.h): in another
+  // order, with smaller collectives, with values computed again. `cost` and `compute_seconds` are those of that
+  // program.
   bool is_fitted = false;
   double seconds() const { return cost.seconds + compute_seconds; }
 };

@@ -4,9 +4,9 @@
 //   [devices=32]   ->   [devices=4*8]: x {devices:(1)4,_}, w {_,devices:(4)8}
 //
 // A cut moves no device: "devices:(4)8" are eight devices in a row, "devices:(1)4" four that are eight apart. So the
-// program's mesh says which devices are near each other, and every way to factor an axis, in every order, is a number of
-// cuts. They are tried one by one: all first cuts, then all further cuts of the best mesh, until a step takes no less time
-// or the mesh is cut often enough.
+// program's mesh says which devices are near each other, and every way to factor an axis, in every order, is a number
+// of cuts. They are tried one by one: all first cuts, then all further cuts of the best mesh, until a step takes no
+// less time or the mesh is cut often enough.
 #pragma once
 
 #include <functional>
@@ -27,8 +27,8 @@ struct FindMeshOptions {
   std::function<void(const Mesh& mesh)> on_search = nullptr;
 };
 
-// Plans as FindLayouts returns them; of those that cost the same, the one on the mesh that is cut less. Errors: those of
-// FindLayouts on the program's own mesh; but RESOURCE_EXHAUSTED only if no plan fits on any mesh. Thread-safe.
+// Plans as FindLayouts returns them; of those that cost the same, the one on the mesh that is cut less. Errors: those
+// of FindLayouts on the program's own mesh; but RESOURCE_EXHAUSTED only if no plan fits on any mesh. Thread-safe.
 absl::StatusOr<std::vector<FoundLayouts>> FindMesh(const Graph& graph, const CompileOptions& options = {},
                                                    const FindMeshOptions& find = {});
 

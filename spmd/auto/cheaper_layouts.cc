@@ -210,9 +210,9 @@ class Trials {
     return TrialResult{then.cost, WorkOf(program->body), std::move(then.collectives)};
   }
 
-  // Per candidate: by the planner, how many seconds longer the step takes (CostsOfChanges, spmd/planner/solve_layouts.h).
-  // Nothing if the planner does not know the program. counts_collectives: with the assumed topology, bytes count first,
-  // and then collectives.
+  // Per candidate: by the planner, how many seconds longer the step takes (CostsOfChanges,
+  // spmd/planner/solve_layouts.h). Nothing if the planner does not know the program. counts_collectives: with the
+  // assumed topology, bytes count first, and then collectives.
   std::optional<std::vector<double>> MoreSeconds(const std::vector<Candidate>& candidates,
                                                  bool counts_collectives) const {
     const Graph& looked_at = LookedAt();

@@ -53,8 +53,8 @@ class ScatterDelayer {
     double saves = 0;  // seconds, including those of the ops before it that would then run so, too
   };
 
-  // Lets all ops that read a value run on the sum that it owes, or none of them. REQUIRES: several ops read it, and it does
-  // not leave the program.
+  // Lets all ops that read a value run on the sum that it owes, or none of them. REQUIRES: several ops read it, and it
+  // does not leave the program.
   void DelayForAll(ValueId id) {
     const int definer = graph_.value(id).node;
     std::vector<Later> all;

@@ -17,7 +17,8 @@ bool MovesKept(const Node& node, const std::vector<bool>& kept);
 // Whether the node is a use: a relayout of a kept value that is open in all dims.
 bool IsUse(const Node& node, const std::vector<bool>& kept);
 
-// Whether the program has variables that are gathered on use; if not, the passes of spmd/rewrite/gather_on_use.h do nothing.
+// Whether the program has variables that are gathered on use; if not, the passes of spmd/rewrite/gather_on_use.h do
+// nothing.
 bool GathersOnUse(const Graph& graph);
 
 // The parts of KeptValues, for code that goes through a program node by node, as KeptValues does.

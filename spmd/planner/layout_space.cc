@@ -243,8 +243,8 @@ void LayoutSpace::Spread() {
   is_cut_off_ |= changed;
 }
 
-// No one expects an output, or a variable, in blocks that no pin reaches: these are closed, and all other values, inputs
-// included, get every cut into equal blocks.
+// No one expects an output, or a variable, in blocks that no pin reaches: these are closed, and all other values,
+// inputs included, get every cut into equal blocks.
 void LayoutSpace::Widen() {
   const Mesh& mesh = pinned_.mesh();
   AxisSet axes;

@@ -5,8 +5,8 @@
 // of it and read by several ops; each op has a variable whose states are the ways to run it (layout_space.h). The cost
 // of a step is then a sum of tables. Tables of two variables say what it costs to bring an op's result into the value's
 // layout, and a value into the layout in which an op reads it. Tables of one variable say what an op's arithmetic
-// costs. Minimize (spmd/solver/min_sum.h) finds the least sum: exactly, if eliminating the variables takes no more than it
-// may.
+// costs. Minimize (spmd/solver/min_sum.h) finds the least sum: exactly, if eliminating the variables takes no more than
+// it may.
 //
 // If layers repeat, only the first and the last ones are looked at (fold_repeats.h), and the others run as one of
 // these.
@@ -77,17 +77,17 @@ Fold RepeatsOf(const Graph& pinned, const Graph& propagated,
                const std::vector<std::optional<Choice>>& choices, const Replication& replication,
                int kept = 2);
 
-// `pinned`: a global program, its loops opened; `propagated`: Propagate's result for it; `choices`: how its ops run now,
-// nothing for relayouts. Nothing if the tables would be too large, or a gather that is refused stays.
+// `pinned`: a global program, its loops opened; `propagated`: Propagate's result for it; `choices`: how its ops run
+// now, nothing for relayouts. Nothing if the tables would be too large, or a gather that is refused stays.
 std::optional<SolvedLayouts> SolveLayouts(const Graph& pinned, const Graph& propagated,
                                           const std::vector<std::optional<Choice>>& choices,
                                           const Topology& topology, const Replication& replication,
                                           const SolveOptions& options = {});
 
 // Per change of pins: how many seconds longer a step takes to send than with the pins as they are. Values that nobody
-// has pinned, and ops, change with the pins if they are near (spmd/solver/near_sums.h). Infinite if the search does not look
-// at such a layout. Nothing if the tables would be too large. Other arguments: as for SolveLayouts. REQUIRES: changes
-// of the same values follow each other.
+// has pinned, and ops, change with the pins if they are near (spmd/solver/near_sums.h). Infinite if the search does not
+// look at such a layout. Nothing if the tables would be too large. Other arguments: as for SolveLayouts. REQUIRES:
+// changes of the same values follow each other.
 std::optional<std::vector<double>> CostsOfChanges(const Graph& pinned, const Graph& propagated,
                                                   const std::vector<std::optional<Choice>>& choices,
                                                   const Topology& topology, double collective_seconds,

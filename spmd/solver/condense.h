@@ -1,4 +1,5 @@
-// Eliminates the variables whose elimination is cheap, so that a search sees few variables, and bounds see far. Internal.
+// Eliminates the variables whose elimination is cheap, so that a search sees few variables, and bounds see far.
+// Internal.
 #pragma once
 
 #include <vector>

@@ -8,13 +8,13 @@
 //
 // This is the weighted constraint satisfaction problem, or the most probable states of a factor graph. It is NP-hard in
 // general. Problems of small width, as chains and trees of small tables are, are solved exactly in time linear in their
-// number of variables, by bucket elimination (Dechter, "Bucket elimination: a unifying framework for reasoning", Artificial
-// Intelligence 113, 1999). States that another one always beats are dropped before, if that may pay (Goldstein,
-// "Efficient rotamer elimination applied to protein side-chains", Biophysical Journal 66, 1994).
-// Where elimination would take too many entries, the result is an assignment and a bound of how far it may be from the
-// optimum: by local search of exact steps, sequential message passing (Kolmogorov, PAMI 28, 2006, and PAMI 37, 2015) and
-// mini-buckets (Dechter and Rish, Journal of the ACM 50, 2003). With the bounds, states are dropped that are too dear to be
-// in a better assignment (reduced cost fixing), so that many wide problems are solved exactly, too.
+// number of variables, by bucket elimination (Dechter, "Bucket elimination: a unifying framework for reasoning",
+// Artificial Intelligence 113, 1999). States that another one always beats are dropped before, if that may pay
+// (Goldstein, "Efficient rotamer elimination applied to protein side-chains", Biophysical Journal 66, 1994). Where
+// elimination would take too many entries, the result is an assignment and a bound of how far it may be from the
+// optimum: by local search of exact steps, sequential message passing (Kolmogorov, PAMI 28, 2006, and PAMI 37, 2015)
+// and mini-buckets (Dechter and Rish, Journal of the ACM 50, 2003). With the bounds, states are dropped that are too
+// dear to be in a better assignment (reduced cost fixing), so that many wide problems are solved exactly, too.
 //
 // Results are the same in every run. Nothing here is shared between threads: several may minimize at a time.
 #pragma once
@@ -64,8 +64,8 @@ class MinSum {
   // A variable of so many states (>= 1). Returns its index, counted from 0.
   int AddVariable(int states);
 
-  // costs: row-major over the states of `variables`, the last one fastest; each is finite and >= 0, or infinity where the
-  // combination may not be. `variables` are distinct; without any, it is one constant.
+  // costs: row-major over the states of `variables`, the last one fastest; each is finite and >= 0, or infinity where
+  // the combination may not be. `variables` are distinct; without any, it is one constant.
   void AddTable(std::vector<int> variables, CostList costs);
 
   int num_variables() const { return static_cast<int>(model_.states.size()); }
@@ -83,10 +83,11 @@ class MinSum {
 
 struct MinSumOptions {
   // About how many entries of tables the solver may compute: a unit of its time, 1e9 are about a second or two. An
-  // elimination that takes more, or more than 2e9, is not tried. It holds at most 8 bytes per entry, most often far less,
-  // and the problem's own tables a few times, or 24 times where branches are deep (spmd/solver/bounded_search.h).
+  // elimination that takes more, or more than 2e9, is not tried. It holds at most 8 bytes per entry, most often far
+  // less, and the problem's own tables a few times, or 24 times where branches are deep (spmd/solver/bounded_search.h).
   int64_t max_entries = 500'000'000;
-  // A known assignment to start from, where exact elimination takes too many entries. The result costs no more. Empty: none.
+  // A known assignment to start from, where exact elimination takes too many entries. The result costs no more. Empty:
+  // none.
   std::vector<int> start = {};
   // All variables, with those that share tables near each other: messages then go far in one pass. Empty: as they are
   // numbered.
@@ -100,9 +101,9 @@ struct MinSumResult {
   bool is_optimal = false;  // cost and lower_bound agree to 1e-9 of the cost
 };
 
-// An assignment of small cost: of least cost, if problem and max_entries allow. Of states that cost the same, the one of
-// lower index is preferred, so the caller puts first what it likes best; this is decided variable by variable, in the
-// order of elimination.
+// An assignment of small cost: of least cost, if problem and max_entries allow. Of states that cost the same, the one
+// of lower index is preferred, so the caller puts first what it likes best; this is decided variable by variable, in
+// the order of elimination.
 MinSumResult Minimize(const MinSum& problem, const MinSumOptions& options = {});
 
 }  // namespace meshwork

@@ -17,8 +17,8 @@ constexpr double kMaxCompared = 1 << 16;
 // only.
 constexpr int kMaxVisits = 8;
 
-// Sums of tables differ by rounding by less than this times their largest costs. A state must be worse than a later one by
-// more than that, so that the first of equals is kept.
+// Sums of tables differ by rounding by less than this times their largest costs. A state must be worse than a later one
+// by more than that, so that the first of equals is kept.
 constexpr double kRounding = 1e-14;
 
 // Facts of a table about the states of one of its variables.

@@ -1,8 +1,8 @@
-// Moves costs between tables so that the least entries of all tables add up to as much as they can: a lower bound of the
-// least sum. Internal.
+// Moves costs between tables so that the least entries of all tables add up to as much as they can: a lower bound of
+// the least sum. Internal.
 //
-// Sequential message passing: Kolmogorov, "Convergent tree-reweighted message passing for energy minimization", PAMI 28,
-// 2006, and for tables of any number of variables "A new look at reweighted message passing", PAMI 37, 2015.
+// Sequential message passing: Kolmogorov, "Convergent tree-reweighted message passing for energy minimization", PAMI
+// 28, 2006, and for tables of any number of variables "A new look at reweighted message passing", PAMI 37, 2015.
 #pragma once
 
 #include <vector>

@@ -90,8 +90,8 @@ TEST(PagesTest, TheIndexNamesEveryPage) {
   EXPECT_NE(Contents(Root() / "README.md").find("(docs/README.md)"), std::string::npos);
 }
 
-// Files and folders of the repository that pages name, `tests/spmd/cases` or `cmake/rooms.cmake`, are there. A program is named
-// without what it is made of: `benchmarks/slow_link`. Headers: the next test.
+// Files and folders of the repository that pages name, `tests/spmd/cases` or `cmake/rooms.cmake`, are there. A program
+// is named without what it is made of: `benchmarks/slow_link`. Headers: the next test.
 TEST(PagesTest, FilesThatTheyNameExist) {
   const std::regex path(
       "`((cmake|docs|examples|benchmarks|tests|base|mesh|layout|ir|ops|verify|spmd|runtime|storage|train|tools)/[A-Za-z0-9_/.-]+)`");
@@ -108,8 +108,8 @@ TEST(PagesTest, FilesThatTheyNameExist) {
   EXPECT_GT(named, 200);
 }
 
-// Pages about the library's sources, which name any of them. All others are for users, who find every header that a page
-// names where meshwork is installed.
+// Pages about the library's sources, which name any of them. All others are for users, who find every header that a
+// page names where meshwork is installed.
 const std::set<std::string> kPagesOfTheSources = {"docs/architecture.md", "docs/decisions.md",
                                                   "docs/extending.md",    "docs/kernels.md",
                                                   "docs/partitioner.md",  "docs/runtime.md"};

@@ -5,8 +5,8 @@
 // FILE... are the files that the page's blocks name, and statements.cc if it has blocks of statements: the
 // files that the build expects. It is an error if the page has others.
 //
-// All programs are compiled as parts of one, each in a namespace of its own. There `main` is a function like others, which
-// has to return something, and a header of the page is read by each program that includes it.
+// All programs are compiled as parts of one, each in a namespace of its own. There `main` is a function like others,
+// which has to return something, and a header of the page is read by each program that includes it.
 #include <fstream>
 #include <map>
 #include <set>
@@ -64,7 +64,8 @@ std::string GraphMadeBy(const std::string& line) {
   return line.substr(kGraph.size(), line.find_first_of(" (", kGraph.size()) - kGraph.size());
 }
 
-// One function of all statements, which says where the output of each block begins. At its end no graph may hold a mistake.
+// One function of all statements, which says where the output of each block begins. At its end no graph may hold a
+// mistake.
 std::string StatementsProgram(const std::vector<FencedBlock>& blocks) {
   std::string includes = "#include \"docs/say.h\"\n", body, checks;
   for (const FencedBlock& block : blocks) {

@@ -1,4 +1,5 @@
-// What is refused of event files and of what is logged. DIR stands for a directory of this run, FILE for the writer's file.
+// What is refused of event files and of what is logged. DIR stands for a directory of this run, FILE for the writer's
+// file.
 #include "meshwork/train/log/summaries.h"
 
 #include <cmath>

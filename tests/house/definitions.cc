@@ -73,7 +73,8 @@ void VisitNamespaces(std::string_view text, const Visit& visit) {
   }
 }
 
-// The type that begins with a brace after `head`; "" if none does: "template <class T> struct alignas(64) Name final : Base".
+// The type that begins with a brace after `head`; "" if none does: "template <class T> struct alignas(64) Name final :
+// Base".
 std::string TypeIn(const std::string& head) {
   static const auto* const type = new std::regex(
       R"((?:^|[\s>])(?:struct|class|union|enum(?:\s+class|\s+struct)?)\s+(?:alignas\([^)]*\)\s*)?([A-Za-z0-9_:]*[A-Za-z0-9_](?:<[^;{]*>)?)\s*(?:final\s*)?(?::(?!:)[^;(]*)?$)");

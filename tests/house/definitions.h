@@ -26,7 +26,8 @@ std::vector<std::string> DefinedTwice(const std::vector<SourceFile>& files);
 // A name that is local to a file, in an unnamed namespace.
 struct LocalName {
   std::string name;  // with its namespaces: "meshwork::::Shortened"
-  // A function's parameters, "(const std::string&)"; what an alias stands for, "= std::vector<int64_t>"; "" of all else.
+  // A function's parameters, "(const std::string&)"; what an alias stands for, "= std::vector<int64_t>"; "" of all
+  // else.
   std::string what;
   std::string path;
   bool operator==(const LocalName&) const = default;

@@ -27,8 +27,8 @@ std::vector<std::string> RoomsOf(const std::filesystem::path& root);
 // The headers and sources of all these.
 std::vector<SourceFile> AllSources(const std::filesystem::path& root);
 
-// The folder at the root that a room lies in, "ops" of "ops/kernels/blas"; the folders of rooms, in their order; arrows between
-// rooms as arrows between their folders.
+// The folder at the root that a room lies in, "ops" of "ops/kernels/blas"; the folders of rooms, in their order; arrows
+// between rooms as arrows between their folders.
 std::string FolderOf(std::string_view room);
 std::vector<std::string> FoldersOf(const std::vector<std::string>& rooms);
 Arrows FolderArrows(const Arrows& arrows);

@@ -1,5 +1,5 @@
-// The library is built in one way: what README tells a user to run is what CI runs, and neither ./dev nor .ci/run give CMake an
-// option that a user's first build does not have, but for warnings that are errors.
+// The library is built in one way: what README tells a user to run is what CI runs, and neither ./dev nor .ci/run give
+// CMake an option that a user's first build does not have, but for warnings that are errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -85,8 +85,8 @@ class Tally {
   uint64_t programs_ = 0, ops_ = 0, rejected_ = 0, wrong_ = 0;
 };
 
-// Tries draw(seed) for seeds below `count`. Fewer than one in `wild_one_in` programs may have numbers that are infinite or
-// NaN.
+// Tries draw(seed) for seeds below `count`. Fewer than one in `wild_one_in` programs may have numbers that are infinite
+// or NaN.
 void TryPrograms(uint64_t count, uint64_t wild_one_in,
                  const std::function<RandomProgram(uint64_t seed)>& draw) {
   CpuBackend backend(2);

@@ -1,6 +1,6 @@
 // Prints two lines per step of random_pins.json: its seed, the bytes of JAX and of meshwork, with choose_layouts and
-// without ("plain"), the seconds of both compilations, what is refused with a replication budget without end and with the
-// default one; and the operations of products.
+// without ("plain"), the seconds of both compilations, what is refused with a replication budget without end and with
+// the default one; and the operations of products.
 //
 //   random_pins_report [FIRST [END [FOLDER]]]   // FOLDER gets the programs that send more than 1.1 times JAX's bytes
 #include <chrono>

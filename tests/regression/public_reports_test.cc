@@ -1,6 +1,6 @@
-// Wrong numbers that were reported of other systems, class by class: sizes, meshes, layouts and dtypes are drawn, and the
-// reference is a plain loop in double. These are here, and in training_reports_test.cc, because the tests of the rooms compare
-// with one device, which has the same kernels:
+// Wrong numbers that were reported of other systems, class by class: sizes, meshes, layouts and dtypes are drawn, and
+// the reference is a plain loop in double. These are here, and in training_reports_test.cc, because the tests of the
+// rooms compare with one device, which has the same kernels:
 //
 //   1. means of shards of different size, and empty ones         MeansOfUnevenShards
 //   2. dynamic slices and updates whose starts are clamped       DynamicSlicesAlongAShardedDim

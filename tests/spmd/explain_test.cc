@@ -179,8 +179,8 @@ TEST(ExplainTest, WhereLayersRepeatTheyChangeTogether) {
   EXPECT_GE(compared, 4);
 }
 
-// Of many thousand ops one change that is cheaper is compiled, or two that are not: the best one that fewer layers have is
-// among them, though the planner promises more of another one, or what is found sends half of what moves.
+// Of many thousand ops one change that is cheaper is compiled, or two that are not: the best one that fewer layers have
+// is among them, though the planner promises more of another one, or what is found sends half of what moves.
 TEST(ExplainTest, OfALargeProgramTheBestChangeIsNamed) {
   for (const std::string of_both : {"{model,_}", "{_,model}"}) {
     const auto changes_of = [&](int layers) {

@@ -28,8 +28,8 @@ class CheckpointKillTest : public TempDirTest {
   std::unique_ptr<ChildProcess> Start(const ChildWrites& writes) {
     return std::make_unique<ChildProcess>(writes.Arguments());
   }
-  // The first moment at which kill i may come: before the child has even begun, when it has opened the folder, or when it
-  // has written a checkpoint.
+  // The first moment at which kill i may come: before the child has even begun, when it has opened the folder, or when
+  // it has written a checkpoint.
   static void AwaitSome(ChildProcess& child, int64_t i) {
     constexpr const char* kTexts[] = {"done", "open", "done", "open", ""};
     child.Await(kTexts[i % 5]);

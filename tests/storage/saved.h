@@ -24,7 +24,8 @@ struct SavedVariable {
   std::string layout;
 };
 
-// A weight, optimizer state and others, of all dtypes, on a mesh with axes a and b; some have dims that 4 does not divide.
+// A weight, optimizer state and others, of all dtypes, on a mesh with axes a and b; some have dims that 4 does not
+// divide.
 inline std::vector<SavedVariable> SavedModel() {
   return {{"adam/m", {F32, {10, 7}}, "{(a,b),_}"},
           {"bias", {F64, {7}}, "{a}"},

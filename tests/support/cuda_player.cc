@@ -302,7 +302,8 @@ class Workshop {
   }
 
  private:
-  // Products and sums are rounded one by one, as ops/kernels/cuda asks of nvcc. One cast reads the bits of another type.
+  // Products and sums are rounded one by one, as ops/kernels/cuda asks of nvcc. One cast reads the bits of another
+  // type.
   static constexpr std::string_view kCompiler =
       CUDA_PLAYER_COMPILER " -std=c++17 -Og -w -ffp-contract=off -fno-strict-aliasing -fPIC";
 

@@ -1,4 +1,5 @@
-// The text of a program says all there is to say: Parse(Print(g)) == g, and is canonical: Print(Parse(Print(g))) == Print(g).
+// The text of a program says all there is to say: Parse(Print(g)) == g, and is canonical: Print(Parse(Print(g))) ==
+// Print(g).
 //
 // support/read_back.cc and support/read_back_compile.cc check this for every program that any test parses,
 // prints, checks with Graph::status or compiles, and for the result of each pass of that compile.

@@ -21,8 +21,8 @@
 
 namespace meshwork {
 
-// Every layout in which `axes` cut dims of `shape` into equal parts: each axis cuts one dim or none, and axes of one dim
-// stand in any order.
+// Every layout in which `axes` cut dims of `shape` into equal parts: each axis cuts one dim or none, and axes of one
+// dim stand in any order.
 inline std::vector<Layout> EvenLayouts(const Mesh& mesh, AxisSet axes, const Shape& shape) {
   std::vector<std::vector<AxisList>> all = {std::vector<AxisList>(shape.size())};
   for (int axis : axes.ToList()) {

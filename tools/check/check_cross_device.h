@@ -1,5 +1,5 @@
-// CheckCrossDeviceOps checks that a cross-device op (runtime/plan/cross_device.h) adds up and distributes correctly. The
-// library's own ops are tried by the same code (tests/tools/check).
+// CheckCrossDeviceOps checks that a cross-device op (runtime/plan/cross_device.h) adds up and distributes correctly.
+// The library's own ops are tried by the same code (tests/tools/check).
 //
 //   const absl::StatusOr<CrossDeviceReport> report = CheckCrossDeviceOps(mine);
 //   if (!report.ok()) …   // "mine: sum of f32[7] over 3 devices: element 2 on device 12 is 1.5, and 2.25 is right."
@@ -36,8 +36,8 @@ struct CrossDeviceReport {
 // precision: whole numbers and copied values exactly; sums and products of reals up to as many roundings as there are
 // terms. All devices must have the same bits, each call must give the same bits again, and the terms and the memory
 // around the results must stay unchanged. A thread-safe op is also called by two threads at once. For an algorithm
-// (runtime/plan/cross_device_algorithm.h) the moves are checked first, as CheckMoves does, so that it is right wherever it
-// runs.
+// (runtime/plan/cross_device_algorithm.h) the moves are checked first, as CheckMoves does, so that it is right wherever
+// it runs.
 // Errors: InvalidArgument with everything that is wrong, up to eight lines. An error of the op other than
 // Unimplemented, or an exception, counts as wrong.
 absl::StatusOr<CrossDeviceReport> CheckCrossDeviceOps(CrossDeviceOps& ops);

@@ -35,9 +35,9 @@ class AwaitedSignals {
 
 class ChildProcess {
  public:
-  // Starts command[0], found as a shell finds it, with the other texts as arguments: in a process group of its own, with
-  // standard input from /dev/null. It gets SIGTERM if this process is killed. Errors: the program cannot be started, or
-  // the system has no room for a process.
+  // Starts command[0], found as a shell finds it, with the other texts as arguments: in a process group of its own,
+  // with standard input from /dev/null. It gets SIGTERM if this process is killed. Errors: the program cannot be
+  // started, or the system has no room for a process.
   static absl::StatusOr<ChildProcess> Start(const std::vector<std::string>& command,
                                             const AwaitedSignals& signals);
 

@@ -24,9 +24,9 @@ void AddKernelCode(FlagTable& flags, KernelCodeChoice& choice);
 // Error: --arch or --cache without --devices=cuda.
 absl::Status CheckKernelCode(const KernelCodeChoice& choice);
 
-// Compiles the kernels of the steps that "meshwork run --devices=cuda" makes of the program, and keeps them. Returns a line that
-// says how many there are. Errors: the architecture or the folder is not given, and this machine has none; those of
-// CodeBackend::Create and Session::Create. REQUIRES: choice.is_asked().
+// Compiles the kernels of the steps that "meshwork run --devices=cuda" makes of the program, and keeps them. Returns a
+// line that says how many there are. Errors: the architecture or the folder is not given, and this machine has none;
+// those of CodeBackend::Create and Session::Create. REQUIRES: choice.is_asked().
 absl::StatusOr<std::string> CompileKernelCode(const Graph& global, const CompileOptions& options,
                                               const KernelCodeChoice& choice);
 

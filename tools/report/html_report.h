@@ -10,8 +10,8 @@
 // why, and which change of one layout would avoid it or make it cheaper. The page can be used by keyboard alone, and is
 // dark or light as the reader's system is.
 //
-// Times are Simulate's (tools/simulate/simulate.h). With the assumed topology (mesh/topology.h) they compare programs and
-// predict nothing; the page says so.
+// Times are Simulate's (tools/simulate/simulate.h). With the assumed topology (mesh/topology.h) they compare programs
+// and predict nothing; the page says so.
 //
 // Thread-safe: a pure function. The same arguments give the same bytes.
 #pragma once

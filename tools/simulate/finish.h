@@ -12,8 +12,9 @@
 
 namespace meshwork {
 
-// The simulation of items that took these times, with the machine's step_seconds, the memory over time, and the limit of
-// the step. `spans`: by label. `passed`: the time at which the device reached each node of `local`, and then the end.
+// The simulation of items that took these times, with the machine's step_seconds, the memory over time, and the limit
+// of the step. `spans`: by label. `passed`: the time at which the device reached each node of `local`, and then the
+// end.
 Simulation FinishSimulation(const Graph& local, const StepTimes& times,
                             const std::vector<SimulatedSpan>& spans, const std::vector<double>& passed,
                             const Machine& machine);

@@ -35,7 +35,8 @@ struct Machine {
   int64_t workers = 0;          // threads of a process of virtual devices; 0: each device is one of hardware
   double copy_bandwidth = 0;    // bytes per second that a process reads and writes as it copies; 0: no limit
   double barrier_seconds = 0;   // that the threads of a process take to meet
-  // Seconds of an op as a whole, by KernelKey, or of a piece of a process's step, by Piece::key (tools/simulate/pieces.h).
+  // Seconds of an op as a whole, by KernelKey, or of a piece of a process's step, by Piece::key
+  // (tools/simulate/pieces.h).
   std::map<std::string, double> kernels = {};
 
   double flops() const { return product_flops > 0 ? product_flops : topology.flops(); }

@@ -1,4 +1,5 @@
-// Measures this machine's CPUs for tools/simulate/process.h: their roofline, and the times of the pieces of a program's step.
+// Measures this machine's CPUs for tools/simulate/process.h: their roofline, and the times of the pieces of a program's
+// step.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(Machine machine, MeasureMachine({.workers = 2}));      // about a second
 //   MESHWORK_RETURN_IF_ERROR(MeasureKernels(program, machine));                     // each piece alone, again and again
@@ -28,9 +29,9 @@ struct MeasureOptions {
 // range.
 absl::StatusOr<Machine> MeasureMachine(const MeasureOptions& options = {});
 
-// Adds the times of the pieces of the program's step that machine.kernels does not have. Pieces that cannot be run alone are
-// left to the roofline. Errors: those of ScheduleOfProcess. Throws std::bad_alloc if there is not enough memory for all
-// values of the step at once.
+// Adds the times of the pieces of the program's step that machine.kernels does not have. Pieces that cannot be run
+// alone are left to the roofline. Errors: those of ScheduleOfProcess. Throws std::bad_alloc if there is not enough
+// memory for all values of the step at once.
 // REQUIRES: machine.workers >= 1, as many as the backend has.
 absl::Status MeasureKernels(const Program& program, Machine& machine, const MeasureOptions& options = {});
 

@@ -59,9 +59,9 @@ std::set<std::string> DistributedOf(const Graph& local) {
   return names;
 }
 
-// How much data crosses between processes in each operation of their plans (runtime/plan/step_plan.h): the most in any of them.
-// All plans of a program have the same operations, but an operation may move different amounts of data in each: if the rows
-// of one process go to two others, each of these receives half of what the first one sends.
+// How much data crosses between processes in each operation of their plans (runtime/plan/step_plan.h): the most in any
+// of them. All plans of a program have the same operations, but an operation may move different amounts of data in
+// each: if the rows of one process go to two others, each of these receives half of what the first one sends.
 struct Crossings {
   std::map<int, double> bytes;    // by operation
   std::vector<Crossings> bodies;  // of all loops and branches of the plan, in order

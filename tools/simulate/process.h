@@ -1,4 +1,5 @@
-// The step of processes that hold the devices of a mesh as virtual ones (meshwork run; Processes, train/cluster/processes.h).
+// The step of processes that hold the devices of a mesh as virtual ones (meshwork run; Processes,
+// train/cluster/processes.h).
 //
 //   Machine machine = MeasureMachine({}).value();                       // tools/simulate/measure.h
 //   MESHWORK_RETURN_IF_ERROR(MeasureKernels(program, machine));
@@ -9,8 +10,8 @@
 // simulation follows the plan that the process would run, instruction by instruction (runtime/cpu/schedule.h). Each
 // takes the measured time of its piece (tools/simulate/pieces.h), or a time by the roofline of the process. Data that
 // crosses between processes takes the link over the slowest axis that leads to others, beside compute as in
-// runtime/plan/overlap.h. One process stands for all, but each crossing takes as long as for the process that carries most
-// data in it.
+// runtime/plan/overlap.h. One process stands for all, but each crossing takes as long as for the process that carries
+// most data in it.
 //
 // Pure functions; thread-safe.
 #pragma once

@@ -58,8 +58,8 @@ struct ScalePoint {
 };
 
 // The points, beginning with one position of the axis. `point_on` is called once for each mesh. Errors: the mesh has
-// no such axis, or the axis is cut; even without the axis, the mesh has more than options.max_devices. Errors of a point
-// are its status: those of `point_on`, Rebatch, Compile and SimulateOn; the axis cuts inputs of several sizes, so
+// no such axis, or the axis is cut; even without the axis, the mesh has more than options.max_devices. Errors of a
+// point are its status: those of `point_on`, Rebatch, Compile and SimulateOn; the axis cuts inputs of several sizes, so
 // that the batch is unknown.
 absl::StatusOr<std::vector<ScalePoint>> Scale(
     const Mesh& mesh, const ScaleOptions& options,

@@ -9,12 +9,12 @@
 //   links                        |all_reduce           |           its first reader is the first sub
 //
 // All devices run the same local program at the same time, so one stands for all; if dims are uneven, it has the
-// largest block. An op takes the time that the machine gives (tools/simulate/machine.h). A collective takes the α–β time of
-// its ring or tree over the slowest of its axes (CollectiveSeconds, ir/program_cost.h). It starts when its operands are
-// there and the links are free, beside the ops that follow it; the first op that reads it waits for it. Collectives
-// use the links one after the other, in the order of the program. A loop takes its length times the time of its body,
-// and nothing runs beside it: only collectives of its body use the links meanwhile. A loop of unknown length counts
-// as one iteration. A branch takes the time of its dearer body.
+// largest block. An op takes the time that the machine gives (tools/simulate/machine.h). A collective takes the α–β
+// time of its ring or tree over the slowest of its axes (CollectiveSeconds, ir/program_cost.h). It starts when its
+// operands are there and the links are free, beside the ops that follow it; the first op that reads it waits for it.
+// Collectives use the links one after the other, in the order of the program. A loop takes its length times the time of
+// its body, and nothing runs beside it: only collectives of its body use the links meanwhile. A loop of unknown length
+// counts as one iteration. A branch takes the time of its dearer body.
 //
 // Pure functions; thread-safe. No time depends on the machine that simulates.
 #pragma once

@@ -12,8 +12,8 @@
 //
 // Steps take effect as a whole (ExecutorOptions::atomic), and domains are one step apart at most. So the remaining
 // processes agree on the last step that all of them have ended; those that are ahead undo one step; and the blocks of
-// the variables move to their places in the new session (runtime/exec/state_move.h), also to processes that had none. If
-// only lost processes had a block, there is no live state, and the training continues from the last checkpoint.
+// the variables move to their places in the new session (runtime/exec/state_move.h), also to processes that had none.
+// If only lost processes had a block, there is no live state, and the training continues from the last checkpoint.
 //
 // The session's variables themselves are kept, not a copy: the session may end before Recover is called, and its memory
 // stays until the next Keep. After Session::Remesh, which makes other variables, call Keep again.

@@ -7,9 +7,9 @@
 //     if (domains.is_chief()) …                         // prints, and writes files
 //   });
 //
-// The body is what each process of a cluster would run (train/cluster/processes.h), under the same rules: all threads make the
-// same calls of their sessions in the same order, and each reads the rows that its devices take. Other objects are
-// shared between the threads. A mesh of 8 devices on 4 GPUs has 2 devices on each.
+// The body is what each process of a cluster would run (train/cluster/processes.h), under the same rules: all threads
+// make the same calls of their sessions in the same order, and each reads the rows that its devices take. Other objects
+// are shared between the threads. A mesh of 8 devices on 4 GPUs has 2 devices on each.
 //
 // Between GPUs data goes by NCCL where it can (runtime/cuda/cuda_backend.h).
 #pragma once

@@ -14,8 +14,8 @@
 //
 // When a process is lost, the others end, or, if JoinOptions::recover says so, join again: with a process that was
 // started in its place, or without it. Run then calls its body once more, which makes the session anew, on the mesh
-// that the processes can share. The session continues from the memory of the remaining processes (train/cluster/live_state.h),
-// or, if a block is lost, from a checkpoint (train/fit/checkpoints.h):
+// that the processes can share. The session continues from the memory of the remaining processes
+// (train/cluster/live_state.h), or, if a block is lost, from a checkpoint (train/fit/checkpoints.h):
 //
 //     MESHWORK_ASSIGN_OR_RETURN(std::optional<CheckpointNote> from, processes.Recover(session));
 //     if (!from.has_value()) from = …;                   // of the checkpoint that was restored, or none
@@ -82,14 +82,14 @@ class Processes {
 
   // Finds the others, connects with them, and measures how far apart their clocks are and how fast data crosses; all of
   // them must call it. For Gloo, MESHWORK_RENDEZVOUS, MESHWORK_TOKEN and MESHWORK_TLS_CERTIFICATE, … say
-  // MeetingOptions::rendezvous, token and tls. Errors: TF_CONFIG is missing; the file cannot be read; those of the functions
-  // of Cluster; an unknown transport; those of Connect; the link's file cannot be read or written, or says no link. With
-  // JoinOptions::recover also those of Members::Form: the others do not come, or have finished.
+  // MeetingOptions::rendezvous, token and tls. Errors: TF_CONFIG is missing; the file cannot be read; those of the
+  // functions of Cluster; an unknown transport; those of Connect; the link's file cannot be read or written, or says no
+  // link. With JoinOptions::recover also those of Members::Form: the others do not come, or have finished.
   static absl::StatusOr<Processes> Join(const JoinOptions& options,
                                         const Environment& environment = ProcessEnvironment());
 
-  // One of several domains that are threads of this process (train/cluster/on_gpus.h). `cluster`: all of them, and which one
-  // this is. `transport`: its end. `name`: in messages.
+  // One of several domains that are threads of this process (train/cluster/on_gpus.h). `cluster`: all of them, and
+  // which one this is. `transport`: its end. `name`: in messages.
   static Processes Among(Cluster cluster, std::unique_ptr<Transport> transport, std::string name);
 
   const Cluster& cluster() const { return cluster_; }

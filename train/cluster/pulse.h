@@ -7,8 +7,8 @@
 //     MESHWORK_RETURN_IF_ERROR(pulse.AfterStep());      // in all processes
 //   }
 //
-// There is a pulse every n steps. The chief chooses n by how long steps take, and tells it in the pulse, so n is the same
-// in all processes. A process that is alone has a pulse, too, with itself.
+// There is a pulse every n steps. The chief chooses n by how long steps take, and tells it in the pulse, so n is the
+// same in all processes. A process that is alone has a pulse, too, with itself.
 //
 // Other parts of a program add a text of their own (Add). The pulse itself tells who wants to stop, and how long each
 // process computes in a step: the chief reports a process that computes longer than the others,
@@ -61,8 +61,8 @@ class Pulse {
   void Add(PulsePart part);
   void Remove(std::string_view name);
 
-  // All processes call it after each step. Every n-th time there is a pulse. Errors: those of Transport::AllGather; those of
-  // the parts' `hear`; processes whose parts differ.
+  // All processes call it after each step. Every n-th time there is a pulse. Errors: those of Transport::AllGather;
+  // those of the parts' `hear`; processes whose parts differ.
   absl::Status AfterStep();
   // The same, but with a pulse now, whatever n is. For places where all processes know by themselves that they need
   // one.

@@ -52,9 +52,9 @@ class ReplicaCheck {
   static absl::StatusOr<ReplicaCheck> Create(ReplicaCheckOptions options);
   static absl::StatusOr<ReplicaCheck> Create(const Processes& processes, int64_t every);
 
-  // After each step, which is counted from 1, compares the replicas if `step` is a multiple of `every`. All domains call
-  // it alike. Errors, in all domains: DataLoss, if replicas differ; domains that check other variables, or another step;
-  // those of the transport and of the memory.
+  // After each step, which is counted from 1, compares the replicas if `step` is a multiple of `every`. All domains
+  // call it alike. Errors, in all domains: DataLoss, if replicas differ; domains that check other variables, or another
+  // step; those of the transport and of the memory.
   absl::Status AfterStep(int64_t step, const Session& session) const;
 
  private:

@@ -4,8 +4,8 @@
 //   MESHWORK_ASSIGN_OR_RETURN(Tensor image, DecodeImage(file, {.channels = 3}));         // u8[480,640,3]
 //   MESHWORK_ASSIGN_OR_RETURN(Tensor small, ResizeImage(image, {.height = 96, .width = 96}));  // u8[96,96,3]
 //
-// A graph takes such tensors as inputs of U8 and casts them on its devices (docs/mixed-precision.md). Files of a folder as
-// examples: train/data/image_folder.h. The other way, a tensor as a PNG file: train/log/images.h.
+// A graph takes such tensors as inputs of U8 and casts them on its devices (docs/mixed-precision.md). Files of a folder
+// as examples: train/data/image_folder.h. The other way, a tensor as a PNG file: train/log/images.h.
 //
 // Pure functions, thread-safe.
 #pragma once
@@ -35,9 +35,10 @@ struct DecodeImageOptions {
 // progressive, of 8 bits; CMYK becomes RGB. An orientation in EXIF data is not applied. tf.io.decode_image does the
 // same, but drops the low byte of 16 bits instead of rounding.
 //
-// Errors: the bytes are neither; they are damaged or cut off, also where libjpeg would only warn and make up pixels; the
-// image takes more than `options.unpack` allows; a JPEG has more than 500 scans, which are passes over all pixels; a number
-// of channels other than 0 to 4. Throws std::bad_alloc, as all tensors do, where there is no memory for the pixels.
+// Errors: the bytes are neither; they are damaged or cut off, also where libjpeg would only warn and make up pixels;
+// the image takes more than `options.unpack` allows; a JPEG has more than 500 scans, which are passes over all pixels;
+// a number of channels other than 0 to 4. Throws std::bad_alloc, as all tensors do, where there is no memory for the
+// pixels.
 absl::StatusOr<Tensor> DecodeImage(std::string_view bytes, const DecodeImageOptions& options = {});
 
 struct ImageSize {
@@ -51,8 +52,9 @@ struct ResizeImageOptions {
   bool antialias = false;
 };
 
-// image: u8[h,w,c] -> u8[height,width,c], bilinear, to the nearest level; height and width are scaled independently. Pixels
-// are squares whose centers lie at 0.5, 1.5, …, as in tf.image.resize. Errors: another type; no pixels; a size below 1.
+// image: u8[h,w,c] -> u8[height,width,c], bilinear, to the nearest level; height and width are scaled independently.
+// Pixels are squares whose centers lie at 0.5, 1.5, …, as in tf.image.resize. Errors: another type; no pixels; a size
+// below 1.
 absl::StatusOr<Tensor> ResizeImage(const Tensor& image, ImageSize size,
                                    const ResizeImageOptions& options = {});
 

@@ -15,8 +15,8 @@ namespace meshwork::internal {
 
 class EpochOrder {
  public:
-  // Of the epoch that is so many after the options'. REQUIRES: size >= 0, options.batch_size >= 1, options.lanes >= 1, and
-  // lanes divides batch_size.
+  // Of the epoch that is so many after the options'. REQUIRES: size >= 0, options.batch_size >= 1, options.lanes >= 1,
+  // and lanes divides batch_size.
   EpochOrder(int64_t size, const BatchesOptions& options, uint64_t later = 0);
 
   // REQUIRES: 0 <= batch < ⌈size / batch_size⌉.

@@ -7,8 +7,8 @@
 //   example.text("caption")                // "a cat"
 //
 // The tensors have the shape of one example: an image of MNIST is f32[784]. Pipeline::Batch makes f32[32,784] of 32 of
-// them: a Batch is an Example whose tensors have a row for each of several examples. A text is any bytes, such as a line
-// or a record of a file; Pipeline::Map makes tensors of it; it cannot be batched.
+// them: a Batch is an Example whose tensors have a row for each of several examples. A text is any bytes, such as a
+// line or a record of a file; Pipeline::Map makes tensors of it; it cannot be batched.
 //
 // Thread safety: a value; copies share the elements of tensors and texts, and are cheap.
 #pragma once

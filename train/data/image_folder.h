@@ -1,4 +1,5 @@
-// Images in files as examples of a Pipeline (train/data/pipeline.h): folders of them, one per class, and a reader for Map.
+// Images in files as examples of a Pipeline (train/data/pipeline.h): folders of them, one per class, and a reader for
+// Map.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(ImageFolder flowers, ImageFolder::List("flowers"));
 //   flowers.classes                                                     // {"daisy", "rose"}: flowers/daisy, flowers/rose
@@ -7,8 +8,8 @@
 //                        .Batch(32)                                     // "image": u8[32,96,96,3]; "label": i32[32]
 //                        .Prefetch(2);
 //
-// Names of files are shuffled, not pixels, so a buffer of all of them is cheap. Paths may come from elsewhere, too, such as a
-// column of a CSV file: ImageReader reads the text "path" of an example.
+// Names of files are shuffled, not pixels, so a buffer of all of them is cheap. Paths may come from elsewhere, too,
+// such as a column of a CSV file: ImageReader reads the text "path" of an example.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +24,17 @@
 namespace meshwork {
 
 struct ImageFolder {
-  // The images in the folders of `path`. Each of these folders is a class. Its images are the files in it, and in folders in
-  // it, whose names end in .png, .jpg or .jpeg, in capitals or not. Other files do not count, nor do files and folders whose
-  // names begin with a dot. Reads no file. Errors: a folder cannot be read; there is no image.
+  // The images in the folders of `path`. Each of these folders is a class. Its images are the files in it, and in
+  // folders in it, whose names end in .png, .jpg or .jpeg, in capitals or not. Other files do not count, nor do files
+  // and folders whose names begin with a dot. Reads no file. Errors: a folder cannot be read; there is no image.
   static absl::StatusOr<ImageFolder> List(const std::string& path);
 
   int64_t num_files() const { return *files.size(); }
 
   std::vector<std::string> classes;  // names of the folders, sorted; a label is an index of it
-  // Elements: the text "path", below the path that was listed, and the column "label": i32[]. Sorted by class, then by name,
-  // so that the order is the same on all machines. The files were listed once: those that come later are not seen.
+  // Elements: the text "path", below the path that was listed, and the column "label": i32[]. Sorted by class, then by
+  // name, so that the order is the same on all machines. The files were listed once: those that come later are not
+  // seen.
   Pipeline files;
 };
 

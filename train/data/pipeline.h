@@ -15,8 +15,9 @@
 // threads, on time, or on the machine. Functions given to a pipeline must be pure: the same for the same argument.
 //
 // Memory. A stage keeps what its description says, and nothing else: Shuffle its buffer, Cache everything, Batch one
-// batch, BucketBySequenceLength one of each bucket, Prefetch(n) n elements, a Map with n threads 2n. Nothing is read ahead
-// but by Prefetch, by a Map with threads, and by Dataset::Batches, whose thread gathers two batches. A batch's memory is used again as soon as the caller has no copy of it.
+// batch, BucketBySequenceLength one of each bucket, Prefetch(n) n elements, a Map with n threads 2n. Nothing is read
+// ahead but by Prefetch, by a Map with threads, and by Dataset::Batches, whose thread gathers two batches. A batch's
+// memory is used again as soon as the caller has no copy of it.
 //
 // Position. PipelineIterator::Save gives a short text, with which another iterator goes on: the elements to come are
 // the same, bit by bit. It holds counters only. What a stage had read is read again: see Pipeline::Begin.
@@ -27,12 +28,12 @@
 // early as you can: what a process leaves out of From, FromFunction or Range is not even made.
 //
 // Threads. Threads begin with the first element and end with the iterator, also if a loop is left early or a function
-// fails. Ending one waits for the functions that are running. After a fork, iterators that have threads give an error in
-// the child; the child begins new ones.
+// fails. Ending one waits for the functions that are running. After a fork, iterators that have threads give an error
+// in the child; the child begins new ones.
 //
 // Errors. A function that returns an error or throws ends the iteration with an error that says which stage, and which
-// of its elements. Mistakes in a description are found when it is made; Pipeline::status says them. PipelineIterator::Next
-// returns an error:
+// of its elements. Mistakes in a description are found when it is made; Pipeline::status says them.
+// PipelineIterator::Next returns an error:
 //
 //   PipelineIterator walk = train.Begin();
 //   for (;;) {
@@ -41,8 +42,8 @@
 //     …
 //   }
 //
-// A loop over a pipeline throws it: absl::BadStatusOrAccess, as StatusOr::value() does. So a training that ignores errors
-// ends, too, and does not go on with a part of its data.
+// A loop over a pipeline throws it: absl::BadStatusOrAccess, as StatusOr::value() does. So a training that ignores
+// errors ends, too, and does not go on with a part of its data.
 //
 // Thread safety: a Pipeline is an immutable value, cheap to copy and safe to share; any number of iterators may exist.
 // Several of them, and with `threads` one alone, call its functions concurrently. An iterator belongs to one thread.
@@ -95,8 +96,8 @@ struct BatchOptions {
 
 // How rows of unequal sizes become one batch.
 struct PaddingOptions {
-  // By column, the sizes of an example in the batch; -1: that of the longest row of the batch. All are -1 for a column that is
-  // not named. Error of the iteration: a row is longer.
+  // By column, the sizes of an example in the batch; -1: that of the longest row of the batch. All are -1 for a column
+  // that is not named. Error of the iteration: a row is longer.
   std::map<std::string, Shape> shapes = {};
   std::map<std::string, double> values = {};  // by column, what padding holds; 0 (false) if it is not named
   bool drop_remainder = false;                // leave out batches that are short
@@ -155,9 +156,9 @@ class Pipeline {
   Pipeline Map(MapFunction function, MapOptions options = {}) const;
   // The elements for which `function` is true.
   Pipeline Filter(FilterFunction function) const;
-  // Each element is drawn at random from a buffer, which is filled up from the input. With a buffer as long as the input,
-  // all orders are equally likely. An order depends on the seed, and on the epoch of the Repeat behind it.
-  // Keeps `buffer` elements, >= 1.
+  // Each element is drawn at random from a buffer, which is filled up from the input. With a buffer as long as the
+  // input, all orders are equally likely. An order depends on the seed, and on the epoch of the Repeat behind it. Keeps
+  // `buffer` elements, >= 1.
   Pipeline Shuffle(int64_t buffer, uint64_t seed = static_cast<uint64_t>(DefaultSeed())) const;
   // Keeps all elements of the first complete walk; later walks read these instead of the input. So a Shuffle in front
   // of it has the same order in all epochs. Iterators and copies of the pipeline share them. A child of a fork reads
@@ -165,8 +166,8 @@ class Pipeline {
   Pipeline Cache() const;
   // All elements n times, n >= 0; without n, there is no end, unless there are no elements.
   Pipeline Repeat(std::optional<int64_t> n = {}) const;
-  // Puts n elements, n >= 1, into one: a column of shape [d,…] becomes [n,d,…]. The last batch has the rest. Errors of the
-  // iteration: elements of a batch have different columns, or types; an element has a text.
+  // Puts n elements, n >= 1, into one: a column of shape [d,…] becomes [n,d,…]. The last batch has the rest. Errors of
+  // the iteration: elements of a batch have different columns, or types; an element has a text.
   Pipeline Batch(int64_t n, BatchOptions options = {}) const;
   // Like Batch, but an element's columns may have other sizes than the next element's, though not another number of
   // dims. Smaller columns are padded behind their elements (tf.data's padded_batch). A program takes batches of the
@@ -174,8 +175,8 @@ class Pipeline {
   //
   //   lines.PaddedBatch(32, {.shapes = {{"ids", {128}}}, .values = {{"ids", 1}}})      // ids: [32,128]
   //
-  // Errors of the iteration, besides Batch's: a row that is larger than its shape; a name in the options that is no column; a
-  // value that is no element of the column's dtype.
+  // Errors of the iteration, besides Batch's: a row that is larger than its shape; a name in the options that is no
+  // column; a value that is no element of the column's dtype.
   Pipeline PaddedBatch(int64_t n, PaddingOptions options = {}) const;
   // Padded batches of elements of about one length (tf.data's bucket_by_sequence_length). The increasing `boundaries`
   // divide the lengths into buckets: [0, boundaries[0]), [boundaries[0], boundaries[1]), …; the last bucket has no
@@ -262,8 +263,8 @@ struct PipelineStats {
 // One walk over a pipeline. Copies are the same walk.
 class PipelineIterator {
  public:
-  // The next element; nothing at the end. After an error, or the end, the same again. Errors: the pipeline's status(); a
-  // function's, or a file's, with the stage and the element; what a function throws, as INTERNAL; this process is a
+  // The next element; nothing at the end. After an error, or the end, the same again. Errors: the pipeline's status();
+  // a function's, or a file's, with the stage and the element; what a function throws, as INTERNAL; this process is a
   // child of the one that has begun to iterate.
   absl::StatusOr<std::optional<Example>> Next();
 

@@ -1,4 +1,5 @@
-// Calls functions that may throw: a user's function for an element of a stage or for a part of a data set, or a whole walk.
+// Calls functions that may throw: a user's function for an element of a stage or for a part of a data set, or a whole
+// walk.
 #pragma once
 
 #include <cstdint>

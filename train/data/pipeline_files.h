@@ -63,8 +63,8 @@ Pipeline Csv(std::vector<std::string> paths, CsvOptions options = {});
 
 // ---- TFRecord (tensorflow.org/tutorials/load_data/tfrecord).
 //
-// A file is a sequence of records: the length, 8 bytes, little-endian; a checksum of it; the bytes; a checksum of these.
-// A checksum is a masked CRC-32C.
+// A file is a sequence of records: the length, 8 bytes, little-endian; a checksum of it; the bytes; a checksum of
+// these. A checksum is a masked CRC-32C.
 
 struct TfRecordOptions {
   int64_t longest = int64_t{1} << 30;  // bytes of a record; a longer one is an error
@@ -98,8 +98,8 @@ class TfRecordWriter {
   std::unique_ptr<File> file_;
 };
 
-// A feature of a tf.train.Example that is wanted: f32 from its float_list, i64 or i32 from its int64_list, as many values
-// as the shape has elements; or a text from its bytes_list, which has one value.
+// A feature of a tf.train.Example that is wanted: f32 from its float_list, i64 or i32 from its int64_list, as many
+// values as the shape has elements; or a text from its bytes_list, which has one value.
 struct TfFeature {
   std::string name = {};
   DType dtype = F32;
@@ -112,8 +112,8 @@ struct TfFeature {
 absl::StatusOr<Example> ParseTfExample(std::string_view record, const std::vector<TfFeature>& features);
 // For Pipeline::Map: parses the text "record".
 Pipeline::MapFunction TfExampleParser(std::vector<TfFeature> features);
-// The serialized tf.train.Example: columns as float_list (f32) or int64_list (i32, i64), texts as bytes_list; shapes are
-// not kept. Error: a column of another type, or that is not valid.
+// The serialized tf.train.Example: columns as float_list (f32) or int64_list (i32, i64), texts as bytes_list; shapes
+// are not kept. Error: a column of another type, or that is not valid.
 absl::StatusOr<std::string> SerializeTfExample(const Example& example);
 
 }  // namespace meshwork

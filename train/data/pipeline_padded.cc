@@ -42,7 +42,8 @@ void Fill(std::byte* to, int64_t bytes, const void* element, int64_t size) {
     std::memcpy(to + done, to, static_cast<size_t>(std::min(done, bytes - done)));
 }
 
-// Copies the elements of `from` into the corner of a box of this shape, which has as many dims and is as large or larger.
+// Copies the elements of `from` into the corner of a box of this shape, which has as many dims and is as large or
+// larger.
 void CopyToCorner(const Tensor& from, const Shape& box, std::byte* to) {
   const Shape& shape = from.shape();
   const int64_t size = DTypeSize(from.dtype());

@@ -95,8 +95,8 @@ class ShuffleWalk : public WalkOver<Shuffling> {
     Counters position;
   };
 
-  // Notes where the input is, if element `at` is its next one and a mark belongs there; forgets marks that are no longer
-  // needed.
+  // Notes where the input is, if element `at` is its next one and a mark belongs there; forgets marks that are no
+  // longer needed.
   absl::Status MarkIfDue(int64_t at) {
     if (!marks_.empty() && (at % stage_->buffer != 0 || marks_.back().at == at)) return absl::OkStatus();
     PositionMark mark{at, {}};

@@ -129,8 +129,9 @@ class NumberedWalk : public WalkOver<S> {
   int64_t next_ = 0;
 };
 
-// For Walk::Restore of a walk that can only read again: skips as many elements as the next counter says. `stage` and `input`
-// are for messages, "Cache" and "input". Errors: those of CounterReader and of Skip; there are fewer elements now.
+// For Walk::Restore of a walk that can only read again: skips as many elements as the next counter says. `stage` and
+// `input` are for messages, "Cache" and "input". Errors: those of CounterReader and of Skip; there are fewer elements
+// now.
 absl::Status SkipAgain(Walk& walk, CounterReader& from, std::string_view stage, std::string_view input);
 
 // The number of batches of n elements that `elements` make; nothing if their number is not known.

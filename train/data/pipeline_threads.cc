@@ -17,15 +17,15 @@ namespace {
 
 using Result = absl::StatusOr<std::optional<Example>>;
 
-// Elements of an input, made by threads ahead of the one that takes them, and taken in the order of the input. With each
-// comes the position of the input behind it.
+// Elements of an input, made by threads ahead of the one that takes them, and taken in the order of the input. With
+// each comes the position of the input behind it.
 class ReadAhead {
  public:
   // Makes the result from an element of the input; null: the result is the element.
   using Make = std::function<Result(Example element, int64_t number)>;
 
-  // The input's next element has the number `first`. At most `window` elements are ahead, also those that are being made.
-  // Throws std::system_error if the system refuses a thread.
+  // The input's next element has the number `first`. At most `window` elements are ahead, also those that are being
+  // made. Throws std::system_error if the system refuses a thread.
   ReadAhead(Walk* input, Make make, int threads, int64_t window, int64_t first)
       : input_(input), make_(std::move(make)), window_(window), taken_(first), read_(first) {
     try {

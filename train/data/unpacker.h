@@ -29,8 +29,8 @@ class Unpacker {
   Unpacker& operator=(Unpacker&&) noexcept;
   ~Unpacker();
 
-  // Fills `out` as far as the data goes; returns how far. Fewer bytes than asked for mean the end, and that the checksum
-  // was right. Errors: those of More; gzipped data is damaged, or cut off, or something else follows it.
+  // Fills `out` as far as the data goes; returns how far. Fewer bytes than asked for mean the end, and that the
+  // checksum was right. Errors: those of More; gzipped data is damaged, or cut off, or something else follows it.
   absl::StatusOr<size_t> Read(std::span<uint8_t> out);
   // Whether the file is gzipped. REQUIRES: Read was called.
   bool is_packed() const { return inflater_ != nullptr; }

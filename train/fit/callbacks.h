@@ -14,8 +14,8 @@
 //   }})
 //
 // An error of a callback ends Fit, which returns it. Where a session has several domains, all of them run the same
-// callbacks, as all call Fit; those here write files and terminals in domain 0 only. Callbacks are called in the order in
-// which they are given, those that save a training (Callback::is_last) last.
+// callbacks, as all call Fit; those here write files and terminals in domain 0 only. Callbacks are called in the order
+// in which they are given, those that save a training (Callback::is_last) last.
 //
 // Thread safety: Fit's thread calls them. A callback serves one Fit at a time.
 #pragma once
@@ -71,8 +71,8 @@ class FitState {
   // Writes a line where FitOptions::log says, in domain 0.
   void Log(std::string_view line) const { log_(line); }
 
-  // Ends the training after this step, or this epoch; `why` becomes History::stopped. If one domain of several calls it, the
-  // training ends in all of them after the same step, and stops() is true in all from then on.
+  // Ends the training after this step, or this epoch; `why` becomes History::stopped. If one domain of several calls
+  // it, the training ends in all of them after the same step, and stops() is true in all from then on.
   void Stop(std::string why);
   bool stops() const { return !history_.stopped.empty(); }
   // Whether a signal or FitOptions::stop ended the training, so that it may be continued.
@@ -134,8 +134,8 @@ class Callback {
   virtual void Release() {}
   // Where the callback saves the training; nothing: it saves none.
   virtual std::optional<SavedTraining> Saved() const { return std::nullopt; }
-  // OK if the Fit of parameter servers (train/parameter_server/rpc/parameter_server_strategy.h) may call it. That Fit has no
-  // OnStepEnd, and it ignores what a callback changes in the session or feeds.
+  // OK if the Fit of parameter servers (train/parameter_server/rpc/parameter_server_strategy.h) may call it. That Fit
+  // has no OnStepEnd, and it ignores what a callback changes in the session or feeds.
   virtual absl::Status CheckServed() const { return absl::OkStatus(); }
   // Whether it is called after all other callbacks, because it saves what their Save returns.
   virtual bool is_last() const { return false; }
@@ -147,12 +147,12 @@ using CallbackPtr = std::shared_ptr<Callback>;
 struct ProgressBarOptions {
   FILE* out = stderr;  // must outlive the training
 };
-// On a terminal a bar with the steps, the time of a step, the outputs and the time that is left, drawn over in place; then a
-// line for each epoch. In a file or a pipe the lines alone (train/log/progress.h).
+// On a terminal a bar with the steps, the time of a step, the outputs and the time that is left, drawn over in place;
+// then a line for each epoch. In a file or a pipe the lines alone (train/log/progress.h).
 CallbackPtr ProgressBar(const ProgressBarOptions& options = {});
 
-// Writes History::ToCsv to the file after each epoch; a reader sees the old file or the new one. Its folder is made where it
-// is missing. Errors: those of WriteFileAtomically.
+// Writes History::ToCsv to the file after each epoch; a reader sees the old file or the new one. Its folder is made
+// where it is missing. Errors: those of WriteFileAtomically.
 CallbackPtr CsvLog(std::string path);
 
 struct TensorBoardLogOptions {
@@ -160,11 +160,11 @@ struct TensorBoardLogOptions {
   int64_t histograms_every = 0;  // every so many-th epoch; 0: none
   std::vector<std::string> variables = {};  // that get histograms; empty: all trained variables
 };
-// The outputs of each epoch, as "epoch/loss", by the number of steps (train/log/summary_writer.h): those of the training as
-// the run `dir`/train, those of the validation as `dir`/validation, so that TensorBoard draws both in one picture. A
-// training that continues replaces the steps after the one that it continues from (SummaryOptions::purge_step). A
-// failure to write is reported once, when the training ends, and is no error. Errors: a folder cannot be made; there is
-// no such variable.
+// The outputs of each epoch, as "epoch/loss", by the number of steps (train/log/summary_writer.h): those of the
+// training as the run `dir`/train, those of the validation as `dir`/validation, so that TensorBoard draws both in one
+// picture. A training that continues replaces the steps after the one that it continues from
+// (SummaryOptions::purge_step). A failure to write is reported once, when the training ends, and is no error. Errors: a
+// folder cannot be made; there is no such variable.
 CallbackPtr TensorBoardLog(std::string dir, const TensorBoardLogOptions& options = {});
 
 // ---- What ends a training, or changes it. A callback that monitors an output reads it at the end of each epoch:
@@ -202,12 +202,12 @@ CallbackPtr ReduceOnPlateau(const ReduceOnPlateauOptions& options = {});
 
 struct StopOnNanOptions {
   std::string output = "loss";
-  // Names the op that made the first NaN or infinity, by FindFirstNan (train/fit/find_nan.h): goes back to the variables before
-  // the step, and computes it once more, op by op. Needs SessionOptions::executor.atomic.
+  // Names the op that made the first NaN or infinity, by FindFirstNan (train/fit/find_nan.h): goes back to the
+  // variables before the step, and computes it once more, op by op. Needs SessionOptions::executor.atomic.
   bool find_op = false;
 };
-// Error OUT_OF_RANGE: the output of a step is infinite or no number. With `find_op` the session's variables are then those
-// before this step. Errors: there is no such output; with find_op, the session's steps cannot be undone.
+// Error OUT_OF_RANGE: the output of a step is infinite or no number. With `find_op` the session's variables are then
+// those before this step. Errors: there is no such output; with find_op, the session's steps cannot be undone.
 CallbackPtr StopOnNan(const StopOnNanOptions& options = {});
 
 // ---- What is saved.
@@ -217,8 +217,8 @@ struct BestCheckpointOptions {
   std::string monitor = "val_loss";
   Best best = Best::kLowest;
 };
-// Saves the variables after each epoch that is better than all before it (Session::Save), with the outputs as metrics of the
-// checkpoint, and removes the one before. Session::Restore reads it. Errors: those of Session::Save.
+// Saves the variables after each epoch that is better than all before it (Session::Save), with the outputs as metrics
+// of the checkpoint, and removes the one before. Session::Restore reads it. Errors: those of Session::Save.
 CallbackPtr BestCheckpoint(const BestCheckpointOptions& options);
 
 struct LastCheckpointOptions {

@@ -66,9 +66,9 @@ struct CheckpointOptions {
 
 class CheckpointManager {
  public:
-  // Locks the folder, made where it is missing. `session` and `pulse` must outlive the manager. Errors: an option is wrong,
-  // or differs between domains; the folder has checkpoints, and `resume` is not set; another job writes there; those of the
-  // system.
+  // Locks the folder, made where it is missing. `session` and `pulse` must outlive the manager. Errors: an option is
+  // wrong, or differs between domains; the folder has checkpoints, and `resume` is not set; another job writes there;
+  // those of the system.
   static absl::StatusOr<std::unique_ptr<CheckpointManager>> Open(const CheckpointOptions& options,
                                                                  Session& session, Pulse& pulse);
   CheckpointManager(const CheckpointManager&) = delete;
@@ -76,13 +76,13 @@ class CheckpointManager {
   // If Finish was not called, as after an error, gives up a checkpoint that other domains do not finish soon.
   ~CheckpointManager();
 
-  // Restores the variables from the newest checkpoint that can be used, and returns what it notes; nothing if the folder
-  // has none. Errors: those of Session::Restore.
+  // Restores the variables from the newest checkpoint that can be used, and returns what it notes; nothing if the
+  // folder has none. Errors: those of Session::Restore.
   absl::StatusOr<std::optional<CheckpointNote>> Restore(const RestoreOptions& options = {});
 
-  // After step number `step`, from 1, and after Pulse::AfterStep. If a checkpoint is due, copies the variables, and begins
-  // to write them with note(), whose step is `step`. Returns whether it did: all domains alike. Errors: those of the
-  // transport.
+  // After step number `step`, from 1, and after Pulse::AfterStep. If a checkpoint is due, copies the variables, and
+  // begins to write them with note(), whose step is `step`. Returns whether it did: all domains alike. Errors: those of
+  // the transport.
   absl::StatusOr<bool> AfterStep(int64_t step, const std::function<CheckpointNote()>& note);
 
   // Waits for what is being written, then writes a last checkpoint unless there is one of this step, and waits for it.

@@ -1,5 +1,5 @@
-// EpochCallbacks: calls callbacks (train/fit/callbacks.h) for a training whose steps are made elsewhere, as by the workers of
-// parameter servers: when it begins and ends, and where its epochs do.
+// EpochCallbacks: calls callbacks (train/fit/callbacks.h) for a training whose steps are made elsewhere, as by the
+// workers of parameter servers: when it begins and ends, and where its epochs do.
 //
 //   EpochCallbacks calls(session, {.callbacks = callbacks, .epochs = 3, .steps_per_epoch = 200});
 //   MESHWORK_RETURN_IF_ERROR(calls.BeginTraining());

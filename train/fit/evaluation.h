@@ -37,9 +37,9 @@ absl::StatusOr<Graph> BuildModel(const ModelFn& model, Mode mode);
 // The scalars among the outputs of a step.
 Metrics ScalarsOf(const StepResult& result);
 
-// The mean of each scalar output over the examples of the spec; outputs of metrics (train/nn/metrics.h) are computed over
-// all examples, and the metrics' sums are put back afterwards. All processes of the session must call it. Errors: those
-// of Session::Accumulate and of Dataset::Batches.
+// The mean of each scalar output over the examples of the spec; outputs of metrics (train/nn/metrics.h) are computed
+// over all examples, and the metrics' sums are put back afterwards. All processes of the session must call it. Errors:
+// those of Session::Accumulate and of Dataset::Batches.
 absl::StatusOr<Metrics> Evaluate(Session& session, const EvalSpec& spec);
 
 // `config`, with a default clock and log where these are null.
@@ -47,8 +47,8 @@ RunConfig WithDefaults(RunConfig config);
 
 // The file of an evaluation's results: "runs/a/eval/results.jsonl", or "runs/a/eval_NAME/results.jsonl".
 std::string ResultsFile(const std::string& model_dir, const std::string& name);
-// Adds {"global_step":600,"accuracy":0.94,"loss":0.2231} to the file as a line; makes the file, and its folder, where they
-// are missing. At every moment the file consists of whole lines. Errors: those of the system.
+// Adds {"global_step":600,"accuracy":0.94,"loss":0.2231} to the file as a line; makes the file, and its folder, where
+// they are missing. At every moment the file consists of whole lines. Errors: those of the system.
 absl::Status AppendResult(const std::string& path, const Evaluation& result);
 // Logs "Saving dict for global step 600: …" and appends the result to its file. A failure to write is logged, and is no
 // error.
@@ -59,8 +59,8 @@ void SaveResult(const Evaluation& result, const EvalSpec& spec, const RunConfig&
 // training's variables.
 class EvaluationHere {
  public:
-  // `training` must outlive it. All processes call it and Run alike. Errors: a variable that the training does not have, or
-  // has with another type or shape; those of BuildModel and Session::Create.
+  // `training` must outlive it. All processes call it and Run alike. Errors: a variable that the training does not
+  // have, or has with another type or shape; those of BuildModel and Session::Create.
   static absl::StatusOr<EvaluationHere> Create(const ModelFn& model, const Graph& trained, Session& training,
                                                const SessionOptions& options);
   // Errors: those of Evaluate.

@@ -17,8 +17,8 @@ namespace meshwork {
 // or, if config.stop asks it to stop, the last result. A checkpoint that cannot be restored is reported and left out;
 // if its step is `max_steps` or more, that is an error.
 //
-// Errors: no new checkpoint within config.evaluator_patience_secs; the last checkpoint lacks a variable of the model, or has
-// another type or shape for it; those of Session::Create and Evaluate.
+// Errors: no new checkpoint within config.evaluator_patience_secs; the last checkpoint lacks a variable of the model,
+// or has another type or shape for it; those of Session::Create and Evaluate.
 absl::StatusOr<Evaluation> EvaluateCheckpoints(const ModelFn& model, int64_t max_steps, const EvalSpec& spec,
                                                const RunConfig& config);
 

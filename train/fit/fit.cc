@@ -57,8 +57,8 @@ absl::Status CheckData(std::string_view where, std::string_view what, const Pipe
   return absl::OkStatus();
 }
 
-// Walks over data once, and calls `use`, which takes a step, with the feeds of each batch and their examples, up to `steps`
-// times.
+// Walks over data once, and calls `use`, which takes a step, with the feeds of each batch and their examples, up to
+// `steps` times.
 absl::Status ForEachBatch(std::string_view where, const Session& session, const Pipeline& data, int64_t steps,
                           const FeedFunction& feeds, const Feeds& fed, DataAgreement& agreement,
                           const std::function<absl::Status(const Feeds& feeds, int64_t examples)>& use) {

@@ -10,9 +10,9 @@
 // A step takes one element of the data, a batch: its columns are the inputs of the program, by name, unless
 // FitOptions::feeds says otherwise. The last batch may be short.
 //
-// Fit is for one program that is trained and evaluated in one place. TrainAndEvaluate (train/fit/train_and_evaluate.h) is for
-// jobs of many processes that come and go, with another program for the evaluation, or another process. Both count, save and
-// stop by the same parts: OutputMeans, CheckpointManager, Pulse.
+// Fit is for one program that is trained and evaluated in one place. TrainAndEvaluate (train/fit/train_and_evaluate.h)
+// is for jobs of many processes that come and go, with another program for the evaluation, or another process. Both
+// count, save and stop by the same parts: OutputMeans, CheckpointManager, Pulse.
 //
 // All domains of a session call these functions alike, with the same data (Session). The domains compare
 // Pipeline::Fingerprint, the number of batches and the options when a call begins, and the places of their batches
@@ -60,13 +60,14 @@ struct FitOptions {
   FeedFunction feeds = {};    // null: the columns of the batch
   Feeds fed = {};             // inputs that are the same in each step, such as a rate
   // Whether a thread makes the next batch, calls `feeds` for it, and copies it to the device, while a step runs
-  // (train/fit/prefetch_to_device.h); nothing: if the session computes on a GPU. The numbers, and positions in checkpoints,
-  // are the same. `feeds` and the data must then not use the session, nor anything that callbacks change, and must give
-  // each batch tensors of its own; a validation may call `feeds` at the same time. `fed`, and the inputs that callbacks
-  // feed, are read when the step begins. If something stops the training before its last step, one batch is made that
-  // no step takes.
+  // (train/fit/prefetch_to_device.h); nothing: if the session computes on a GPU. The numbers, and positions in
+  // checkpoints, are the same. `feeds` and the data must then not use the session, nor anything that callbacks change,
+  // and must give each batch tensors of its own; a validation may call `feeds` at the same time. `fed`, and the inputs
+  // that callbacks feed, are read when the step begins. If something stops the training before its last step, one batch
+  // is made that no step takes.
   std::optional<bool> prefetch_to_device = {};
-  // Whether to stop after this step. After CatchStopSignals (train/cluster/stop_signals.h), Ctrl-C and SIGTERM ask for it. Null: never.
+  // Whether to stop after this step. After CatchStopSignals (train/cluster/stop_signals.h), Ctrl-C and SIGTERM ask for
+  // it. Null: never.
   std::function<bool()> stop = IsStopAsked;
   std::function<void(std::string_view line)> log = {};  // null: a line to standard error
   std::function<double()> seconds = {};                 // a clock; null: the steady clock
@@ -84,12 +85,13 @@ struct EvaluateOptions {
   int64_t steps = 0;                      // so many batches; 0: all
   FeedFunction feeds = {};                // null: the columns of the batch
   Feeds fed = {};
-  // AverageOptions::name, "ema": evaluates by these averages of the weights (train/optim/averages_as_weights.h); afterwards the
-  // weights are as before, also after an error. Empty: by the weights.
+  // AverageOptions::name, "ema": evaluates by these averages of the weights (train/optim/averages_as_weights.h);
+  // afterwards the weights are as before, also after an error. Empty: by the weights.
   std::string averages = {};
 };
-// The mean of each scalar output over the examples, outside of training; outputs of metrics over all examples. The session's
-// variables, metrics among them, stay as they are. Only what the outputs need is computed, and has to be fed. Errors: as Fit.
+// The mean of each scalar output over the examples, outside of training; outputs of metrics over all examples. The
+// session's variables, metrics among them, stay as they are. Only what the outputs need is computed, and has to be fed.
+// Errors: as Fit.
 absl::StatusOr<Metrics> Evaluate(Session& session, const Pipeline& data, const EvaluateOptions& options = {});
 
 struct PredictOptions {

@@ -36,9 +36,9 @@ struct History {
 
   // The values of one output, epoch by epoch; epochs that have none are left out.
   std::vector<double> Of(std::string_view name) const;
-  // A line per epoch: "epoch" (from 1), "step", then a column for each output, by name; those of the validation, whose names
-  // begin with "val_", last. Where an epoch has no value, the field is empty. Numbers are written so that they can be read
-  // back exactly.
+  // A line per epoch: "epoch" (from 1), "step", then a column for each output, by name; those of the validation, whose
+  // names begin with "val_", last. Where an epoch has no value, the field is empty. Numbers are written so that they
+  // can be read back exactly.
   std::string ToCsv() const;
   // One line of text. Law: FromText(ToText()) is the history, bit by bit.
   std::string ToText() const;

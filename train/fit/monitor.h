@@ -1,4 +1,5 @@
-// Monitor: whether an output is better than it has ever been, for callbacks (train/fit/callbacks.h). Only this room uses it.
+// Monitor: whether an output is better than it has ever been, for callbacks (train/fit/callbacks.h). Only this room
+// uses it.
 //
 // Thread safety: one thread at a time.
 #pragma once

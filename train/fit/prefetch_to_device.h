@@ -68,8 +68,8 @@ class PrefetchToDevice {
   using Source = std::function<absl::StatusOr<std::optional<NextFeeds>>()>;
   static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
 
-  // `prefetches`: whether a thread fetches ahead; nothing: where the session computes on a GPU. The session may end before
-  // the object. Error: that of Session::NewStagedFeeds.
+  // `prefetches`: whether a thread fetches ahead; nothing: where the session computes on a GPU. The session may end
+  // before the object. Error: that of Session::NewStagedFeeds.
   static absl::StatusOr<std::unique_ptr<PrefetchToDevice>> Create(const Session& session,
                                                                   std::optional<bool> prefetches = {});
   PrefetchToDevice(const PrefetchToDevice&) = delete;

@@ -12,10 +12,10 @@
 //     return absl::OkStatus();
 //   });
 //
-// The chief and the workers train, as one session. Their checkpoints are in config.model_dir (train/fit/checkpoints.h). If there
-// is one at the start, training goes on from the newest: with its variables, at its step, and with the examples that would
-// have come next. So a run that was stopped, and started again with the same arguments, gives the weights of a run that was
-// not; bit by bit if it has the same mesh and processes.
+// The chief and the workers train, as one session. Their checkpoints are in config.model_dir (train/fit/checkpoints.h).
+// If there is one at the start, training goes on from the newest: with its variables, at its step, and with the
+// examples that would have come next. So a run that was stopped, and started again with the same arguments, gives the
+// weights of a run that was not; bit by bit if it has the same mesh and processes.
 //
 // After each checkpoint the model is evaluated: by the processes that train, between two steps, with the weights that
 // were saved; or by an evaluator, a process of its own with a mesh of its own (RunConfig::evaluate_in). Results are
@@ -41,9 +41,9 @@ namespace meshwork {
 // an evaluator evaluates, or if training was stopped before its end (train/fit/checkpoints.h), the processes that train
 // return the loss and the metrics of the last step on its batch, with the number of that step.
 //
-// Errors: a spec or the config is wrong; the model has no scalar output "loss"; the loss is infinite or no number; those of
-// Session::Create, Run and Evaluate, of CheckpointManager, of PositionIn and of EvaluateCheckpoints; a part of the data
-// cannot be loaded.
+// Errors: a spec or the config is wrong; the model has no scalar output "loss"; the loss is infinite or no number;
+// those of Session::Create, Run and Evaluate, of CheckpointManager, of PositionIn and of EvaluateCheckpoints; a part of
+// the data cannot be loaded.
 absl::StatusOr<Evaluation> TrainAndEvaluate(const ModelFn& model, const TrainSpec& train,
                                             const EvalSpec& eval, const RunConfig& config,
                                             const Processes& processes);

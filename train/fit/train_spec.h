@@ -17,8 +17,8 @@ namespace meshwork {
 enum class Mode { kTrain, kEvaluate };
 
 // Builds the program of a mode. Both have the scalar output "loss"; their other scalar outputs are metrics. The program
-// of kTrain updates its variables, as Optimizer::Minimize makes it. That of kEvaluate has the same variables, by name, or
-// some of them; it may leave out dropout, or take other batches. Mistakes are recorded in the graph.
+// of kTrain updates its variables, as Optimizer::Minimize makes it. That of kEvaluate has the same variables, by name,
+// or some of them; it may leave out dropout, or take other batches. Mistakes are recorded in the graph.
 //
 //   Graph Model(Mode mode) {
 //     Graph g(mesh);
@@ -35,8 +35,8 @@ struct InputSpec {
   // The size of a batch, the seed and the lanes. The other fields are set as the training goes on.
   BatchesOptions batches;
   // Gives the feeds for a batch. On a GPU a thread calls it, while the step before runs or earlier, maybe during an
-  // evaluation: so it must not use the session, nor anything that changes meanwhile (train/fit/prefetch_to_device.h). Rows
-  // that this process does not read may hold anything (BatchesOptions::rows).
+  // evaluation: so it must not use the session, nor anything that changes meanwhile (train/fit/prefetch_to_device.h).
+  // Rows that this process does not read may hold anything (BatchesOptions::rows).
   std::function<Feeds(const Batch& batch)> feeds;
 };
 
@@ -72,7 +72,8 @@ struct RunConfig {
   EvaluateIn evaluate_in = EvaluateIn::kAuto;
   // An evaluator that sees no new checkpoint for so long ends with an error.
   double evaluator_patience_secs = 3600;
-  // Whether this process is asked to stop (train/cluster/stop_signals.h): then all save a checkpoint and end. Null: never.
+  // Whether this process is asked to stop (train/cluster/stop_signals.h): then all save a checkpoint and end. Null:
+  // never.
   std::function<bool()> stop = {};
   SessionOptions session = {};
   // Takes what the chief, or the evaluator, has to say, line by line; null: prints it.

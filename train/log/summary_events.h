@@ -37,8 +37,8 @@ struct Buckets {
   std::vector<Bucket> buckets;
   int64_t not_finite = 0;  // elements in no bucket
 };
-// The finite elements in `count` buckets of equal width, each with its left end, the last also with its right end. If all
-// of them are one number, the last bucket has them all, and the width is 0. Without an element all is 0. As
+// The finite elements in `count` buckets of equal width, each with its left end, the last also with its right end. If
+// all of them are one number, the last bucket has them all, and the width is 0. Without an element all is 0. As
 // tf.summary.histogram has them (tensorboard/plugins/histogram/summary_v2.py). REQUIRES: tensor.valid(), count >= 1.
 Buckets BucketsOf(const Tensor& tensor, int64_t count);
 // With the scalar "<tag>/not_finite", if there is such an element.

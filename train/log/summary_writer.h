@@ -11,15 +11,15 @@
 //   $ tensorboard --logdir runs                                   // each folder below it is a run
 //
 // Writes the file events.out.tfevents.<seconds>.<host>.<process>.<n> in the folder: records (storage/record_file.h) of
-// Event messages (tensorflow/core/util/event.proto), as tf.summary and torch.utils.tensorboard do. docs/tensorboard.md is
-// the page for users.
+// Event messages (tensorflow/core/util/event.proto), as tf.summary and torch.utils.tensorboard do. docs/tensorboard.md
+// is the page for users.
 //
 // Only one process of a job should write; the caller sees to that (Processes::is_chief). Several would show as one
 // run whose curves jump back and forth.
 //
 // Thread safety: any number of threads. Calls encode and return; a thread of the writer's own writes, every
-// `flush_seconds`. If the process is killed, what was logged since the last write is missing, and TensorBoard reads what
-// is there. The destructor closes. A child of a fork gets FAILED_PRECONDITION of every call.
+// `flush_seconds`. If the process is killed, what was logged since the last write is missing, and TensorBoard reads
+// what is there. The destructor closes. A child of a fork gets FAILED_PRECONDITION of every call.
 //
 // Errors of the disk are those of the last attempt to write. Each call returns the error, but its summary is kept in
 // memory, and the next attempt writes it in its place. Once 64 MiB are waiting, newer summaries are dropped. If the
@@ -77,14 +77,14 @@ class SummaryWriter {
   absl::Status Image(std::string_view tag, const Tensor& images, int64_t step);
   // Markdown. Errors, besides: it is not UTF-8.
   absl::Status Text(std::string_view tag, std::string_view markdown, int64_t step);
-  // The program, global or local, as GraphDefOf (train/log/graph_def.h) draws it. A run has one; TensorBoard shows the last.
-  // Errors, besides: graph.status().
+  // The program, global or local, as GraphDefOf (train/log/graph_def.h) draws it. A run has one; TensorBoard shows the
+  // last. Errors, besides: graph.status().
   absl::Status Graph(const meshwork::Graph& graph);
 
   // Writes what waits: other processes can read it then. Errors: those of the disk.
   absl::Status Flush();
-  // Flushes and closes the file. Errors: the disk's, and how many summaries are missing; a second call gives the same. All
-  // other calls are errors from then on.
+  // Flushes and closes the file. Errors: the disk's, and how many summaries are missing; a second call gives the same.
+  // All other calls are errors from then on.
   absl::Status Close();
 
  private:

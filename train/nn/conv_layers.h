@@ -227,8 +227,8 @@ class SeparableConvLayer {
 using SeparableConv1D = SeparableConvLayer<1>;
 using SeparableConv2D = SeparableConvLayer<2>;
 
-// The mean, or the largest, over all spatial dims; x: [n, spatial…, c] -> [n, c]. Errors: fewer than 3 dims; ReduceMean's and
-// ReduceMax's.
+// The mean, or the largest, over all spatial dims; x: [n, spatial…, c] -> [n, c]. Errors: fewer than 3 dims;
+// ReduceMean's and ReduceMax's.
 Value GlobalAvgPool(const Operand& x);
 Value GlobalMaxPool(const Operand& x);
 

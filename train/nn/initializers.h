@@ -30,8 +30,8 @@ struct Fans {
 // The fans of a filter [spatial…, inputs / groups, filters] (ops/convolution.h): each position of the filter counts.
 Fans FansOfFilter(const Shape& filter, int64_t groups = 1);
 
-// Without `fans`, shape is [.., fan_in, fan_out]: the dims before are a stack of such matrices. Both fans of a vector are
-// its size. Filters need theirs:
+// Without `fans`, shape is [.., fan_in, fan_out]: the dims before are a stack of such matrices. Both fans of a vector
+// are its size. Filters need theirs:
 //
 //   HeNormal({3, 3, 64, 128}, F32, FansOfFilter({3, 3, 64, 128}))
 

@@ -5,8 +5,8 @@
 // device. The ops of a layer belong to the scope of its name (ir/name_scope.h).
 //
 // All options have `dtype`, of the variables, and `compute`, of inputs, results and intermediate values. If `compute`
-// is left out, it is `dtype`. Graph::SetPrecision decides what is still open (train/nn/precision.h). If `compute` is not
-// the dtype of the variables, in the layer or in its graph, a layer casts its input and its variables.
+// is left out, it is `dtype`. Graph::SetPrecision decides what is still open (train/nn/precision.h). If `compute` is
+// not the dtype of the variables, in the layer or in its graph, a layer casts its input and its variables.
 //
 // The number of inputs of a layer, the last dim of x, may be left out: the first call gives it. Until then the
 // variables are not valid. Layers that are called in the order in which they are made have the same variables either

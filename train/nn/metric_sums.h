@@ -65,8 +65,8 @@ struct BinaryCounts {
 BinaryCounts CountBinary(const Operand& predictions, const Operand& labels, const Operand& threshold,
                          const MetricOptions& options = {});
 
-// logits: [..,c], labels: integers [..] -> f64 [c,c]: of the rows that have label i, the weights of those whose argmax is j.
-// Rows whose label is out of range do not count.
+// logits: [..,c], labels: integers [..] -> f64 [c,c]: of the rows that have label i, the weights of those whose argmax
+// is j. Rows whose label is out of range do not count.
 Value ConfusionCounts(const Operand& logits, const Operand& labels, const LabelMetricOptions& options = {});
 
 }  // namespace meshwork

@@ -8,9 +8,9 @@
 //   for (const Batch& batch : batches) result = session.Run(feeds(batch));    // "accuracy": of all batches so far
 //   ResetMetrics(session);                                                    // a new epoch
 //
-// A metric keeps the sums of train/nn/metric_sums.h in f64 variables "metrics/NAME/SUM". An Update adds those of a batch.
-// It returns, like result(), the value over all batches since the sums were 0, this one included. The value is exact
-// over batches of different sizes, and the same on every mesh. Gradients do not pass through it.
+// A metric keeps the sums of train/nn/metric_sums.h in f64 variables "metrics/NAME/SUM". An Update adds those of a
+// batch. It returns, like result(), the value over all batches since the sums were 0, this one included. The value is
+// exact over batches of different sizes, and the same on every mesh. Gradients do not pass through it.
 //
 // Session::Run accumulates. Session::Evaluate writes no variables: its value includes its own batch, which later calls
 // do not count. Session::Accumulate evaluates and writes the sums. A checkpoint holds the sums like all variables. If
@@ -209,8 +209,8 @@ class ConfusionMatrixMetric : public Metric {
   int64_t classes_;
 };
 
-// Sets the sums of the metrics of these names to 0; of all metrics of the program if there are no names. All domains call it
-// between the same steps. Errors: there is no such metric, and then none is set; those of Session::Set.
+// Sets the sums of the metrics of these names to 0; of all metrics of the program if there are no names. All domains
+// call it between the same steps. Errors: there is no such metric, and then none is set; those of Session::Set.
 absl::Status ResetMetrics(Session& session, std::span<const std::string> names = {});
 
 // A sum of a metric, in its graph.

@@ -8,7 +8,8 @@
 // Session::Run trains: it takes the statistics of the batch, and drops elements. Session::Evaluate and Predict do
 // neither (WhenTraining, ops/cast.h).
 //
-// Like all builders these write the graph; mistakes are recorded there. train/nn/layers.h says what holds for all layers.
+// Like all builders these write the graph; mistakes are recorded there. train/nn/layers.h says what holds for all
+// layers.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +46,8 @@ struct BatchNormalizationOptions {
 //
 //   running = momentum · running + (1 - momentum) · batch
 //
-// Variables "name/scale", at first 1, "name/offset", 0, "name/mean", 0, and "name/variance", 1. Mean and variance are not
-// trainable; a step of training updates them. bf16 is normalized in f32, and its running statistics are f32.
+// Variables "name/scale", at first 1, "name/offset", 0, "name/mean", 0, and "name/variance", 1. Mean and variance are
+// not trainable; a step of training updates them. bf16 is normalized in f32, and its running statistics are f32.
 //
 // If a layer is called several times, as the discriminator of a GAN for real and for generated images, each call has
 // the statistics of its own x, and updates the running statistics, in the order of the calls.
@@ -109,8 +110,8 @@ struct DropoutOptions {
   DimList whole_dims = {};  // along which all elements are dropped, or none
 };
 
-// In training, each element of x becomes 0 with probability `rate`, else x / (1 - rate); outside of it, y = x (Srivastava
-// et al., JMLR 15, 2014). x: floats of any shape.
+// In training, each element of x becomes 0 with probability `rate`, else x / (1 - rate); outside of it, y = x
+// (Srivastava et al., JMLR 15, 2014). x: floats of any shape.
 //
 // The elements that are dropped depend on the seed, the name, the step and the element's global index: they are the
 // same on every mesh, and also after a restart from a checkpoint; each step drops others. A second call, or a second

@@ -1,5 +1,5 @@
-// Recurrent layers over sequences x: [b, t, inputs]; the steps are a Scan (ops/control/control_flow.h). train/nn/layers.h says what
-// holds for all layers.
+// Recurrent layers over sequences x: [b, t, inputs]; the steps are a Scan (ops/control/control_flow.h).
+// train/nn/layers.h says what holds for all layers.
 //
 //   Lstm lstm(g, "lstm", 64, 128, {.units = "model"});
 //   const LstmResult h = lstm(x);        // x: [b, t, 64]
@@ -143,7 +143,8 @@ struct LstmResult {
   Value state, cell;  // after the last step, [b, units]
 };
 
-// Gates i, f, c, o, each z = x · kernel + state · recurrent + bias (Hochreiter and Schmidhuber, 1997; Gers et al., 2000):
+// Gates i, f, c, o, each z = x · kernel + state · recurrent + bias (Hochreiter and Schmidhuber, 1997; Gers et al.,
+// 2000):
 //
 //   cell = sigmoid(z_f) · cell + sigmoid(z_i) · tanh(z_c)
 //   state = sigmoid(z_o) · tanh(cell)
@@ -163,8 +164,8 @@ class Lstm : public internal::RecurrentLayer<internal::RecurrentKind::kLstm> {
 //   h = tanh(x · kernel + bias + (r · state) · recurrent)                     without
 //   state = z · state + (1 - z) · h
 //
-// "name/recurrent_bias", [units], is there with reset_after and a bias. Keras and PyTorch have recurrent biases of z and r
-// too; add them to the bias. PyTorch's order is r, z, h.
+// "name/recurrent_bias", [units], is there with reset_after and a bias. Keras and PyTorch have recurrent biases of z
+// and r too; add them to the bias. PyTorch's order is r, z, h.
 class Gru : public internal::RecurrentLayer<internal::RecurrentKind::kGru> {
  public:
   using RecurrentBase::recurrent_bias;  // invalid without a bias, or without reset_after

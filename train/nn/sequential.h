@@ -3,8 +3,8 @@
 //   const Sequential model(Dense(g, "hidden", 784, 256), Relu, Dense(g, "logits", 256, 10));
 //   Value logits = model(images);
 //
-// A layer is anything that makes a value of a value: a layer of train/, another Sequential, a function. What has several
-// inputs or results, or shares layers, is a struct of the user's own (docs/models.md).
+// A layer is anything that makes a value of a value: a layer of train/, another Sequential, a function. What has
+// several inputs or results, or shares layers, is a struct of the user's own (docs/models.md).
 #pragma once
 
 #include <functional>

@@ -21,8 +21,8 @@ struct EmbeddingOptions {
   LayerInitializer initializer = NormalRandom(0, 0.02);
 };
 
-// y = the rows of a table that x names, cast if `compute` says so; x: integers [..] in [0, tokens) -> y: [.., units]. Variable
-// "name/table".
+// y = the rows of a table that x names, cast if `compute` says so; x: integers [..] in [0, tokens) -> y: [.., units].
+// Variable "name/table".
 //
 //   Embedding embedding(g, "embedding", 256, 700, {.layout = {"model", UNSHARDED}});
 //   Value h = embedding(tokens);
@@ -81,9 +81,9 @@ struct MultiHeadAttentionOptions {
   LayerInitializer out_initializer = GlorotUniform();     // of the last kernel
 };
 
-// y = Attention(x·query, x·key, x·value) · out, head by head; x: [b,s,units] -> y: [b,s,units]. Every position sees all s,
-// unless the options say `causal`. Variables "name/query", "name/key", "name/value" and "name/out", each [units, units]
-// without a bias.
+// y = Attention(x·query, x·key, x·value) · out, head by head; x: [b,s,units] -> y: [b,s,units]. Every position sees all
+// s, unless the options say `causal`. Variables "name/query", "name/key", "name/value" and "name/out", each [units,
+// units] without a bias.
 //
 //   MultiHeadAttention attention(g, "attention", 256, 8, {.causal = true, .heads = "model"});
 //   Value h = x + attention(norm(x));

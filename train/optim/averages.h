@@ -1,5 +1,5 @@
-// Averages of weights over the steps, which often evaluate better than the weights of the last step (Polyak and Juditsky,
-// SIAM Journal on Control and Optimization 30, 1992).
+// Averages of weights over the steps, which often evaluate better than the weights of the last step (Polyak and
+// Juditsky, SIAM Journal on Control and Optimization 30, 1992).
 //
 //   Adam({}).Minimize(loss);
 //   AverageWeights(g, {.decay = 0.999});           // variables "ema/NAME"
@@ -19,8 +19,8 @@ namespace meshwork {
 
 struct AverageOptions {
   double decay = 0.999;  // in [0, 1)
-  // The decay of step t, from 1, is at most (1 + t) / (10 + t), as of tf.train.ExponentialMovingAverage with num_updates, so
-  // that the first weights are soon forgotten.
+  // The decay of step t, from 1, is at most (1 + t) / (10 + t), as of tf.train.ExponentialMovingAverage with
+  // num_updates, so that the first weights are soon forgotten.
   bool warm_up = false;
   std::string name = "ema";  // how the names of the averages begin
 };

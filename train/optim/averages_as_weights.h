@@ -29,8 +29,9 @@ namespace meshwork {
 
 class AveragesAsWeights {
  public:
-  // `name`: AverageOptions::name. All domains of a session call this and End alike. Errors: the session has no averages of this
-  // name; those of Session::Get and Set, after which each weight is in its place, unless another domain was lost.
+  // `name`: AverageOptions::name. All domains of a session call this and End alike. Errors: the session has no averages
+  // of this name; those of Session::Get and Set, after which each weight is in its place, unless another domain was
+  // lost.
   static absl::StatusOr<std::unique_ptr<AveragesAsWeights>> Begin(Session& session,
                                                                   const std::string& name = "ema");
   AveragesAsWeights(const AveragesAsWeights&) = delete;

@@ -5,11 +5,12 @@
 //   g.Output("skipped", m.skipped());
 //   Sgd({.loss_scale = LossScale::Static(1024)}).Minimize(loss);
 //
-// Minimize multiplies the loss by the scale before it takes gradients, and divides the gradients by it; clipping and the
-// optimizer see the true ones. If an element of a gradient is infinite or NaN, the step is skipped: weights, the optimizer's
-// state and its number of steps stay as they are. After a skipped step the scale is multiplied by `backoff`, after
-// `growth_steps` good steps in a row by `growth`, unless that would overflow. As torch.amp.GradScaler and Keras'
-// LossScaleOptimizer do. All of it is in the graph: variables "adam/loss_scale", f32[], and "adam/good_steps", i64[].
+// Minimize multiplies the loss by the scale before it takes gradients, and divides the gradients by it; clipping and
+// the optimizer see the true ones. If an element of a gradient is infinite or NaN, the step is skipped: weights, the
+// optimizer's state and its number of steps stay as they are. After a skipped step the scale is multiplied by
+// `backoff`, after `growth_steps` good steps in a row by `growth`, unless that would overflow. As torch.amp.GradScaler
+// and Keras' LossScaleOptimizer do. All of it is in the graph: variables "adam/loss_scale", f32[], and
+// "adam/good_steps", i64[].
 #pragma once
 
 #include <cstdint>

@@ -17,8 +17,8 @@ namespace meshwork {
 
 // The mean of `loss` over `count` parts of the batch. Part i has rows i, i + count, i + 2 count, … of each tensor, so
 // that no rows move if the devices' blocks of the batch have multiples of `count` rows. batch: [b,..] each; `loss` is a
-// float scalar, the mean over the rows of its part. A Scan (ops/control/control_flow.h): the gradient is added up in the
-// loop that computes it.
+// float scalar, the mean over the rows of its part. A Scan (ops/control/control_flow.h): the gradient is added up in
+// the loop that computes it.
 // If `loss` leaves rows out, by an option of a loss or by MeanOver (ops/losses.h), the mean is over the rows of the
 // batch that count. A row has the random numbers that it has in the whole batch. A shorter batch of n rows is cut into
 // the fewest parts of equal size that are no larger than those of the full batch: into `count` if that divides n, else

@@ -6,9 +6,9 @@
 //   AdamW({.groups = {{.pattern = "*/bias", .weight_decay = 0}}}).Minimize(loss);
 //
 // An optimizer's state consists of variables of the graph, named OPTIMIZER/SLOT/WEIGHT
-// ("adam/m/dense1/kernel") and laid out like their weight. A second Adam of the graph calls its own adam_1. In the formulas
-// below g is the gradient, all state starts at 0 unless stated otherwise, and ' marks values after the step; every formula
-// reads the new state.
+// ("adam/m/dense1/kernel") and laid out like their weight. A second Adam of the graph calls its own adam_1. In the
+// formulas below g is the gradient, all state starts at 0 unless stated otherwise, and ' marks values after the step;
+// every formula reads the new state.
 //
 // A weight in bf16 has its state in f32, and its new value is computed in f32 and rounded once. Small updates are still
 // lost to that rounding: to keep them, keep the weights in f32 and compute in bf16 (train/nn/precision.h).
@@ -43,9 +43,9 @@ struct VariableGradient {
   Value gradient;  // of its type
 };
 
-// d loss / d v for all trainable float variables v, or those of `variables`, that a gradient of the loss reaches, in the
-// order of declaration. Errors (recorded, nothing is returned): those of Gradients; there is no such variable; a value of
-// `variables` that is no variable of the graph.
+// d loss / d v for all trainable float variables v, or those of `variables`, that a gradient of the loss reaches, in
+// the order of declaration. Errors (recorded, nothing is returned): those of Gradients; there is no such variable; a
+// value of `variables` that is no variable of the graph.
 std::vector<VariableGradient> VariableGradients(const Value& loss, CallSite loc = CallSite::Current());
 std::vector<VariableGradient> VariableGradients(const Value& loss, const ValueList& variables,
                                                 CallSite loc = CallSite::Current());
@@ -68,8 +68,8 @@ struct UpdateRule {
     std::string name;    // "m"
     double initial = 0;  // the initial value of each element
   };
-  // One weight, its gradient, its state in the order of the slots, all in the dtype of the state (f32 for a weight in bf16,
-  // else the weight's), and the number of this step, counted from 1 (i64 scalar; invalid unless counts_steps).
+  // One weight, its gradient, its state in the order of the slots, all in the dtype of the state (f32 for a weight in
+  // bf16, else the weight's), and the number of this step, counted from 1 (i64 scalar; invalid unless counts_steps).
   struct Operands {
     Value weight = {}, gradient = {};
     std::span<const Value> state = {};
@@ -115,7 +115,8 @@ class Minimized {
   Value learning_rate(CallSite loc = CallSite::Current()) const;
   // i64[]: the number of this step, from 1; invalid if the optimizer counts none.
   const Value& step() const { return step_; }
-  // f32[]: what the loss of this step was multiplied by; bool[]: whether the step was skipped. Invalid without a loss scale.
+  // f32[]: what the loss of this step was multiplied by; bool[]: whether the step was skipped. Invalid without a loss
+  // scale.
   const Value& loss_scale() const { return loss_scale_; }
   const Value& skipped() const { return skipped_; }
 
@@ -203,8 +204,8 @@ struct AdagradOptions {
   std::optional<LossScale> loss_scale = {};
 };
 // a' = a + g²; w' = w - learning_rate g / (sqrt(a') + epsilon) (Duchi, Hazan and Singer, JMLR 12, 2011,
-// figure 1 with the diagonal matrix). State "adagrad/a/NAME", which starts at initial_accumulator. Where g is 0 nothing changes,
-// so that a GPU touches no rows of tables but those that a batch looks up (docs/optimizers.md).
+// figure 1 with the diagonal matrix). State "adagrad/a/NAME", which starts at initial_accumulator. Where g is 0 nothing
+// changes, so that a GPU touches no rows of tables but those that a batch looks up (docs/optimizers.md).
 class Adagrad : public Optimizer {
  public:
   explicit Adagrad(const AdagradOptions& options);

@@ -5,8 +5,9 @@
 //   Momentum({.learning_rate = g.Input("rate", F32, {}, {})});                        // fed in each step
 //   Sgd({.learning_rate = RateSchedule([](const Value& step) { return 1.0 / (10.0 + step); })});
 //
-// A schedule is computed in the graph, in f64, from the number of the step: 0 at the first one, as in Keras and optax. The
-// optimizer keeps this number in its variable "sgd/step", so that a checkpoint has it. In the formulas below t is this number.
+// A schedule is computed in the graph, in f64, from the number of the step: 0 at the first one, as in Keras and optax.
+// The optimizer keeps this number in its variable "sgd/step", so that a checkpoint has it. In the formulas below t is
+// this number.
 //
 // Mistakes in options are recorded by the optimizer that uses them. Thread safety: values.
 #pragma once
@@ -100,7 +101,8 @@ struct CosineDecayOptions {
   double final = 0;
   int64_t steps = 1;
 };
-// final + (initial - final) · (1 + cos(π min(t, steps) / steps)) / 2 (Loshchilov and Hutter, arXiv 1608.03983, equation 5).
+// final + (initial - final) · (1 + cos(π min(t, steps) / steps)) / 2 (Loshchilov and Hutter, arXiv 1608.03983, equation
+// 5).
 RateSchedule CosineDecay(const CosineDecayOptions& options);
 
 struct CosineRestartsOptions {
@@ -128,12 +130,12 @@ struct OneCycleOptions {
 // (Smith and Topin, arXiv 1708.07120; torch.optim.lr_scheduler.OneCycleLR, with its defaults).
 RateSchedule OneCycle(const OneCycleOptions& options);
 
-// rates[i] from step boundaries[i - 1] on, each counted from its own step 0; rates has one element more than boundaries,
-// which ascend.
+// rates[i] from step boundaries[i - 1] on, each counted from its own step 0; rates has one element more than
+// boundaries, which ascend.
 RateSchedule JoinSchedules(std::vector<int64_t> boundaries, std::vector<Rate> rates);
 
-// The rate at step t, by the formulas above, computed on the CPU: to plot a schedule, or to try it. Errors: the schedule's
-// options; what it computes is no float scalar.
+// The rate at step t, by the formulas above, computed on the CPU: to plot a schedule, or to try it. Errors: the
+// schedule's options; what it computes is no float scalar.
 absl::StatusOr<double> RateAt(const Rate& rate, int64_t step);
 
 }  // namespace meshwork

@@ -2,8 +2,8 @@
 //
 //   SplitOptions{.num_servers = 3, .partitioner = MinSizePartitioner({.max_shards = 3})}
 //
-// A piece is a block of rows (dim 0). A variable of n rows in k pieces has n / k rows in each, the first n % k pieces one
-// more. The three partitioners are those of tf.distribute.experimental.partitioners.
+// A piece is a block of rows (dim 0). A variable of n rows in k pieces has n / k rows in each, the first n % k pieces
+// one more. The three partitioners are those of tf.distribute.experimental.partitioners.
 //
 // Pure functions; thread-safe.
 #pragma once

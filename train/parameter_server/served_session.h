@@ -65,8 +65,8 @@ struct PushId {
 
 class ServedSession {
  public:
-  // `stores`: one per server of the split, in their order, here or remote. Errors: another number of stores, or a null one;
-  // options out of range; those of Session::Create.
+  // `stores`: one per server of the split, in their order, here or remote. Errors: another number of stores, or a null
+  // one; options out of range; those of Session::Create.
   static absl::StatusOr<ServedSession> Create(const TrainingSplit& split,
                                               std::vector<std::shared_ptr<ParameterStore>> stores,
                                               const ServedSessionOptions& options = {});

@@ -1,5 +1,5 @@
-// Splits a training program between workers, which compute gradients, and parameter servers, which keep the variables and
-// update them.
+// Splits a training program between workers, which compute gradients, and parameter servers, which keep the variables
+// and update them.
 //
 //   Graph graph(mesh);                                               // as for a Session
 //   …
@@ -85,8 +85,8 @@ struct SparseVariable {
   std::vector<std::string> ids;
   std::vector<std::string> kept;  // the table, and what is kept of each of its rows
   // The program that a server runs for some rows. Inputs: "rows/NAME", for each `kept`; "push/NAME"; and "shared/NAME",
-  // for shared scalars. Outputs: "rows/NAME". It is written for kTemplateRows rows; Rebatch (ops/control/rebatch.h) gives
-  // it for others.
+  // for shared scalars. Outputs: "rows/NAME". It is written for kTemplateRows rows; Rebatch (ops/control/rebatch.h)
+  // gives it for others.
   Graph update;
 };
 inline constexpr int64_t kTemplateRows = 1009;
@@ -113,8 +113,8 @@ std::string PushInput(std::string_view name);    // "push/NAME"
 std::string RowsOf(std::string_view name);       // "rows/NAME", an output, too
 std::string SharedInput(std::string_view name);  // "shared/NAME"
 
-// Errors: those of the graph; it updates nothing; those of PlacePieces; a partitioner that gives less than one piece or more
-// than there are rows; an update that cannot be cut so.
+// Errors: those of the graph; it updates nothing; those of PlacePieces; a partitioner that gives less than one piece or
+// more than there are rows; an update that cannot be cut so.
 absl::StatusOr<TrainingSplit> SplitTraining(const Graph& graph, const SplitOptions& options = {});
 
 }  // namespace meshwork

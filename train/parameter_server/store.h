@@ -6,8 +6,8 @@
 //   MESHWORK_ASSIGN_OR_RETURN(Pushed pushed, store.Push({.pusher = "worker 1 of job 93", .sequence = 17,
 //                                                        .version = pulled.version, .gradients = …}));
 //
-// A *piece* is a block of rows (dim 0) of a variable; a variable that is not partitioned is one piece. The *version* of a
-// store counts the updates that it has applied: 0, 1, …
+// A *piece* is a block of rows (dim 0) of a variable; a variable that is not partitioned is one piece. The *version* of
+// a store counts the updates that it has applied: 0, 1, …
 //
 // Thread-safe. Source: Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014.
 #pragma once

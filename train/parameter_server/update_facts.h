@@ -1,7 +1,7 @@
 // The parts of a training program that parameter servers can compute. Only this room uses it.
 //
-// A variable is of one of two kinds. A *shared scalar* (a step count, a loss scale, a metric's sum) is kept by every server.
-// Any other variable is kept in pieces: by rows.
+// A variable is of one of two kinds. A *shared scalar* (a step count, a loss scale, a metric's sum) is kept by every
+// server. Any other variable is kept in pieces: by rows.
 //
 // A node works *by row* if row i of its results (dim 0) depends only on row i of some operands, on scalars, and on
 // values that all servers have. The rules of the ops say so: the letter of dim 0. Products never count, so that no

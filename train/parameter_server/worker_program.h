@@ -13,8 +13,8 @@ namespace meshwork {
 // Values of the graph, with names.
 using NamedValues = std::vector<std::pair<ValueId, std::string>>;
 
-// TrainingSplit::worker. `live`: per value, whether an output depends on it. `ids`: of the tables, one after the other, with
-// the names of their inputs.
+// TrainingSplit::worker. `live`: per value, whether an output depends on it. `ids`: of the tables, one after the other,
+// with the names of their inputs.
 Graph WorkerProgram(const Graph& graph, const std::vector<bool>& live, const std::vector<OutputInfo>& outputs,
                     const std::vector<SparseTable>& tables, const NamedValues& ids);
 

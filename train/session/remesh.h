@@ -46,7 +46,8 @@ struct RemeshOptions {
 struct RemeshReport {
   int64_t sent_bytes = 0, received_bytes = 0;  // of elements, by this domain
   int64_t total_bytes = 0;                     // between all domains
-  // The most that old state, new state and messages took in a domain: StateMove::peak_bytes (runtime/exec/state_move.h).
+  // The most that old state, new state and messages took in a domain: StateMove::peak_bytes
+  // (runtime/exec/state_move.h).
   int64_t peak_bytes = 0;
 };
 

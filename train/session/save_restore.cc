@@ -65,8 +65,8 @@ class Restoring {
   }
 
  private:
-  // The name of the next checkpoint, the newest first; "": the path is a checkpoint itself. Nothing: there is no other one.
-  // Domain 0 decides.
+  // The name of the next checkpoint, the newest first; "": the path is a checkpoint itself. Nothing: there is no other
+  // one. Domain 0 decides.
   absl::StatusOr<std::optional<std::string>> Choose() {
     absl::Status status;
     std::optional<std::string> name;

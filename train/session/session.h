@@ -8,21 +8,21 @@
 // batch size (see ops/control/rebatch.h) and kept.
 //
 // If the devices lie in several domains (SessionOptions::executor.transport), each domain has a session of
-// its own, made from the same graph and options. All of them call Create, Run, Evaluate, Predict, Bind, Save and Restore in
-// the same order, with tensors of the same shapes, and Get of a variable whose blocks lie in several domains. Each
-// domain reads from a whole feed the rows that its devices take, and RowsHere says which rows these are. If
-// one domain cannot go on, for example because a feed is missing, or if two domains give different batch
-// sizes, the call fails in all of them and may be made again. Set acts on one domain only.
+// its own, made from the same graph and options. All of them call Create, Run, Evaluate, Predict, Bind, Save and
+// Restore in the same order, with tensors of the same shapes, and Get of a variable whose blocks lie in several
+// domains. Each domain reads from a whole feed the rows that its devices take, and RowsHere says which rows these are.
+// If one domain cannot go on, for example because a feed is missing, or if two domains give different batch sizes, the
+// call fails in all of them and may be made again. Set acts on one domain only.
 //
 // A session that was moved from, or whose Remesh failed halfway, gives errors, empty programs and no names. If a
 // process forks between two steps, the child's session goes on with threads and memory of its own; unless there are
 // several domains: then Run, Evaluate, Predict, Bind, Get and Set fail in the child, as do its steps (base/fork.h). A
 // session on a GPU fails there in every call: the GPU is the parent's.
 //
-// Thread safety: a session serves one call at a time, of any thread; its programs run on worker threads of its own. A call
-// that begins while another one runs, in another thread or in a kernel of a user's op, fails with FailedPrecondition and
-// does nothing; so does the Run of a BoundStep. Functions that return no status are not watched, and have to be called while
-// no other call runs, too.
+// Thread safety: a session serves one call at a time, of any thread; its programs run on worker threads of its own. A
+// call that begins while another one runs, in another thread or in a kernel of a user's op, fails with
+// FailedPrecondition and does nothing; so does the Run of a BoundStep. Functions that return no status are not watched,
+// and have to be called while no other call runs, too.
 #pragma once
 
 #include <cstdint>
@@ -64,8 +64,8 @@ struct SessionOptions {
   // this machine (docs/gpu.md). All devices of this domain are there; with one domain, these are all of the mesh, which
   // stays as the program says.
   std::string devices = "cpu";
-  // A backend of the caller's (runtime/exec/backend.h), which several sessions may share; null: a new one, as `devices` says.
-  // If it is given, `devices`, `workers` and `own_cores` mean nothing.
+  // A backend of the caller's (runtime/exec/backend.h), which several sessions may share; null: a new one, as `devices`
+  // says. If it is given, `devices`, `workers` and `own_cores` mean nothing.
   std::shared_ptr<Backend> backend = nullptr;
   int workers = 0;  // threads of a CPU, at most 1024; 0: one per core this process may use
   // If there are as many workers as cores, each worker except the caller is bound to a core of its own
@@ -109,8 +109,8 @@ class Session {
  public:
   // Compiles `graph`, plans its memory and runs the initializers. `graph` need not outlive the session. Errors: those
   // of Compile; a program that has nodes but neither gives an output nor updates a variable; too many devices or
-  // workers for one process; not enough memory; those of MakeBackend (train/session/session_backend.h), and of the backend, for
-  // what it does not have. Throws std::system_error if the system refuses a thread.
+  // workers for one process; not enough memory; those of MakeBackend (train/session/session_backend.h), and of the
+  // backend, for what it does not have. Throws std::system_error if the system refuses a thread.
   static absl::StatusOr<Session> Create(const Graph& graph, SessionOptions options = {});
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
@@ -122,8 +122,9 @@ class Session {
   // runs out (ResourceExhausted), or another domain is lost. With options.executor.atomic the variables are as they
   // were after these, too; without, they hold no usable values.
   absl::StatusOr<StepResult> Run(const Feeds& feeds);
-  // The same step, and the same numbers. Tensors of `feeds` that `staged` holds (train/session/staged_feeds.h) are not copied to the
-  // device again, so they must not have changed since. Errors, besides: `staged` is of a session with another backend.
+  // The same step, and the same numbers. Tensors of `feeds` that `staged` holds (train/session/staged_feeds.h) are not
+  // copied to the device again, so they must not have changed since. Errors, besides: `staged` is of a session with
+  // another backend.
   absl::StatusOr<StepResult> Run(const Feeds& feeds, const StagedFeeds& staged);
   // Makes an empty object to stage feeds of this session in, also after Remesh.
   absl::StatusOr<StagedFeeds> NewStagedFeeds() const;
@@ -189,9 +190,9 @@ class Session {
   // So a session that is restored from step 300 counts on from there.
   int64_t steps_done() const;
   void set_steps_done(int64_t steps);
-  // Sets the variables back to their values before the last step (runtime/exec/step_record.h), and steps_done() back by one;
-  // in this domain only. Error: FailedPrecondition, if these values are not there: without options.executor.atomic,
-  // after another step that failed, or after another Undo.
+  // Sets the variables back to their values before the last step (runtime/exec/step_record.h), and steps_done() back by
+  // one; in this domain only. Error: FailedPrecondition, if these values are not there: without
+  // options.executor.atomic, after another step that failed, or after another Undo.
   absl::Status Undo();
   // The record that counts the steps, for holders of State() that outlive the session. Remesh makes another one. Null
   // if the session was moved from.
@@ -199,8 +200,8 @@ class Session {
 
   // Writes a checkpoint of all variables into the folder `dir`, made where it is missing, and waits for it
   // (storage/checkpoint_writer.h). Checkpoints of other steps stay. It succeeds in all domains, which must see the same
-  // folder, or in none. CheckpointManager (train/fit/checkpoints.h) writes checkpoints while a training goes on. Errors:
-  // those of CheckpointWriter.
+  // folder, or in none. CheckpointManager (train/fit/checkpoints.h) writes checkpoints while a training goes on.
+  // Errors: those of CheckpointWriter.
   absl::Status Save(const std::string& dir, const CheckpointNote& note = {}) const;
   // Sets all variables, whatever their layouts were when they were saved: each domain reads the blocks that it holds.
   // `path`: a checkpoint, or a folder of checkpoints, of which the newest usable one is taken; the reasons why newer
@@ -213,8 +214,8 @@ class Session {
   // Moves this state to another mesh and other layouts, without disk:
   //   session.Remesh(Mesh::Parse("batch=4,model=2").value(), {{"*/kernel", {UNSHARDED, "model"}}});
   // The mesh may have more or fewer devices; the domains stay the same, and each has to hold some. The program is that
-  // of the session, written for `mesh` by OnOtherMesh (train/session/remesh.h), and compiled anew. No initializer is run.
-  // Variables move one after the other, and an old one is freed as soon as its new one is there
+  // of the session, written for `mesh` by OnOtherMesh (train/session/remesh.h), and compiled anew. No initializer is
+  // run. Variables move one after the other, and an old one is freed as soon as its new one is there
   // (RemeshReport::peak_bytes). BoundSteps and DTensors that the session gave out are of the old mesh: they are of no
   // more use, and keep their memory.
   // All domains call it alike. Errors, after which the session is as it was, in all domains: those of OnOtherMesh and
@@ -231,8 +232,8 @@ class Session {
   // The local program of a full step, and the memory that it needs.
   const Program& program() const;
   const ExecutorMemory& memory() const;
-  // Every collective of a full step: the user's line, why it is there, bytes; and the ops whose tensors disagree about a
-  // layout. program().decisions says which op gave each tensor its layout.
+  // Every collective of a full step: the user's line, why it is there, bytes; and the ops whose tensors disagree about
+  // a layout. program().decisions says which op gave each tensor its layout.
   std::string Explain(const ExplainOptions& options = {}) const;
   // The time of a full step as a topology predicts it (runtime/plan/predict.h). Error: the topology is of another mesh.
   absl::StatusOr<StepPrediction> PredictTime(const Topology& topology) const;

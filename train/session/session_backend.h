@@ -19,15 +19,15 @@
 
 namespace meshwork {
 
-// The GPUs that the text names, in its order; none: the CPU. The machine is not asked. Errors: it is none of these forms; it
-// names a GPU twice.
+// The GPUs that the text names, in its order; none: the CPU. The machine is not asked. Errors: it is none of these
+// forms; it names a GPU twice.
 absl::StatusOr<std::vector<int>> GpusOf(std::string_view devices);
 // The errors of GpusOf.
 absl::Status CheckDevices(std::string_view devices);
 
-// SessionOptions::backend, or a new one, as `devices` says. With a transport of several domains all of them call it. Errors:
-// those of CheckDevices and of CudaBackend::Create; several GPUs; some domains compute on GPUs and some on CPUs. Throws
-// std::system_error if the system refuses a thread.
+// SessionOptions::backend, or a new one, as `devices` says. With a transport of several domains all of them call it.
+// Errors: those of CheckDevices and of CudaBackend::Create; several GPUs; some domains compute on GPUs and some on
+// CPUs. Throws std::system_error if the system refuses a thread.
 absl::StatusOr<std::shared_ptr<Backend>> MakeBackend(const SessionOptions& options);
 // A new backend on the cores of this process, as `options` say. Throws as MakeBackend.
 std::shared_ptr<Backend> MakeCpuBackend(const SessionOptions& options);

@@ -38,9 +38,10 @@ Graph GatherGraph(const Graph& graph, const std::string& name);
 Graph WithGatheredOutputs(Graph graph, const Graph& local, AxisSet across,
                           const std::set<std::string>& distributed);
 
-// The program of an evaluation: without updates, and as it is outside of training (WithoutTraining, spmd/rewrite/simplify.h),
-// with `outputs`, or all outputs if there are none, and with the inputs that these need. All variables stay. With
-// `accumulates`, so do the updates of metrics' sums that the outputs depend on. REQUIRES: the outputs are there.
+// The program of an evaluation: without updates, and as it is outside of training (WithoutTraining,
+// spmd/rewrite/simplify.h), with `outputs`, or all outputs if there are none, and with the inputs that these need. All
+// variables stay. With `accumulates`, so do the updates of metrics' sums that the outputs depend on. REQUIRES: the
+// outputs are there.
 Graph EvaluationGraph(const Graph& graph, const std::vector<std::string>& outputs, bool accumulates = false);
 
 }  // namespace meshwork

@@ -4,13 +4,14 @@
 //   MESHWORK_RETURN_IF_ERROR(staged.Stage(feeds));                 // by any thread, while another step runs
 //   MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Run(feeds, staged));
 //
-// PrefetchToDevice (train/fit/prefetch_to_device.h) has two of them, and a thread that fills them. On the CPU a step reads feeds
-// where they are, and nothing is copied.
+// PrefetchToDevice (train/fit/prefetch_to_device.h) has two of them, and a thread that fills them. On the CPU a step
+// reads feeds where they are, and nothing is copied.
 //
 // Staged tensors must not change until the step that takes them has run.
 //
-// Takes the memory of one batch on the GPU, which is kept for the next ones. It may outlive the session. Thread safety: Stage
-// may be called by any thread, one at a time, and not while a step runs that is given this object. Other steps may run.
+// Takes the memory of one batch on the GPU, which is kept for the next ones. It may outlive the session. Thread safety:
+// Stage may be called by any thread, one at a time, and not while a step runs that is given this object. Other steps
+// may run.
 #pragma once
 
 #include <map>

@@ -10,13 +10,13 @@
 //   });
 //   graph.Output("loss", strategy.Reduce(ReplicaReduce::kSum, losses[0]));
 //
-// The function is called once. It builds a manual region (ops/control/manual.h), which each replica runs on its own part.
-// A batch that the replicas do not divide is padded: every part has ⌈batch / replicas⌉ rows, and in the parts of the
-// last replicas fewer of these, or none, are real. ReplicaContext::num_rows says how many are; AverageLoss, and the
+// The function is called once. It builds a manual region (ops/control/manual.h), which each replica runs on its own
+// part. A batch that the replicas do not divide is padded: every part has ⌈batch / replicas⌉ rows, and in the parts of
+// the last replicas fewer of these, or none, are real. ReplicaContext::num_rows says how many are; AverageLoss, and the
 // functions here that go over rows, leave the padding out. Their results are those of the view of the whole batch,
-// which is the default and needs none of this. If parts may be padded, a function that combines rows (a mean, a
-// maximum over gathered rows) without asking how many are real is an error; a sum is allowed if its terms are zero
-// for rows of zeros.
+// which is the default and needs none of this. If parts may be padded, a function that combines rows (a mean, a maximum
+// over gathered rows) without asking how many are real is an error; a sum is allowed if its terms are zero for rows of
+// zeros.
 //
 // Batch norms have the statistics of the real rows of all replicas. A random tensor whose dim 0 is the rows of a part
 // has, on each replica, the numbers that these rows have in the whole batch; other random tensors have numbers of the
@@ -95,7 +95,8 @@ class ReplicaContext {
   // dims are averaged.
   Value AverageLoss(const Value& per_example, int64_t global_batch_size = 0,
                     CallSite loc = CallSite::Current()) const;
-  // A regularization, which is the same on all replicas, divided by their number: summed over the replicas, it counts once.
+  // A regularization, which is the same on all replicas, divided by their number: summed over the replicas, it counts
+  // once.
   Value ScaleRegularization(const Value& loss) const;
 
   // This replica's share of d (the sum of the losses of all replicas) / d variables[i]. If replicas exchange nothing,

@@ -36,14 +36,15 @@ absl::StatusOr<Strategy> OneDeviceStrategy(const std::string& device = "cpu:0");
 
 struct MirroredOptions {
   int64_t num_devices = 0;  // 0: one per core that this process may use
-  // How sums over the devices are made: ReductionToOneDevice(), HierarchicalCopyAllReduce(), RingAllReduce(), NcclAllReduce(),
-  // or a custom op (runtime/plan/cross_device.h). Null: the compiler chooses, which is the fastest on CPUs.
+  // How sums over the devices are made: ReductionToOneDevice(), HierarchicalCopyAllReduce(), RingAllReduce(),
+  // NcclAllReduce(), or a custom op (runtime/plan/cross_device.h). Null: the compiler chooses, which is the fastest on
+  // CPUs.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
   int64_t bytes_per_pack = 0;  // most bytes reduced together (ExecutorOptions); 0: each tensor by itself
 };
-// Batches are cut over the devices of this process, on an axis "replica". Each device has all variables, and gradients are
-// summed over the devices before they are applied. Errors: fewer than 0 devices, or more than a mesh has; bytes_per_pack < 0,
-// or without cross_device_ops.
+// Batches are cut over the devices of this process, on an axis "replica". Each device has all variables, and gradients
+// are summed over the devices before they are applied. Errors: fewer than 0 devices, or more than a mesh has;
+// bytes_per_pack < 0, or without cross_device_ops.
 absl::StatusOr<Strategy> MirroredStrategy(const MirroredOptions& options = {});
 
 // As MirroredStrategy, but variables and optimizer state are stored once, in the host's memory, whatever the number
@@ -59,10 +60,10 @@ struct MultiWorkerOptions {
   std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
   int64_t bytes_per_pack = 0;
 };
-// As MirroredStrategy, over the devices of all processes of a cluster (mesh/cluster.h): a launcher or TF_CONFIG says which
-// processes there are. Every process runs the same program. Reductions within a process come first; then one message per
-// process crosses. Errors: fewer than 1 device; the cluster has parameter servers; bytes_per_pack, as in MirroredStrategy; those
-// of Processes::Join.
+// As MirroredStrategy, over the devices of all processes of a cluster (mesh/cluster.h): a launcher or TF_CONFIG says
+// which processes there are. Every process runs the same program. Reductions within a process come first; then one
+// message per process crosses. Errors: fewer than 1 device; the cluster has parameter servers; bytes_per_pack, as in
+// MirroredStrategy; those of Processes::Join.
 absl::StatusOr<Strategy> MultiWorkerMirroredStrategy(const MultiWorkerOptions& options = {});
 
 enum class Sharded : uint8_t {
@@ -80,8 +81,8 @@ struct FullyShardedOptions {
   // How other processes join; nothing: this process is alone.
   std::optional<JoinOptions> join = {};
 };
-// As MirroredStrategy, or MultiWorkerMirroredStrategy if `join` is given, with less memory per device. Errors: theirs; a group
-// that does not divide the devices.
+// As MirroredStrategy, or MultiWorkerMirroredStrategy if `join` is given, with less memory per device. Errors: theirs;
+// a group that does not divide the devices.
 absl::StatusOr<Strategy> FullyShardedStrategy(const FullyShardedOptions& options = {});
 
 struct MeshOptions {
@@ -93,8 +94,9 @@ struct MeshOptions {
   // How other processes, which share the mesh, join; nothing: this process is alone.
   std::optional<JoinOptions> join = {};
 };
-// Any mesh, with layouts by the names of tensors: data, tensor, sequence and expert parallelism in any mixture. Its replicas
-// are the groups of devices that differ on the axes `batch`. An axis that a layout names and the mesh lacks shards nothing.
+// Any mesh, with layouts by the names of tensors: data, tensor, sequence and expert parallelism in any mixture. Its
+// replicas are the groups of devices that differ on the axes `batch`. An axis that a layout names and the mesh lacks
+// shards nothing.
 //
 //   MeshStrategy("batch=4,model=2", {.layouts = {{"*/query/kernel", {UNSHARDED, "model"}}}})
 //

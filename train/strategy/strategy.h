@@ -1,5 +1,5 @@
-// A Strategy says where a training runs: on which mesh, how inputs and variables lie on it, and which processes take part.
-// The code of the training stays the same.
+// A Strategy says where a training runs: on which mesh, how inputs and variables lie on it, and which processes take
+// part. The code of the training stays the same.
 //
 //   const Strategy strategy = MirroredStrategy({.num_devices = 8}).value();     // the one line that changes
 //   const StrategyScope scope = strategy.Scope();
@@ -19,8 +19,8 @@
 // After TensorFlow's tf.distribute.Strategy (https://www.tensorflow.org/api_docs/python/tf/distribute/Strategy);
 // docs/strategies.md says what is different.
 //
-// A Strategy is an immutable value, and copies of it are the same strategy; it may be shared between threads. Each thread has
-// scopes of its own.
+// A Strategy is an immutable value, and copies of it are the same strategy; it may be shared between threads. Each
+// thread has scopes of its own.
 #pragma once
 
 #include <cstdint>
@@ -81,12 +81,12 @@ class Strategy {
   // The processes that take part; null: this one alone.
   const Processes* processes() const { return parts_->processes.get(); }
 
-  // An empty graph on the mesh, with the layouts of the strategy: inputs are cut along dim 0, which counts the examples,
-  // unless their declaration, or LayoutRules::layouts, says otherwise.
+  // An empty graph on the mesh, with the layouts of the strategy: inputs are cut along dim 0, which counts the
+  // examples, unless their declaration, or LayoutRules::layouts, says otherwise.
   Graph NewGraph() const;
-  // A session of this process, which computes together with the other processes of the strategy. Outputs are whole in every
-  // process, as in a process that is alone, unless options.executor.distributed names them. Errors: the graph is not on the
-  // strategy's mesh; those of Session::Create.
+  // A session of this process, which computes together with the other processes of the strategy. Outputs are whole in
+  // every process, as in a process that is alone, unless options.executor.distributed names them. Errors: the graph is
+  // not on the strategy's mesh; those of Session::Create.
   absl::StatusOr<Session> NewSession(const Graph& graph, SessionOptions options = {}) const;
 
   // Returns body(). All processes of the strategy call this. If body fails or throws here, the other processes are
@@ -95,9 +95,9 @@ class Strategy {
 
   // ---- The view of one replica (train/strategy/replica.h). Mistakes are recorded in the graph.
 
-  // Runs `function` on every replica, on its part of each input; an input without dims is given whole. `rows`: i64[], how
-  // many rows of the batch are real; these come first. Without `rows`, all are. Returns the results of the function,
-  // in order.
+  // Runs `function` on every replica, on its part of each input; an input without dims is given whole. `rows`: i64[],
+  // how many rows of the batch are real; these come first. Without `rows`, all are. Returns the results of the
+  // function, in order.
   // Errors: within `function`; a graph on another mesh; inputs whose dims 0 differ; those of manual::Region.
   std::vector<PerReplica> Run(Graph& graph, const std::vector<Value>& inputs, const ReplicaFunction& function,
                               const Value& rows = {}, CallSite loc = CallSite::Current()) const;

@@ -60,8 +60,8 @@ inline void Transpose(int64_t rows, int64_t columns, const T* from, int64_t from
         to[c * to_stride + t] = from[t * from_stride + c];
 }
 
-// The reflection I - tau v vᵀ that takes a column to (beta, 0, …): v is 1, then the column's elements times `inverse`. It
-// takes factors[q] · v off column q.
+// The reflection I - tau v vᵀ that takes a column to (beta, 0, …): v is 1, then the column's elements times `inverse`.
+// It takes factors[q] · v off column q.
 template <typename T>
 struct Reflection {
   T inverse = 0;

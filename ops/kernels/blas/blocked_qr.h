@@ -28,8 +28,8 @@ namespace meshwork {
 // Whether the matrix is large enough for products of blocks to be faster than the loops of small_matrices.h.
 bool IsBlockedQr(int64_t m, int64_t n);
 
-// x: [m,n] = q · r, q: [m,k], r: [k,n], k the smaller of m and n; row-major, none of them overlaps another. All members of the
-// team call it. Throws std::bad_alloc. REQUIRES: IsBlockedQr(m, n); libraries have one thread (WorkerPool).
+// x: [m,n] = q · r, q: [m,k], r: [k,n], k the smaller of m and n; row-major, none of them overlaps another. All members
+// of the team call it. Throws std::bad_alloc. REQUIRES: IsBlockedQr(m, n); libraries have one thread (WorkerPool).
 void BlockedQr(const float* x, int64_t m, int64_t n, float* q, float* r, Team* team);
 void BlockedQr(const double* x, int64_t m, int64_t n, double* q, double* r, Team* team);
 

@@ -1,5 +1,5 @@
-// The kernels of cholesky, triangular_solve and qr. Small matrices run side by side, by loops; large ones by products of
-// blocks and OpenBLAS, and few large ones by all workers together.
+// The kernels of cholesky, triangular_solve and qr. Small matrices run side by side, by loops; large ones by products
+// of blocks and OpenBLAS, and few large ones by all workers together.
 #include <cblas.h>
 
 #include <algorithm>

@@ -11,8 +11,8 @@
 
 namespace meshwork {
 
-// Row by row: l[i,:] = (x[i,:] - what earlier columns took) / diagonal. `l` may be `x`; rows of both are `columns` elements
-// apart. Returns whether x is positive definite; if not, l is of no use.
+// Row by row: l[i,:] = (x[i,:] - what earlier columns took) / diagonal. `l` may be `x`; rows of both are `columns`
+// elements apart. Returns whether x is positive definite; if not, l is of no use.
 template <typename T>
 bool FactorCholesky(const T* x, int64_t n, int64_t columns, T* l) {
   for (int64_t i = 0; i < n; ++i) {

@@ -265,8 +265,8 @@ std::string FromHex(std::string_view hex) {
   return bytes;
 }
 
-// Written with TensorBoard 2.21's RecordWriter and messages: a scalar as torch writes it, two as tf.summary may, an image
-// and a histogram of the older form, a graph.
+// Written with TensorBoard 2.21's RecordWriter and messages: a scalar as torch writes it, two as tf.summary may, an
+// image and a histogram of the older form, a graph.
 TEST_F(SummaryWriterTest, ReadsWhatOthersWrite) {
   const std::string file = FromHex(
       "1800000000000000a37f4b2209000000000000f83f1a0d627261696e2e4576656e743a322a28646c1900000000000000"

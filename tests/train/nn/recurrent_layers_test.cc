@@ -85,7 +85,8 @@ TEST(RecurrentLayersTest, TrainTheSameOnEveryMeshWithShortBatches) {
   }
 }
 
-// The sum of the states of all steps, and its gradient by the recurrent kernel. x: [2,steps,1], in f32 or, `is_exact`, in f64.
+// The sum of the states of all steps, and its gradient by the recurrent kernel. x: [2,steps,1], in f32 or, `is_exact`,
+// in f64.
 template <typename Layer>
 Graph SumOfStates(const std::string& mesh, int64_t steps, bool is_exact) {
   Graph g(Mesh::VirtualCpus(mesh).value());

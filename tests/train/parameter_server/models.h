@@ -110,8 +110,8 @@ inline void ExpectSame(const Graph& graph, const SplitOptions& options, const st
   for (const ShardStore* store : served.shards) EXPECT_EQ(store->version(), std::ssize(batches));
 }
 
-// Trains the graph whole, and split with three synchronous workers, each with 2 of the 6 rows of each batch. The variables
-// at the end agree in `tolerance`.
+// Trains the graph whole, and split with three synchronous workers, each with 2 of the 6 rows of each batch. The
+// variables at the end agree in `tolerance`.
 inline void ExpectWorkersTakeTheSameSteps(const Graph& graph, const std::vector<Feeds>& batches,
                                           double tolerance) {
   const Served served = Serve(graph, {.num_servers = 2, .partitioner = InPieces(2)}, {.gather = 3});

@@ -1,5 +1,5 @@
-// Batch norms in the view of a replica: the statistics, gradients and running values of the same model in the view of the
-// whole batch, whatever part of it a replica has.
+// Batch norms in the view of a replica: the statistics, gradients and running values of the same model in the view of
+// the whole batch, whatever part of it a replica has.
 #include <optional>
 #include <string>
 #include <vector>

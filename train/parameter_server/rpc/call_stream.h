@@ -40,8 +40,8 @@ class CallStream {
 
   // Whether the server has neither ended the stream nor gone away, as far as is known now.
   bool IsOpen();
-  // Sends the request, and gives the answer to `answer`, which is whole if both statuses are OK. Otherwise the stream has
-  // ended.
+  // Sends the request, and gives the answer to `answer`, which is whole if both statuses are OK. Otherwise the stream
+  // has ended.
   Ended Call(const std::vector<MessagePart>& request, std::chrono::system_clock::time_point end,
              MessageReader& answer);
   // Gives another answer of the same call to `answer`.

@@ -3,8 +3,8 @@
 //   MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<RpcClient> client, RpcClient::Create("Worker", "host-b:4444", options));
 //   MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, client->Call({.call = "Ping"}));
 //
-// Errors of calls name the server, the call and the time. If the server, or the network to it, is switched off during a call,
-// that is noticed within ten seconds.
+// Errors of calls name the server, the call and the time. If the server, or the network to it, is switched off during a
+// call, that is noticed within ten seconds.
 //
 // Thread-safe. In the child of a fork that came after a client was made, its functions fail.
 #pragma once

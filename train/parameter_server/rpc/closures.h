@@ -19,7 +19,8 @@
 // Thread safety: a ClosureRegistry is a value; nobody else may use it while functions are registered. Closures run in
 // several threads if the coordinator gives a worker several at a time; a resource that they share is then used by
 // several threads. Next may be called by any.
-// Source: https://www.tensorflow.org/tutorials/distribute/parameter_server_training, "Training with a custom training loop".
+// Source: https://www.tensorflow.org/tutorials/distribute/parameter_server_training, "Training with a custom training
+// loop".
 #pragma once
 
 #include <any>

@@ -1,5 +1,5 @@
-// A ClusterCoordinator has workers run closures (closures.h): the process that made it decides what is to be done, and any
-// worker that is free does it.
+// A ClusterCoordinator has workers run closures (closures.h): the process that made it decides what is to be done, and
+// any worker that is free does it.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(auto coordinator, ClusterCoordinator::Create(cluster, {.rpc = {.token = token}}));
 //   const PerWorker batches = coordinator->CreatePerWorkerDataset("train");
@@ -10,9 +10,9 @@
 // Schedule does not wait for the closure, unless the queue is full. Any worker may run it, and closures run in any
 // order; but a closure with another one's result as an argument runs after that one.
 //
-// Lost workers. A closure runs *at least once*: when its worker is lost, another one runs it again, whatever the lost one
-// had done. A worker that was started again at the same address is used again; it makes its resources anew. Closures wait
-// while no worker answers, for CoordinatorOptions::deadline at most.
+// Lost workers. A closure runs *at least once*: when its worker is lost, another one runs it again, whatever the lost
+// one had done. A worker that was started again at the same address is used again; it makes its resources anew.
+// Closures wait while no worker answers, for CoordinatorOptions::deadline at most.
 //
 // Errors. A closure that fails is not run again. The closures that wait are then cancelled, and the next call of
 // Schedule or Join returns the first error, when no closure runs any more. Then the coordinator continues as if there

@@ -29,8 +29,8 @@ inline constexpr const char* kTaskKey = "meshwork-task";  // RpcOptions::task; m
 // A message is sent in chunks of so many bytes: gRPC holds one chunk at either end before it passes it on. Larger
 // chunks are not taken, so that the memory that gRPC holds for a peer is bounded.
 inline constexpr size_t kChunkBytes = size_t{1} << 20;
-// So many bytes are read from a connection at a time, if they have come: arguments of a channel and their value. gRPC's own
-// 8 KiB make a message of some hundred KiB a tenth slower.
+// So many bytes are read from a connection at a time, if they have come: arguments of a channel and their value. gRPC's
+// own 8 KiB make a message of some hundred KiB a tenth slower.
 inline constexpr const char* kReadBytesKeys[] = {"grpc.experimental.tcp_read_chunk_size",
                                                  "grpc.experimental.tcp_min_read_chunk_size"};
 inline constexpr int kReadBytes = 256 << 10;

@@ -11,8 +11,8 @@
 //
 // The bytes are the size of the header in four bytes, the lowest first; the header, a message of protocol buffers
 // (storage/wire_format.h); then the elements of the tensors, one tensor after the other. Nothing is copied to send a
-// tensor, and it is copied once when it arrives, into aligned memory. The hosts of a job must be little-endian, as all are
-// that meshwork runs on.
+// tensor, and it is copied once when it arrives, into aligned memory. The hosts of a job must be little-endian, as all
+// are that meshwork runs on.
 //
 // Bytes from others are not trusted: any bytes give a message or an error, and memory is taken only for tensors whose
 // elements have begun to arrive.
@@ -55,8 +55,8 @@ struct MessagePart {
 
 // The bytes of the elements and of the texts.
 int64_t BytesOf(const RpcMessage& message);
-// One after the other they are the message. Errors: an invalid tensor; more than kMaxMessageTensors, or names so long that
-// the header is larger than kMaxHeaderBytes.
+// One after the other they are the message. Errors: an invalid tensor; more than kMaxMessageTensors, or names so long
+// that the header is larger than kMaxHeaderBytes.
 absl::StatusOr<std::vector<MessagePart>> PartsOf(const RpcMessage& message);
 
 class MessageReader {
@@ -65,8 +65,8 @@ class MessageReader {
   explicit MessageReader(int64_t max_bytes, ReceiveMemory* memory = nullptr)
       : max_bytes_(max_bytes), memory_(memory) {}
 
-  // The next bytes. Errors, after which the reader is of no use: they are no message; it is larger than `max_bytes`; there
-  // is not enough memory.
+  // The next bytes. Errors, after which the reader is of no use: they are no message; it is larger than `max_bytes`;
+  // there is not enough memory.
   absl::Status Take(std::span<const std::byte> bytes);
   // Whether all bytes of the message have come.
   bool IsWhole() const;

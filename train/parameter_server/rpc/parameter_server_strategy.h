@@ -1,5 +1,5 @@
-// ParameterServerStrategy: workers compute gradients, each at its own pace; parameter servers keep the variables and update
-// them; a chief says what is to be done.
+// ParameterServerStrategy: workers compute gradients, each at its own pace; parameter servers keep the variables and
+// update them; a chief says what is to be done.
 //
 //   // The same main in every process; TF_CONFIG says which one this is.
 //   MESHWORK_ASSIGN_OR_RETURN(const ParameterServerStrategy strategy,
@@ -25,8 +25,8 @@
 //
 // train/parameter_server/split.h says how a program is cut; shard_store.h says what asynchronous and synchronous mean.
 //
-// After tf.distribute.ParameterServerStrategy; docs/parameter-servers.md says what is different. Source: Li et al., "Scaling
-// Distributed Machine Learning with the Parameter Server", OSDI 2014.
+// After tf.distribute.ParameterServerStrategy; docs/parameter-servers.md says what is different. Source: Li et al.,
+// "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014.
 #pragma once
 
 #include <chrono>
@@ -98,8 +98,8 @@ struct ParameterServerFitOptions {
   // Called after each epoch in which steps were made, for example to save a Snapshot(). If it returns an error, Fit
   // ends with it.
   std::function<absl::Status(const EpochLog& epoch)> after_epoch = {};
-  // Whether to stop: no more steps begin then, and the servers save. After CatchStopSignals, Ctrl-C and SIGTERM ask for it.
-  // Null: never.
+  // Whether to stop: no more steps begin then, and the servers save. After CatchStopSignals, Ctrl-C and SIGTERM ask for
+  // it. Null: never.
   std::function<bool()> stop = IsStopAsked;
 };
 
@@ -111,14 +111,15 @@ class ParameterServerTraining {
   // The number of updates of each server: one for each step that it has applied, or one for each `gather` steps.
   absl::StatusOr<std::vector<int64_t>> Updates();
   // Has workers make the steps of 1 to `steps` that not all servers have applied. Saves after each save_every-th.
-  // Returns the means of the scalar outputs over the steps that were made, and metrics (train/nn/metrics.h) of these steps
-  // alone, each counted once; for an output that is computed of a metric and of something else, the value of the last
-  // step. Errors: one of a step, such as its data's; a server or all workers are away for longer than their deadline; a
-  // server has lost steps that none of its checkpoints has; `steps` is no multiple of ParameterServerOptions::gather.
+  // Returns the means of the scalar outputs over the steps that were made, and metrics (train/nn/metrics.h) of these
+  // steps alone, each counted once; for an output that is computed of a metric and of something else, the value of the
+  // last step. Errors: one of a step, such as its data's; a server or all workers are away for longer than their
+  // deadline; a server has lost steps that none of its checkpoints has; `steps` is no multiple of
+  // ParameterServerOptions::gather.
   absl::StatusOr<Metrics> Train(int64_t steps);
-  // Train, epoch by epoch; what was applied before counts. An epoch in which no step was left to be made, or which something
-  // stopped before its end, is not in the history. Errors, besides: an option is out of range; those of Evaluate,
-  // EpochCallbacks and after_epoch. The log then says how to go on.
+  // Train, epoch by epoch; what was applied before counts. An epoch in which no step was left to be made, or which
+  // something stopped before its end, is not in the history. Errors, besides: an option is out of range; those of
+  // Evaluate, EpochCallbacks and after_epoch. The log then says how to go on.
   absl::StatusOr<History> Fit(const ParameterServerFitOptions& options);
   // Schedules one step on these feeds. Some worker makes it, at values that include all steps whose results are there.
   // Fetch gives the number of its examples, i64[]; then the outputs, by their names in alphabetical order; and last the
@@ -129,9 +130,9 @@ class ParameterServerTraining {
 
   // A session of the whole program, with the variables as the servers have them now. It can be evaluated (Evaluate),
   // predict, and be saved as other sessions are, with steps_done() as its step, for EvaluateCheckpoints
-  // (train/fit/evaluator.h) or to be served. If it is trained, the servers do not change. After Train and Fit its metrics
-  // have the sums of the last Train, or the last epoch; the sums of the servers run on. Valid until the next call.
-  // Errors: those of Session::Create and of the servers.
+  // (train/fit/evaluator.h) or to be served. If it is trained, the servers do not change. After Train and Fit its
+  // metrics have the sums of the last Train, or the last epoch; the sums of the servers run on. Valid until the next
+  // call. Errors: those of Session::Create and of the servers.
   absl::StatusOr<Session*> Snapshot();
   // All servers write a checkpoint, now. Error: there is no folder; those of ShardStore::Save.
   absl::Status Save();

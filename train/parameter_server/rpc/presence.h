@@ -1,5 +1,5 @@
-// Presence: whether another process is there. The log (base/log.h) gets a line when it is lost, one when it is there again, and
-// one when it has been away for long.
+// Presence: whether another process is there. The log (base/log.h) gets a line when it is lost, one when it is there
+// again, and one when it has been away for long.
 //
 //   Presence server("parameter server host-p:4444");
 //   server.NoteThere();

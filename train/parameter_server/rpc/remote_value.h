@@ -23,8 +23,8 @@ namespace meshwork {
 
 class RemoteValue {
  public:
-  // Waits until the closure has ended. Errors: the closure's; CANCELLED, it was not run, because another one had failed or
-  // the coordinator has ended.
+  // Waits until the closure has ended. Errors: the closure's; CANCELLED, it was not run, because another one had failed
+  // or the coordinator has ended.
   absl::StatusOr<std::vector<Tensor>> Fetch() const;
   // Whether Fetch would not wait.
   bool IsReady() const;

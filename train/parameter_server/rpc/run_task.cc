@@ -25,8 +25,8 @@ namespace {
 constexpr std::chrono::milliseconds kLookForSignals{50};
 constexpr std::chrono::seconds kForThoseAway{2}, kToConnectAnew{2};
 
-// A process that serves gets messages of much the same sizes all the time. glibc would give their memory back to the system
-// and fetch it anew, a page at a time, which takes as long as the copies.
+// A process that serves gets messages of much the same sizes all the time. glibc would give their memory back to the
+// system and fetch it anew, a page at a time, which takes as long as the copies.
 void KeepFreedMemory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that glibc takes

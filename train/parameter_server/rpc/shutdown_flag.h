@@ -1,5 +1,5 @@
-// ShutdownFlag: somebody asks a server to end, and whoever holds the server waits for that. Thread-safe. In the child of a fork
-// that came after it was made, it counts as asked.
+// ShutdownFlag: somebody asks a server to end, and whoever holds the server waits for that. Thread-safe. In the child
+// of a fork that came after it was made, it counts as asked.
 #pragma once
 
 #include <chrono>

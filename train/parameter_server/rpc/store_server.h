@@ -9,7 +9,8 @@
 //
 // A RemoteStore asks again while the server is away: its server may be started again at the same address, with the
 // checkpoint of the last one, and workers go on. A push that was asked twice has the same sequence number, by which the
-// store knows it. If its first try was taken, and only the answer got lost, Pushed::applied is false though it was applied.
+// store knows it. If its first try was taken, and only the answer got lost, Pushed::applied is false though it was
+// applied.
 //
 // Every request has a hash of what its client knows of the job. A server that knows otherwise refuses it, even one that
 // was started later, with another program, at the address of the server that Connect found.

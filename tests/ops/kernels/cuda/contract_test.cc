@@ -93,7 +93,8 @@ TEST(CudaKernelsTest, EveryRowThatComputesHasOne) {
 }
 
 TEST(CudaKernelsTest, EveryGeneratorIsOfARowThatComputes) {
-  // The first two are ops of lowered loops (runtime/plan/loop.cc), which belong to no family; tests/cuda_backend tests them.
+  // The first two are ops of lowered loops (runtime/plan/loop.cc), which belong to no family; tests/cuda_backend tests
+  // them.
   std::set<std::string_view> names = {"loop_slice", "loop_store"}, generated;
   for (const OpRow* row : ComputingRows()) names.insert(row->name);
   for (const cuda::Generator& generator : cuda::AllGenerators()) {

@@ -1,4 +1,5 @@
-// Who may call the servers of a job: every call of every server, without a token, with a wrong one and with the right one.
+// Who may call the servers of a job: every call of every server, without a token, with a wrong one and with the right
+// one.
 #include <atomic>
 #include <chrono>
 #include <map>
