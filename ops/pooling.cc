@@ -308,26 +308,26 @@ Kernel MaxAtKernel(const Pool& pool) {
 
 // Calls f with a zero of the C++ type.
 template <typename F>
-Kernel DispatchReal(const KernelSpec& spec, F&& f) {
+Kernel PoolKernelOf(const KernelSpec& spec, F&& f) {
   const DType dtype = spec.results[0].local.dtype;
   if (dtype == F32) return f(float{});
   return dtype == F64 ? f(double{}) : f(BFloat16{});
 }
 
 Kernel SumPoolCpu(const KernelSpec& spec) {
-  return DispatchReal(spec, [&](auto zero) { return SumKernel<decltype(zero)>(ForwardPool(spec)); });
+  return PoolKernelOf(spec, [&](auto zero) { return SumKernel<decltype(zero)>(ForwardPool(spec)); });
 }
 Kernel SumPoolGradCpu(const KernelSpec& spec) {
-  return DispatchReal(spec, [&](auto zero) { return SumKernel<decltype(zero)>(GradPool(spec)); });
+  return PoolKernelOf(spec, [&](auto zero) { return SumKernel<decltype(zero)>(GradPool(spec)); });
 }
 Kernel MaxPoolCpu(const KernelSpec& spec) {
-  return DispatchReal(spec, [&](auto zero) { return MaxKernel<decltype(zero)>(ForwardPool(spec)); });
+  return PoolKernelOf(spec, [&](auto zero) { return MaxKernel<decltype(zero)>(ForwardPool(spec)); });
 }
 Kernel MaxPoolGradCpu(const KernelSpec& spec) {
-  return DispatchReal(spec, [&](auto zero) { return MaxGradKernel<decltype(zero)>(GradPool(spec)); });
+  return PoolKernelOf(spec, [&](auto zero) { return MaxGradKernel<decltype(zero)>(GradPool(spec)); });
 }
 Kernel MaxPoolAtCpu(const KernelSpec& spec) {
-  return DispatchReal(spec, [&](auto zero) { return MaxAtKernel<decltype(zero)>(ForwardPool(spec)); });
+  return PoolKernelOf(spec, [&](auto zero) { return MaxAtKernel<decltype(zero)>(ForwardPool(spec)); });
 }
 
 double PoolFlops(const OpView& view) {
