@@ -30,14 +30,7 @@ std::span<const cuda::Generator> cuda::AllGenerators() {
   return *all;
 }
 
-std::string_view CudaPrelude() {
-  static const auto* const text = new std::string(
-      fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", cuda::ConversionText(),
-                  cuda::ArithmeticText(), cuda::FunctionText(), cuda::SpecialText(), cuda::PhiloxText(),
-                  cuda::LinalgText(), cuda::TileText(), cuda::HeadText(), cuda::AttentionText(),
-                  cuda::AttentionGradText(), cuda::IndexingText(), cuda::ProductText(), cuda::OrderText()));
-  return *text;
-}
+std::string_view CudaPrelude() { return kCudaPrelude; }
 
 std::string CudaSourceOf(std::span<const CudaKernel> kernels) {
   std::string source(CudaPrelude());

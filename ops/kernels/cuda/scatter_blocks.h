@@ -1,4 +1,4 @@
-// The cut of a scatter into blocks of 256 threads (ScatterToRows in prelude_indexing.cc).
+// The cut of a scatter into blocks of 256 threads (ScatterToRows in device/indexing.cuh).
 #pragma once
 
 #include <cstdint>

@@ -8,57 +8,23 @@
 namespace meshwork {
 namespace {
 
-// Kernels of one source have it once each, in a namespace of their own.
-constexpr std::string_view kTable = R"(struct Transfer {
-  long long first_block, elements, run, from_offset, to_offset, num_dims, dims;
-  unsigned long long to;
-  long long num_sources, sources;
-  unsigned long long fill;
-};
-// The last one that begins at this block or before.
-__device__ inline const Transfer& TransferOf(const Transfer* table, long long count, long long block) {
-  long long low = 0, high = count - 1;
-  while (low < high) {
-    const long long middle = (low + high + 1) / 2;
-    if (table[middle].first_block <= block) low = middle;
-    else high = middle - 1;
-  }
-  return table[low];
-}
-__device__ inline void PlaceOf(const Transfer& transfer, const long long* numbers, long long index, long long* from,
-                               long long* to) {
-  long long row = index / transfer.run;
-  *from = transfer.from_offset + index % transfer.run;
-  *to = transfer.to_offset + index % transfer.run;
-  for (long long d = transfer.num_dims; d-- > 0;) {
-    const long long* const dim = numbers + transfer.dims + 3 * d;
-    *from += row % dim[0] * dim[1];
-    *to += row % dim[0] * dim[2];
-    row /= dim[0];
-  }
-}
-)";
-
 // `lines` know t, the transfer, from and to, offsets in elements.
 CudaKernel KernelOf(const std::string& name, std::string_view lines) {
   CudaKernel kernel{.name = name, .threads = kTransferThreads, .pointers = 0};
-  kernel.source =
-      fmt::format(R"(namespace in_{0} {{
-{1}}}
-extern "C" __global__ void {0}(const in_{0}::Transfer* table, long long count, const long long* numbers) {{
-  using namespace in_{0};
+  kernel.source = fmt::format(
+      R"(extern "C" __global__ void {0}(const Transfer* table, long long count, const long long* numbers) {{
   const long long block = (long long)blockIdx.x;
   const Transfer& t = TransferOf(table, count, block);
-  for (long long k = 0; k < {2}; ++k) {{
-    const long long index = (block - t.first_block) * {3} + k * {4} + (long long)threadIdx.x;
+  for (long long k = 0; k < {1}; ++k) {{
+    const long long index = (block - t.first_block) * {2} + k * {3} + (long long)threadIdx.x;
     if (index >= t.elements) return;
     long long from, to;
     PlaceOf(t, numbers, index, &from, &to);
-{5}  }}
+{4}  }}
 }}
 )",
-                  name, kTable, kElementsPerTransferBlock / kTransferThreads, kElementsPerTransferBlock,
-                  kTransferThreads, cuda::Indented(cuda::Indented(lines)));
+      name, kElementsPerTransferBlock / kTransferThreads, kElementsPerTransferBlock, kTransferThreads,
+      cuda::Indented(cuda::Indented(lines)));
   return kernel;
 }
 

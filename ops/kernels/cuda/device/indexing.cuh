@@ -1,9 +1,4 @@
-#include "meshwork/ops/kernels/cuda/prelude.h"
-
-namespace meshwork::cuda {
-
-std::string_view IndexingText() {
-  return R"(// ---- Scatters: a block of 256 threads has some rows of the result and lists the updates of these, in their order.
+// ---- Scatters: a block of 256 threads has some rows of the result and lists the updates of these, in their order.
 #define LISTED 4096
 template <typename Index> struct UpdateList {
   Index at[LISTED];             // the number of an update
@@ -94,8 +89,7 @@ __device__ inline void ScatterToRows(UpdateList<Index>& list, Index slab, Index 
   for (Index begin_row = 0; begin_row < rows;) {
     if (at_once > rows - begin_row) at_once = rows - begin_row;
     int length = 0;
-    const bool is_all =
-        ListUpdates(list, (Index)0, count, first_row + begin_row, at_once, row_of, length) >= count;
+    const bool is_all = ListUpdates(list, (Index)0, count, first_row + begin_row, at_once, row_of, length) >= count;
     if (!is_all && at_once > 1) {
       at_once = (at_once + 1) / 2;
       continue;
@@ -129,7 +123,3 @@ __device__ inline void ScatterToRows(UpdateList<Index>& list, Index slab, Index 
     if (begin_row < rows) __syncthreads();
   }
 }
-)";
-}
-
-}  // namespace meshwork::cuda

@@ -1,10 +1,6 @@
-#include "meshwork/ops/kernels/cuda/prelude.h"
-
-namespace meshwork::cuda {
-
 // Batcher, "Sorting networks and their applications" (1968): bitonic sorts.
-std::string_view OrderText() {
-  return R"(// ---- Orders, by 256 threads: the first `kept` of `count` elements, in the order of the result. value_of(i): element i.
+
+// ---- Orders, by 256 threads: the first `kept` of `count` elements, in the order of the result. value_of(i): element i.
 // Of equal elements the one of the lower index comes first. kSize, a power of 2, takes all elements, or twice `kept`;
 // `values` and `at` have kSize. stored(i, at): element `at` is the i-th of the order.
 template <int kSize, bool descending, typename T, typename Index, typename ValueOf, typename Store>
@@ -44,7 +40,3 @@ __device__ inline void FirstInOrder(Index count, Index kept, T* values, Index* a
   }
   for (Index i = thread; i < kept; i += 256) stored(i, at[i]);
 }
-)";
-}
-
-}  // namespace meshwork::cuda

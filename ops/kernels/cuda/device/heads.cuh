@@ -1,10 +1,6 @@
-#include "meshwork/ops/kernels/cuda/prelude.h"
+// As attention.cuh, with products by the ordinary units and weights in shared memory.
 
-namespace meshwork::cuda {
-
-// As prelude_attention.cc, with products by the ordinary units and weights in shared memory.
-std::string_view HeadText() {
-  return R"(// ---- Attention in tiles of any type and any head dims, by 128 threads: thread t has rows t / 8 + 16 i and
+// ---- Attention in tiles of any type and any head dims, by 128 threads: thread t has rows t / 8 + 16 i and
 // columns t % 8 + 8 j.
 
 // sums[i][j] += own row i times row j of 32 others from others_begin on. `shared` takes (kRows + 32) * 36 numbers.
@@ -179,7 +175,3 @@ __device__ inline void AttentionGradRows(const HeadRows<S>& own0, const HeadRows
     }
   }
 }
-)";
-}
-
-}  // namespace meshwork::cuda

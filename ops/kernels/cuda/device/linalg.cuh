@@ -1,11 +1,7 @@
-#include "meshwork/ops/kernels/cuda/prelude.h"
-
-namespace meshwork::cuda {
-
 // All threads of a block call these functions, and take the same branches around barriers: what these depend on is read from
 // memory between two barriers.
-std::string_view LinalgText() {
-  return R"(// The sum, or the largest, of the threads' numbers, in halves; `shared` has room for one of each thread.
+
+// The sum, or the largest, of the threads' numbers, in halves; `shared` has room for one of each thread.
 template <int threads, bool is_sum, typename T> __device__ inline T OfBlock(T mine, T* shared) {
   const int thread = (int)threadIdx.x;
   shared[thread] = mine;
@@ -23,8 +19,7 @@ template <int threads, bool is_sum, typename T> __device__ inline T OfBlock(T mi
   return all;
 }
 // Column by column: each takes its products off the columns behind it.
-template <int threads, typename T, typename Index>
-__device__ inline void CholeskyFactor(const T* x, Index n, T* l) {
+template <int threads, typename T, typename Index> __device__ inline void CholeskyFactor(const T* x, Index n, T* l) {
   const Index thread = (Index)threadIdx.x, lane = thread % 32, group = thread / 32, groups = threads / 32;
   for (Index e = thread; e < n * n; e += threads) l[e] = e % n <= e / n ? x[e] : T(0);
   __syncthreads();
@@ -153,7 +148,3 @@ __device__ inline void Decompose(const T* x, Index m, Index n, T* q, T* r, T* sh
     __syncthreads();
   }
 }
-)";
-}
-
-}  // namespace meshwork::cuda

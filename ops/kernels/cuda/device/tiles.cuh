@@ -1,13 +1,9 @@
-#include "meshwork/ops/kernels/cuda/prelude.h"
-
-namespace meshwork::cuda {
-
 // PTX ISA 7.0 and later, "Matrix multiply-accumulate operation using mma instruction": lane l of a warp holds of A, 16 x 16,
 // rows l / 4 and l / 4 + 8, columns 2 (l % 4) + {0, 1} and those + 8; of B, 16 x 8, the same places of its transpose, which
 // has 8 rows; of C, 16 x 8, rows as A and columns 2 (l % 4) + {0, 1}. Where there is no such instruction, the lanes give each
 // other what they hold, which is slow and computes the same.
-std::string_view TileText() {
-  return R"(// ---- Tiles of bf16: pairs in words, the first element in the low half; products by a warp.
+
+// ---- Tiles of bf16: pairs in words, the first element in the low half; products by a warp.
 struct alignas(16) Words4 {
   unsigned x, y, z, w;
 };
@@ -131,7 +127,8 @@ __device__ inline void MultiplyTiles(float (&c)[4], const unsigned (&a)[4], unsi
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 #else
   const int lane = (int)threadIdx.x % 32;
-  const unsigned long long a_low = a[0] | (unsigned long long)a[1] << 32, a_high = a[2] | (unsigned long long)a[3] << 32;
+  const unsigned long long a_low = a[0] | (unsigned long long)a[1] << 32,
+                           a_high = a[2] | (unsigned long long)a[3] << 32;
   const unsigned long long own_b = b0 | (unsigned long long)b1 << 32;
   for (int u = 0; u < 4; ++u) {
     const unsigned long long low = __shfl_sync(0xffffffffu, a_low, lane / 4 * 4 + u);
@@ -199,7 +196,8 @@ __device__ inline void CopyRowsAhead(SharedPlace to, const HeadRows<unsigned sho
     const unsigned short* const first = from.first + (begin + row) * from.stride + column;
 #pragma unroll
     for (int i = 0; i < kCopies / kThreads; ++i)
-      CopyAhead(first_to + i * (kThreads / kPieces) * (kColumns + 8), first + i * (kThreads / kPieces) * from.stride, true);
+      CopyAhead(first_to + i * (kThreads / kPieces) * (kColumns + 8), first + i * (kThreads / kPieces) * from.stride,
+                true);
   } else {
 #pragma unroll 2
     for (int i = thread; i < kCopies; i += kThreads) {
@@ -212,7 +210,8 @@ __device__ inline void CopyRowsAhead(SharedPlace to, const HeadRows<unsigned sho
 }
 // Rows [begin, begin + 16) as tiles of A.
 template <int kColumns>
-__device__ inline void LoadRows(unsigned (&to)[kColumns / 16][4], const HeadRows<unsigned short>& from, int begin, bool by_words) {
+__device__ inline void LoadRows(unsigned (&to)[kColumns / 16][4], const HeadRows<unsigned short>& from, int begin,
+                                bool by_words) {
   const int lane = (int)threadIdx.x % 32;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -272,7 +271,3 @@ __device__ inline void AddWeightedRows(float (&sums)[kTiles][kColumns / 8][4],
     }
   }
 }
-)";
-}
-
-}  // namespace meshwork::cuda

@@ -1,13 +1,8 @@
-#include "meshwork/ops/kernels/cuda/prelude.h"
-
-namespace meshwork::cuda {
-
-std::string_view ProductText() {
-  return R"(// ---- r[m,n] = the sum over k of a_of(m, k) b_of(k, n), for a tile of kM x kN results from first_m, first_n on, by 256
+// ---- r[m,n] = the sum over k of a_of(m, k) b_of(k, n), for a tile of kM x kN results from first_m, first_n on, by 256
 // threads. A thread has 4 x 4 results of one of kSlices parts of the sums; parts are added in their order. by_k: neighbours
 // in memory are neighbours along k. `tiles` takes max(kK (kM + kN + 8), kSlices > 1 ? 4096 : 0) numbers.
-template <int kM, int kN, int kK, int kSlices, bool a_by_k, bool b_by_k, typename T, typename Index, typename A, typename B,
-          typename Store>
+template <int kM, int kN, int kK, int kSlices, bool a_by_k, bool b_by_k, typename T, typename Index, typename A,
+          typename B, typename Store>
 __device__ inline void MultiplyTiled(Index m, Index n, Index k, Index first_m, Index first_n, T* tiles, const A& a_of,
                                      const B& b_of, const Store& store) {
   T *const a_tile = tiles, *const b_tile = tiles + kK * (kM + 4);
@@ -64,7 +59,3 @@ __device__ inline void MultiplyTiled(Index m, Index n, Index k, Index first_m, I
     }
   }
 }
-)";
-}
-
-}  // namespace meshwork::cuda

@@ -1,14 +1,10 @@
-#include "meshwork/ops/kernels/cuda/prelude.h"
-
-namespace meshwork::cuda {
-
 // Dao, arXiv 2307.08691: scores of a tile stay in the registers that the next product takes them from.
 //
 // Of a pair that the query does not see, nothing is added, even if there are infinite or NaN elements
 // (ops/kernels/blas/attention.h). A product adds 0 times the element, which is NaN: a block with such pairs that ends with sums
 // that are not finite computes all its rows again, without tensor cores.
-std::string_view AttentionText() {
-  return R"(// ---- Attention by tensor cores. A block has 4 warps; a warp has 16 kTiles rows of its own and goes through
+
+// ---- Attention by tensor cores. A block has 4 warps; a warp has 16 kTiles rows of its own and goes through
 // the others, kOthers at a time, which all warps read from shared memory while the next ones are being copied. `shared`
 // takes 2 kOthers (kD + kE + 16) elements, and what AttendRows<32> or AttentionGradRows<32> takes. Where all rows of a warp
 // see all others of a tile, nothing is looked at twice: kIsCut is false.
@@ -50,9 +46,9 @@ __device__ inline Bounds BoundsOf(const int* numbers, int count) {
 }
 // Takes the keys of a tile into account, which begins at `begin`. Scores are scaled by scale2, which takes them to powers of 2.
 template <bool kIsCut, int kD, int kE, int kTiles, int kOthers>
-__device__ inline void AttendTile(const unsigned (&own)[kTiles][kD / 16][4], SharedPlace keys, int begin, const int (&limit)[kTiles][2],
-                                  float scale2, float (&sums)[kTiles][kE / 8][4], float (&largest)[kTiles][2],
-                                  float (&total)[kTiles][2]) {
+__device__ inline void AttendTile(const unsigned (&own)[kTiles][kD / 16][4], SharedPlace keys, int begin,
+                                  const int (&limit)[kTiles][2], float scale2, float (&sums)[kTiles][kE / 8][4],
+                                  float (&largest)[kTiles][2], float (&total)[kTiles][2]) {
   const int pair = (int)threadIdx.x % 4 * 2;
   const float least = (float)-Infinity();
   float scores[kTiles][kOthers / 8][4];
@@ -96,9 +92,9 @@ __device__ inline void AttendTile(const unsigned (&own)[kTiles][kD / 16][4], Sha
 
 // The results of 64 kTiles queries and the logarithms of their denominators. Query i sees keys before limits[i].
 template <int kD, int kE, int kTiles, int kOthers>
-__device__ inline void AttendBf16(const Bf16Rows& q, const Bf16Rows& all_k, const Bf16Rows& all_v, const int* limits, unsigned short* out,
-                                  long long out_stride, float* log_sums, int log_stride, float scale,
-                                  unsigned short* shared, bool by_words) {
+__device__ inline void AttendBf16(const Bf16Rows& q, const Bf16Rows& all_k, const Bf16Rows& all_v, const int* limits,
+                                  unsigned short* out, long long out_stride, float* log_sums, int log_stride,
+                                  float scale, unsigned short* shared, bool by_words) {
   const int kStage = kOthers * (kD + kE + 16);
   const int lane = (int)threadIdx.x % 32, first = (int)threadIdx.x / 32 * 16 * kTiles, pair = lane % 4 * 2;
   const float scale2 = scale * 1.44269504088896341f;
@@ -163,7 +159,3 @@ __device__ inline void AttendBf16(const Bf16Rows& q, const Bf16Rows& all_k, cons
                   PackedBf16(sums[m][n][2 * r] * part, sums[m][n][2 * r + 1] * part), by_words);
     }
 }
-)";
-}
-
-}  // namespace meshwork::cuda

@@ -1,17 +1,14 @@
-#include "meshwork/ops/kernels/cuda/prelude.h"
-
-namespace meshwork::cuda {
-
-// As prelude_attention.cc. Shares are made again from the log-sums of the result (Dao, arXiv 2307.08691, section 3.1.2); each
+// As attention.cuh. Shares are made again from the log-sums of the result (Dao, arXiv 2307.08691, section 3.1.2); each
 // gradient has a kernel that goes through the tiles in order, so that no sum depends on who comes first.
-std::string_view AttentionGradText() {
-  return R"(// ---- Gradients of attention by tensor cores.
+
+// ---- Gradients of attention by tensor cores.
 
 // Takes a tile of others into account: all of them, or those that a limit in `limits` or `queries` says. Queries have
 // log_sum in units of log 2; of the others of keys these are log_sum, shift and limit, kOthers of each.
 template <bool kIsCut, bool of_keys, int kD, int kE, int kTiles, int kOthers, int kChunk>
-__device__ inline void AttentionGradTile(const unsigned (&of0)[kTiles][kD / 16][4], const unsigned (&of1)[kTiles][kE / 16][4],
-                                         SharedPlace tile0, SharedPlace tile1, int own, int begin,
+__device__ inline void AttentionGradTile(const unsigned (&of0)[kTiles][kD / 16][4],
+                                         const unsigned (&of1)[kTiles][kE / 16][4], SharedPlace tile0,
+                                         SharedPlace tile1, int own, int begin,
                                          const HeadFacts<float> (&own_facts)[kTiles][2], const float* queries,
                                          float scale2, float (&sums0)[kTiles][kD / 8][4],
                                          float (&sums1)[kTiles][kE / 8][4]) {
@@ -30,7 +27,8 @@ __device__ inline void AttentionGradTile(const unsigned (&of0)[kTiles][kD / 16][
       for (int c = 0; c < 2; ++c) {
         const int other = part + 8 * j + pair + c;
         HeadFacts<float> query = {0, 0, 0};
-        if (of_keys) query = {kIsCut ? __float_as_int(queries[2 * kOthers + other]) : 0, queries[other], queries[kOthers + other]};
+        if (of_keys)
+          query = {kIsCut ? __float_as_int(queries[2 * kOthers + other]) : 0, queries[other], queries[kOthers + other]};
 #pragma unroll
         for (int m = 0; m < kTiles; ++m)
 #pragma unroll
@@ -59,8 +57,8 @@ template <int kD, int kE, int kTiles, int kOthers, int kChunk, bool of_keys, typ
 __device__ inline void AttentionGradBf16(const Bf16Rows& own0, const Bf16Rows& own1, const Bf16Rows& others0,
                                          const Bf16Rows& others1, int own_first, int first_other, int end,
                                          const FactsOf& facts_of, unsigned short* grad0, long long stride0,
-                                         unsigned short* grad1, long long stride1, float scale,
-                                         unsigned short* shared, HeadFacts<float>* facts, bool by_words) {
+                                         unsigned short* grad1, long long stride1, float scale, unsigned short* shared,
+                                         HeadFacts<float>* facts, bool by_words) {
   const int kStage = kOthers * (kD + kE + 16);
   const int thread = (int)threadIdx.x, lane = thread % 32, first = thread / 32 * 16 * kTiles, pair = lane % 4 * 2;
   const float scale2 = scale * 1.44269504088896341f;
@@ -126,7 +124,8 @@ __device__ inline void AttentionGradBf16(const Bf16Rows& own0, const Bf16Rows& o
       sees = false;
 #pragma unroll
       for (int i = 0; i < kOthers; i += 32) {
-        const int limit = lane + i < kOthers ? __float_as_int(queries[2 * kOthers + lane + i]) : __float_as_int(queries[2 * kOthers]);
+        const int limit =
+            lane + i < kOthers ? __float_as_int(queries[2 * kOthers + lane + i]) : __float_as_int(queries[2 * kOthers]);
         sees_all = sees_all && own + 16 * kTiles <= limit;
         sees = sees || own < limit;
       }
@@ -134,12 +133,12 @@ __device__ inline void AttentionGradBf16(const Bf16Rows& own0, const Bf16Rows& o
       sees = __ballot_sync(0xffffffffu, sees) != 0;
     }
     if (sees_all) {
-      AttentionGradTile<false, of_keys, kD, kE, kTiles, kOthers, kChunk>(of0, of1, tile0, tile1, own + lane / 4, begin, own_facts,
-                                                                         queries, scale2, sums0, sums1);
+      AttentionGradTile<false, of_keys, kD, kE, kTiles, kOthers, kChunk>(of0, of1, tile0, tile1, own + lane / 4, begin,
+                                                                         own_facts, queries, scale2, sums0, sums1);
     } else if (sees) {
       is_cut = true;
-      AttentionGradTile<true, of_keys, kD, kE, kTiles, kOthers, kChunk>(of0, of1, tile0, tile1, own + lane / 4, begin, own_facts,
-                                                                        queries, scale2, sums0, sums1);
+      AttentionGradTile<true, of_keys, kD, kE, kTiles, kOthers, kChunk>(of0, of1, tile0, tile1, own + lane / 4, begin,
+                                                                        own_facts, queries, scale2, sums0, sums1);
     }
     if (has_facts && !is_last) put(next, stage ^ 1);
   }
@@ -149,8 +148,8 @@ __device__ inline void AttentionGradBf16(const Bf16Rows& own0, const Bf16Rows& o
     for (int i = 0; i < 64 * kTiles && i < own0.rows; i += 32)
       AttentionGradRows<32, of_keys>(RowsFrom(own0, i), RowsFrom(own1, i), others0, others1, kD, kE, own_first + i,
                                      first_other, end, facts_of, grad0 + i * stride0, stride0,
-                                     of_keys ? grad1 + i * stride1 : grad1, stride1, scale, sum_space, sum_space + 64 * 36,
-                                     facts, LoadBf16(), StoreBf16());
+                                     of_keys ? grad1 + i * stride1 : grad1, stride1, scale, sum_space,
+                                     sum_space + 64 * 36, facts, LoadBf16(), StoreBf16());
     return;
   }
 #pragma unroll
@@ -166,10 +165,7 @@ __device__ inline void AttentionGradBf16(const Bf16Rows& own0, const Bf16Rows& o
       if (!of_keys) continue;
 #pragma unroll
       for (int n = 0; n < kE / 8; ++n)
-        StorePair(grad1 + row * stride1 + 8 * n + pair, PackedBf16(sums1[m][n][2 * r], sums1[m][n][2 * r + 1]), by_words);
+        StorePair(grad1 + row * stride1 + 8 * n + pair, PackedBf16(sums1[m][n][2 * r], sums1[m][n][2 * r + 1]),
+                  by_words);
     }
 }
-)";
-}
-
-}  // namespace meshwork::cuda
