@@ -7,21 +7,17 @@
 #include <bit>
 #include <cstdint>
 
+#include "meshwork/base/narrow_bits.h"
+
 namespace meshwork {
 
 struct BFloat16 {
   uint16_t bits;
 
   BFloat16() = default;
-  explicit constexpr BFloat16(float x) : bits(Round(std::bit_cast<uint32_t>(x))) {}
+  explicit constexpr BFloat16(float x) : bits(portable::Bf16OfBits(std::bit_cast<uint32_t>(x))) {}
   constexpr operator float() const {  // NOLINT: exact
     return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-  }
-
- private:
-  static constexpr uint16_t Round(uint32_t x) {
-    if ((x & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>(x >> 16 | 0x40);  // a quiet NaN
-    return static_cast<uint16_t>((x + 0x7fff + (x >> 16 & 1)) >> 16);
   }
 };
 

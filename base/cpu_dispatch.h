@@ -13,7 +13,7 @@
 // compiled with -ffp-contract=off, so that none are fused. A loop must not sum in an order that depends on
 // the width; compilers do not reorder sums unless an option allows it, and meshwork sets no such option.
 // Functions of the C library are calls, one element at a time, and may round differently from machine to
-// machine; the functions of ops/kernels/vector_math.h are inlined as operations of the loop.
+// machine; the functions of ops/kernels/portable/vector_math.h are inlined as operations of the loop.
 #pragma once
 
 #include <cstdint>

@@ -127,7 +127,7 @@ endfunction()
 
 # meshwork_embed(room header NAME file... [NAME file...]...): the constants k<Room><Name> of the room, std::string_views of
 # the files, one after the other. Files are globs from the root, a glob's files sorted by name; the room's `header` declares
-# the constants.
+# the constants. Of headers (*.h), includes and namespaces are left out.
 function(meshwork_embed room header)
   set(source "#include \"meshwork/${room}/${header}\"\n\nnamespace meshwork {\n")
   cmake_path(GET room FILENAME name_of_room)
@@ -147,9 +147,15 @@ function(meshwork_embed room header)
       continue()
     endif()
     file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${argument})
+    if(NOT files)
+      message(FATAL_ERROR "meshwork_embed: there is no ${argument}")
+    endif()
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
     foreach(file ${files})
       file(READ ${file} content)
+      if(file MATCHES "\\.h$")
+        string(REGEX REPLACE "\n(#pragma once|#include|namespace|}  // namespace)[^\n]*" "" content "${content}")
+      endif()
       string(APPEND source "\n    R\"meshwork(${content})meshwork\"")
     endforeach()
   endforeach()

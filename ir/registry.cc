@@ -207,6 +207,7 @@ absl::Status RegisterOp(OpRow row) {
   auto keep = [&](std::string_view& text) { text = registered.texts.emplace_back(text); };
   keep(row.name);
   keep(row.doc);
+  keep(row.scalar);
   for (AttrSpec& spec : row.attrs) keep(spec.name);
   for (std::string_view& sample : row.samples) keep(sample);
   Rows& rows = registered.versions.emplace_back(before);

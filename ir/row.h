@@ -130,6 +130,11 @@ struct OpRow {
   // room of their own, so that programs that only parse or compile need no such library. CpuKernelOf
   // (ops/kernels/blas/cpu_kernels.h) finds both.
   KernelFactory cpu = nullptr;
+  // The kernel for GPUs of an op that works element by element: an expression in C++ of x, the element of the only
+  // operand, or of a, b and c, those of several. T is the type that the first operand is computed in; {name} stands for
+  // the attribute of that name. It may call the functions of ops/kernels/portable. Empty: the op has another kernel for
+  // GPUs, or none.
+  std::string_view scalar = {};
   // The spec from which `cpu` makes one kernel for all instances of the op: `spec` with leading dims
   // (StackDim). Null or nullopt: there is no such kernel; the instances run one by one.
   std::optional<KernelSpec> (*stack)(const KernelSpec& spec, const StackDims& dims) = nullptr;

@@ -1,58 +1,15 @@
-// The family of activations. Each is computed such that nothing overflows unless its value does, and takes
-// its limit at ±∞. The same holds for the gradients, which are 0 or 1 where the function has become flat or
-// x.
+// The family of activations. The functions are in ops/kernels/portable/activations.h; their gradients are 0 or 1 where
+// the function has become flat or x.
 #include <cmath>
-#include <numbers>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ops/elementwise.h"
 #include "meshwork/ops/families.h"
-#include "meshwork/ops/kernels/vector_math.h"
 
 namespace meshwork {
 namespace {
 
-// ---- Functions of elements.
-
-// 1 / (1 + exp(-x)), from the exponential that does not overflow.
-template <typename T>
-T SigmoidOf(T x) {
-  const T e = ExpOf(-std::fabs(x));
-  return (x < T(0) ? e : T(1)) / (T(1) + e);
-}
-// log(1 + exp(x))
-template <typename T>
-T SoftplusOf(T x) {
-  return (x > T(0) ? x : T(0)) + Log1pOfUnit(ExpOf(-std::fabs(x)));
-}
-// x times a gate that vanishes faster than x grows: -0 at -∞.
-template <typename T>
-T Gated(T x, T gate) {
-  return gate == T(0) ? T(-0.0) : x * gate;
-}
-template <typename T>
-T EluOf(T x, T alpha) {
-  return x > T(0) ? x : alpha * Expm1Of(x);
-}
-
-// Hendrycks and Gimpel, "Gaussian Error Linear Units" (arXiv 1606.08415), section 2.
-constexpr double kTanhScale = 0.7978845608028654;  // sqrt(2/π)
-constexpr double kTanhCube = 0.044715;
-template <typename T>
-T GeluOf(T x) {
-  return Gated(x, T(0.5) * ErfcOf(x * T(-std::numbers::sqrt2 / 2)));
-}
-template <typename T>
-T TanhGeluOf(T x) {  // (1 + tanh(u)) / 2 = sigmoid(2u)
-  return Gated(x, SigmoidOf(T(2 * kTanhScale) * (x + T(kTanhCube) * x * x * x)));
-}
-template <typename T>
-T HardSigmoidOf(T x) {
-  return x < T(-3) ? T(0) : x > T(3) ? T(1) : (x + T(3)) / T(6);
-}
-
-// Klambauer et al., "Self-Normalizing Neural Networks" (arXiv 1706.02515), equation 14.
-constexpr double kSeluAlpha = 1.6732632423543772848, kSeluScale = 1.0507009873554804934;
+using portable::kSqrtHalf, portable::kTanhCube, portable::kTanhScale;
 
 // ---- Gradients.
 
@@ -81,7 +38,7 @@ std::vector<Value> EluGrad(const GradView& v) {
 std::vector<Value> GeluGrad(const GradView& v) {
   const Value x = Clip(v.operands[0], -100, 100);  // its cube is finite
   if (!v.attrs.Get<bool>("tanh")) {
-    const Value gate = 0.5 * Erfc(x * (-std::numbers::sqrt2 / 2));
+    const Value gate = 0.5 * Erfc(x * -kSqrtHalf);
     const Value bell = Exp(-0.5 * x * x) * (0.5 * kTanhScale);  // 1/sqrt(2π)
     return {v.result_grads[0] * (gate + x * bell)};
   }
@@ -102,23 +59,21 @@ Rule AlphaRule(const OpView& view) {
 }
 
 Kernel LeakyReluCpu(const KernelSpec& spec) {
-  return RealKernel(spec, [alpha = spec.attrs.Get<double>("alpha")](auto x) {
-    if (!(x < 0)) return x;
-    return alpha == 0 ? decltype(x)(0) : static_cast<decltype(x)>(alpha) * x;  // also of -inf
-  });
+  return RealKernel(
+      spec, [alpha = spec.attrs.Get<double>("alpha")](auto x) { return portable::LeakyRelu(x, alpha); });
 }
 Kernel EluCpu(const KernelSpec& spec) {
   return RealKernel(spec, [alpha = spec.attrs.Get<double>("alpha")](auto x) {
-    return EluOf(x, static_cast<decltype(x)>(alpha));
+    return portable::Elu(x, static_cast<decltype(x)>(alpha));
   });
 }
 Kernel GeluCpu(const KernelSpec& spec) {
-  if (spec.attrs.Get<bool>("tanh")) return RealKernel(spec, [](auto x) { return TanhGeluOf(x); });
-  return RealKernel(spec, [](auto x) { return GeluOf(x); });
+  if (spec.attrs.Get<bool>("tanh")) return RealKernel(spec, [](auto x) { return portable::TanhGelu(x); });
+  return RealKernel(spec, [](auto x) { return portable::Gelu(x); });
 }
 
 OpRow AlphaRow(std::string_view name, std::string_view doc, double fallback,
-               std::vector<Value> (*grad)(const GradView&), KernelFactory cpu) {
+               std::vector<Value> (*grad)(const GradView&), KernelFactory cpu, std::string_view scalar) {
   return {.name = name,
           .doc = doc,
           .attrs = {{"alpha", AttrKind::kFloat, fallback}},
@@ -126,6 +81,7 @@ OpRow AlphaRow(std::string_view name, std::string_view doc, double fallback,
           .rule = AlphaRule,
           .grad = grad,
           .cpu = cpu,
+          .scalar = scalar,
           .stack = StackBroadcast,
           .is_light = true,
           .in_place = {0},
@@ -138,52 +94,42 @@ OpRow AlphaRow(std::string_view name, std::string_view doc, double fallback,
 
 std::vector<OpRow> RectifierRows() {
   return {
-      RealRow(
-          "relu", "max(x, 0); NaN stays", [](auto x) { return x < decltype(x)(0) ? decltype(x)(0) : x; },
-          [](const Value& g, const Value&, const Value& y) { return ReluSlope(g, y); },
-          {.rule = GrowingRule}),
-      RealRow(
-          "relu6", "min(max(x, 0), 6); NaN stays",
-          [](auto x) {
-            using T = decltype(x);
-            return x < T(0) ? T(0) : x > T(6) ? T(6) : x;
-          },
-          [](const Value& g, const Value&, const Value& y) {
-            return Select(And(Greater(y, 0.0), Less(y, 6.0)), g, 0.0);
-          },
-          {.rule = GrowingRule, .sample_low = -4, .sample_high = 12}),
-      AlphaRow("leaky_relu", "x > 0 ? x : alpha x", 0.01, LeakyReluGrad, LeakyReluCpu),
-      AlphaRow("elu", "x > 0 ? x : alpha (exp(x) - 1)", 1, EluGrad, EluCpu),
-      RealRow(
-          "selu", "1.0507 elu(x) with alpha = 1.6733",
-          [](auto x) {
-            using T = decltype(x);
-            return T(kSeluScale) * EluOf(x, T(kSeluAlpha));
-          },
-          [](const Value& g, const Value& x, const Value&) {
-            return EluSlope(g * kSeluScale, x, kSeluAlpha);
-          },
-          {.rule = GrowingRule, .sample_low = -2}),
+      RealRow("relu", "max(x, 0); NaN stays", MESHWORK_OF_X(x < T(0) ? T(0) : x),
+              [](const Value& g, const Value&, const Value& y) { return ReluSlope(g, y); },
+              {.rule = GrowingRule}),
+      RealRow("relu6", "min(max(x, 0), 6); NaN stays",
+              MESHWORK_OF_X(x < T(0)   ? T(0)
+                            : x > T(6) ? T(6)
+                                       : x),
+              [](const Value& g, const Value&, const Value& y) {
+                return Select(And(Greater(y, 0.0), Less(y, 6.0)), g, 0.0);
+              },
+              {.rule = GrowingRule, .sample_low = -4, .sample_high = 12}),
+      AlphaRow("leaky_relu", "x > 0 ? x : alpha x", 0.01, LeakyReluGrad, LeakyReluCpu,
+               "LeakyRelu(x, {alpha})"),
+      AlphaRow("elu", "x > 0 ? x : alpha (exp(x) - 1)", 1, EluGrad, EluCpu, "Elu(x, T({alpha}))"),
+      RealRow("selu", "1.0507 elu(x) with alpha = 1.6733", MESHWORK_OF_X(Selu(x)),
+              [](const Value& g, const Value& x, const Value&) {
+                return EluSlope(g * portable::kSeluScale, x, portable::kSeluAlpha);
+              },
+              {.rule = GrowingRule, .sample_low = -2}),
   };
 }
 
 std::vector<OpRow> GateRows() {
   return {
-      RealRow(
-          "sigmoid", "1 / (1 + exp(-x))", [](auto x) { return SigmoidOf(x); },
-          [](const Value& g, const Value&, const Value& y) { return g * y * (1.0 - y); },
-          {.rule = GrowingRule, .sample_low = -2}),
-      RealRow(
-          "softplus", "log(1 + exp(x))", [](auto x) { return SoftplusOf(x); },
-          [](const Value& g, const Value& x, const Value&) { return g * Sigmoid(x); },
-          {.rule = GrowingRule, .sample_low = -2}),
-      RealRow(
-          "silu", "x sigmoid(x)", [](auto x) { return Gated(x, SigmoidOf(x)); },
-          [](const Value& g, const Value& x, const Value&) {
-            const Value gate = Sigmoid(x);
-            return g * gate * (1.0 + Near(x) * (1.0 - gate));
-          },
-          {.sample_low = -2}),
+      RealRow("sigmoid", "1 / (1 + exp(-x))", MESHWORK_OF_X(Sigmoid(x)),
+              [](const Value& g, const Value&, const Value& y) { return g * y * (1.0 - y); },
+              {.rule = GrowingRule, .sample_low = -2}),
+      RealRow("softplus", "log(1 + exp(x))", MESHWORK_OF_X(Softplus(x)),
+              [](const Value& g, const Value& x, const Value&) { return g * Sigmoid(x); },
+              {.rule = GrowingRule, .sample_low = -2}),
+      RealRow("silu", "x sigmoid(x)", MESHWORK_OF_X(Gated(x, Sigmoid(x))),
+              [](const Value& g, const Value& x, const Value&) {
+                const Value gate = Sigmoid(x);
+                return g * gate * (1.0 + Near(x) * (1.0 - gate));
+              },
+              {.sample_low = -2}),
       {.name = "gelu",
        .doc = "x times the share of a standard normal below x; tanh: the approximation by tanh",
        .attrs = {{"tanh", AttrKind::kBool, false}},
@@ -191,31 +137,29 @@ std::vector<OpRow> GateRows() {
        .rule = OpaqueRule,
        .grad = GeluGrad,
        .cpu = GeluCpu,
+       .scalar = "{tanh} ? TanhGelu(x) : Gelu(x)",
        .stack = StackBroadcast,
        .is_light = true,
        .in_place = {0},
        .samples = {"f32[4,6]", "f64[5]; tanh=true", "f64[5]", "bf16[6]", "bf16[6]; tanh=true"},
        .sample_low = -2,
        .sample_high = 2},
-      RealRow(
-          "mish", "x tanh(softplus(x))", [](auto x) { return Gated(x, TanhOf(SoftplusOf(x))); },
-          [](const Value& g, const Value& x, const Value&) {
-            const Value gate = Tanh(Softplus(x));
-            return g * (gate + Near(x) * Sigmoid(x) * (1.0 - gate * gate));
-          },
-          {.sample_low = -2}),
-      RealRow(
-          "hard_sigmoid", "min(max(x + 3, 0), 6) / 6", [](auto x) { return HardSigmoidOf(x); },
-          [](const Value& g, const Value&, const Value& y) {
-            return Select(And(Greater(y, 0.0), Less(y, 1.0)), g / 6.0, 0.0);
-          },
-          {.rule = GrowingRule, .sample_low = -6, .sample_high = 6}),
-      RealRow(
-          "hard_silu", "x hard_sigmoid(x)", [](auto x) { return Gated(x, HardSigmoidOf(x)); },
-          [](const Value& g, const Value& x, const Value&) {
-            return g * Select(Greater(x, 3.0), 1.0, Select(Less(x, -3.0), 0.0, Near(x) / 3.0 + 0.5));
-          },
-          {.sample_low = -6, .sample_high = 6}),
+      RealRow("mish", "x tanh(softplus(x))", MESHWORK_OF_X(Gated(x, Tanh(Softplus(x)))),
+              [](const Value& g, const Value& x, const Value&) {
+                const Value gate = Tanh(Softplus(x));
+                return g * (gate + Near(x) * Sigmoid(x) * (1.0 - gate * gate));
+              },
+              {.sample_low = -2}),
+      RealRow("hard_sigmoid", "min(max(x + 3, 0), 6) / 6", MESHWORK_OF_X(HardSigmoid(x)),
+              [](const Value& g, const Value&, const Value& y) {
+                return Select(And(Greater(y, 0.0), Less(y, 1.0)), g / 6.0, 0.0);
+              },
+              {.rule = GrowingRule, .sample_low = -6, .sample_high = 6}),
+      RealRow("hard_silu", "x hard_sigmoid(x)", MESHWORK_OF_X(Gated(x, HardSigmoid(x))),
+              [](const Value& g, const Value& x, const Value&) {
+                return g * Select(Greater(x, 3.0), 1.0, Select(Less(x, -3.0), 0.0, Near(x) / 3.0 + 0.5));
+              },
+              {.sample_low = -6, .sample_high = 6}),
   };
 }
 

@@ -13,6 +13,7 @@
 #include "meshwork/ops/kernels/elementwise.h"
 #include "meshwork/ops/kernels/identity.h"
 #include "meshwork/ops/kernels/indexing.h"
+#include "meshwork/ops/kernels/portable/arithmetic.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {
@@ -139,7 +140,7 @@ void AddColumns(const Part& part, int64_t m, int64_t inner, int64_t own, int64_t
       const int64_t from = i * inner + part.begin + c;
       const int64_t row = std::clamp<int64_t>(indices[from], 0, last) - own - part.first;
       if (row >= 0 && row < part.rows)
-        sums[row * stride + c] = WrappingSum<Compute<T>>(sums[row * stride + c], updates[from]);
+        sums[row * stride + c] = portable::Sum<Compute<T>>(sums[row * stride + c], updates[from]);
     }
   }
 }

@@ -1,12 +1,10 @@
 // The arithmetic family: sums, products, powers, extrema of numbers.
 #include <cmath>
-#include <limits>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ops/elementwise.h"
 #include "meshwork/ops/families.h"
-#include "meshwork/ops/kernels/reduce.h"
 
 namespace meshwork {
 namespace {
@@ -88,80 +86,6 @@ std::vector<Value> ClipGrad(const GradView& v) {
   return {Select(And(above, below), G(v), 0.0)};
 }
 
-// ---- Functions of elements. Signed overflow wraps, as on every device.
-
-template <typename Op>
-struct Wrapping {
-  template <typename T>
-  T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>) {
-      using U = std::make_unsigned_t<T>;
-      return static_cast<T>(Op{}(static_cast<U>(a), static_cast<U>(b)));
-    } else {
-      return Op{}(a, b);
-    }
-  }
-};
-template <typename Op>
-Wrapping<Op> Wraps(Op) {
-  return {};
-}
-
-template <typename T>
-T Negated(T a) {
-  if constexpr (std::is_integral_v<T>) return static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(a));
-  else return -a;
-}
-template <typename T>
-T Multiplied(T a, T b) {
-  return Wrapping<std::multiplies<>>{}(a, b);
-}
-template <typename T>
-T Divided(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {  // defined for every input: x/0 = 0, min/-1 wraps
-    if (b == 0) return 0;
-    if (b == -1) return Negated(a);
-  }
-  return a / b;
-}
-// a - (a/b) b, so that the remainder by 0 is a.
-template <typename T>
-T RemainderOf(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    if (b == 0) return a;
-    return b == -1 ? 0 : a % b;
-  } else {
-    return std::fmod(a, b);
-  }
-}
-// By squaring; a^-n is 1/a^n rounded towards zero, and 0 for a = 0, as division has it.
-template <typename T>
-T Power(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    if (b < 0) return a == 1 ? 1 : a != -1 ? 0 : b % 2 == 0 ? 1 : -1;
-    T result = 1;
-    for (; b > 0; b /= 2, a = Multiplied(a, a))
-      if (b % 2 == 1) result = Multiplied(result, a);
-    return result;
-  } else {
-    return std::pow(a, b);
-  }
-}
-template <typename T>
-T Signum(T a) {
-  if constexpr (std::is_integral_v<T>) return a > 0 ? 1 : a < 0 ? -1 : 0;
-  else return a > T(0) ? T(1) : a < T(0) ? T(-1) : a;  // keeps NaN and the sign of zero
-}
-
-template <typename T>
-T Bound(double x) {
-  if constexpr (std::is_integral_v<T>) {
-    if (x <= static_cast<double>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
-    if (x >= static_cast<double>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
-  }
-  return static_cast<T>(x);
-}
-
 // ---- Clip.
 
 absl::StatusOr<std::vector<Type>> InferClip(const OpView& view) {
@@ -179,22 +103,23 @@ Kernel ClipCpu(const KernelSpec& spec) {
   return NumberKernel(spec,
                       [low = spec.attrs.Get<double>("low"), high = spec.attrs.Get<double>("high")](auto x) {
                         using T = decltype(x);
-                        const T least = Bound<T>(low), most = Bound<T>(high);
-                        return x < least ? least : x > most ? most : x;
+                        return portable::Clipped(x, portable::Bound<T>(low), portable::Bound<T>(high));
                       });
 }
 
 // ---- Rows.
 
+template <Elements elements = Elements::kNumber, typename F>
 OpRow Pair(std::string_view name, std::string_view doc, Rule (*rule)(const OpView&),
-           std::vector<Value> (*grad)(const GradView&), KernelFactory cpu) {
+           std::vector<Value> (*grad)(const GradView&), Scalar<F> scalar) {
   return {.name = name,
           .doc = doc,
           .num_operands = 2,
-          .infer = InferSame<Elements::kNumber>,
+          .infer = InferSame<elements>,
           .rule = rule,
           .grad = grad,
-          .cpu = cpu,
+          .cpu = ForPairs<elements>(scalar.f),
+          .scalar = scalar.text,
           .stack = StackBroadcast,
           .is_light = true,
           .in_place = {0},
@@ -204,13 +129,14 @@ OpRow Pair(std::string_view name, std::string_view doc, Rule (*rule)(const OpVie
 
 template <typename F>
 OpRow Number(std::string_view name, std::string_view doc, Rule (*rule)(const OpView&),
-             std::vector<Value> (*grad)(const GradView&), F f) {
+             std::vector<Value> (*grad)(const GradView&), Scalar<F> scalar) {
   return {.name = name,
           .doc = doc,
           .infer = InferSame<Elements::kNumber>,
           .rule = rule,
           .grad = grad,
-          .cpu = ForNumbers(f),
+          .cpu = ForNumbers(scalar.f),
+          .scalar = scalar.text,
           .stack = StackBroadcast,
           .is_light = true,
           .in_place = {0},
@@ -224,39 +150,30 @@ OpRow Within(OpRow row, double low, double high) {
   row.sample_high = high;
   return row;
 }
-OpRow OfReals(OpRow row) {
-  row.infer = InferSame<Elements::kReal>;
-  row.samples.pop_back();
-  return row;
-}
-
-template <typename F>
-KernelFactory PairCpu(F f) {
-  return ForPairs<Elements::kNumber>(f);
-}
-
 std::vector<OpRow> BinaryRows() {
-  return {
-      Pair("add", "a + b", AddRule, AddGrad, PairCpu(Wraps([](auto a, auto b) { return a + b; }))),
-      Pair("sub", "a - b", AddRule, SubGrad, PairCpu(Wraps([](auto a, auto b) { return a - b; }))),
-      Pair("mul", "a * b", MulRule, MulGrad, PairCpu(Wraps([](auto a, auto b) { return a * b; }))),
+  std::vector<OpRow> rows = {
+      Pair("add", "a + b", AddRule, AddGrad, MESHWORK_OF_AB(Sum(a, b))),
+      Pair("sub", "a - b", AddRule, SubGrad, MESHWORK_OF_AB(Difference(a, b))),
+      Pair("mul", "a * b", MulRule, MulGrad, MESHWORK_OF_AB(Product(a, b))),
       Pair("div", "a / b; whole numbers round towards zero, x/0 is 0", DivRule, DivGrad,
-           PairCpu([](auto a, auto b) { return Divided(a, b); })),
+           MESHWORK_OF_AB(Quotient(a, b))),
       Within(Pair("remainder", "a - trunc(a/b) b, with the sign of a; of whole numbers by 0 it is a",
-                  OpaqueRule, RemainderGrad, PairCpu([](auto a, auto b) { return RemainderOf(a, b); })),
+                  OpaqueRule, RemainderGrad, MESHWORK_OF_AB(Remainder(a, b))),
              0.25, 2),
       Within(Pair("pow", "a to the b; whole a^-b is 1/a^b rounded towards zero, 0^-b is 0", OpaqueRule,
-                  PowGrad, PairCpu([](auto a, auto b) { return Power(a, b); })),
+                  PowGrad, MESHWORK_OF_AB(Power(a, b))),
              0.25, 2),
       Pair("maximum", "the larger of a and b; NaN if either is, 0 above -0", ExtremumRule<ReduceOp::kMax>,
-           MaximumGrad, PairCpu([](auto a, auto b) { return MaxOf<decltype(a)>::Apply(a, b); })),
+           MaximumGrad, MESHWORK_OF_AB(Larger(a, b))),
       Pair("minimum", "the smaller of a and b; NaN if either is, -0 below 0", ExtremumRule<ReduceOp::kMin>,
-           MinimumGrad, PairCpu([](auto a, auto b) { return MinOf<decltype(a)>::Apply(a, b); })),
+           MinimumGrad, MESHWORK_OF_AB(Smaller(a, b))),
       Pair("squared_difference", "(a - b)²", OpaqueRule, SquaredDifferenceGrad,
-           PairCpu(Wraps([](auto a, auto b) { return static_cast<decltype(a)>((a - b) * (a - b)); }))),
-      OfReals(Pair("atan2", "the angle of the point (b, a), in (-π, π]", OpaqueRule, Atan2Grad,
-                   ForPairs<Elements::kReal>([](auto a, auto b) { return std::atan2(a, b); }))),
+           MESHWORK_OF_AB(Product(Difference(a, b), Difference(a, b)))),
+      Pair<Elements::kReal>("atan2", "the angle of the point (b, a), in (-π, π]", OpaqueRule, Atan2Grad,
+                            MESHWORK_OF_AB(Atan2(a, b))),
   };
+  rows.back().samples.pop_back();  // of whole numbers
+  return rows;
 }
 
 std::vector<OpRow> UnaryRows() {
@@ -265,16 +182,15 @@ std::vector<OpRow> UnaryRows() {
   auto square = [](const Value& g, const Value& x, const Value&) { return g * 2.0 * x; };
   auto reciprocal = [](const Value& g, const Value&, const Value& y) { return Neg(g * y * y); };
   return {
-      Number("neg", "-x", NegRule, UnaryGrad<decltype(neg)>, [](auto x) { return Negated(x); }),
+      Number("neg", "-x", NegRule, UnaryGrad<decltype(neg)>, MESHWORK_OF_X(Negated(x))),
       Number("abs", "|x|; the least whole number stays", AbsRule, UnaryGrad<decltype(abs)>,
-             [](auto x) {
-               if constexpr (std::is_integral_v<decltype(x)>) return x < 0 ? Negated(x) : x;
-               else return std::fabs(x);
-             }),
-      Number("sign", "-1, 0 or 1; NaN stays", SignRule, ZeroGradient, [](auto x) { return Signum(x); }),
-      Number("square", "x²", SquareRule, UnaryGrad<decltype(square)>,
-             [](auto x) { return Multiplied(x, x); }),
-      RealRow("reciprocal", "1 / x", [](auto x) { return decltype(x)(1) / x; }, reciprocal,
+             MESHWORK_OF_X(Absolute(x))),
+      Number("sign", "-1, 0 or 1; NaN stays", SignRule, ZeroGradient,
+             MESHWORK_OF_X(x > T(0)   ? T(1)
+                           : x < T(0) ? T(-1)
+                                      : x)),
+      Number("square", "x²", SquareRule, UnaryGrad<decltype(square)>, MESHWORK_OF_X(Product(x, x))),
+      RealRow("reciprocal", "1 / x", MESHWORK_OF_X(T(1) / x), reciprocal,
               {.rule = SquareRule, .sample_low = 0.25}),
       {.name = "clip",
        .doc = "min(max(x, low), high); NaN stays",
@@ -283,6 +199,7 @@ std::vector<OpRow> UnaryRows() {
        .rule = GrowingRule,
        .grad = ClipGrad,
        .cpu = ClipCpu,
+       .scalar = "Clipped(x, Bound<T>({low}), Bound<T>({high}))",
        .stack = StackBroadcast,
        .is_light = true,
        .in_place = {0},

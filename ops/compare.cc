@@ -1,6 +1,4 @@
 // The family of bools and bits: comparisons, tests of reals, and / or / xor / not, shifts, select.
-#include <cmath>
-
 #include "meshwork/base/status.h"
 #include "meshwork/ops/elementwise.h"
 #include "meshwork/ops/families.h"
@@ -98,39 +96,21 @@ Kernel NotCpu(const KernelSpec& spec) {
   return Dispatch(spec.operands[0].local.dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
     if constexpr (kIsReal<T>) return {};
-    else if constexpr (std::is_same_v<T, bool>) return UnaryKernel<T, T>(spec, [](T x) { return !x; });
-    else return UnaryKernel<T, T>(spec, [](T x) { return static_cast<T>(~x); });
+    else return UnaryKernel<T, T>(spec, [](T x) { return portable::Flipped(x); });
   });
-}
-
-// An amount that is negative or not below the width shifts every bit out.
-template <typename T>
-bool ShiftsOut(T amount) {
-  return static_cast<std::make_unsigned_t<T>>(amount) >= 8 * sizeof(T);
-}
-template <typename T>
-T ShiftedLeft(T x, T amount) {
-  return ShiftsOut(amount) ? 0 : static_cast<T>(static_cast<std::make_unsigned_t<T>>(x) << amount);
-}
-template <typename T>
-T ShiftedRight(T x, T amount) {
-  return ShiftsOut(amount) ? static_cast<T>(x < 0 ? -1 : 0) : static_cast<T>(x >> amount);
-}
-template <typename T>
-T ShiftedRightUnsigned(T x, T amount) {
-  return ShiftsOut(amount) ? 0 : static_cast<T>(static_cast<std::make_unsigned_t<T>>(x) >> amount);
 }
 
 // ---- Rows.
 
 template <typename F>
-OpRow Compare(std::string_view name, std::string_view doc, Rule (*rule)(const OpView&), F f) {
+OpRow Compare(std::string_view name, std::string_view doc, Rule (*rule)(const OpView&), Scalar<F> scalar) {
   return {.name = name,
           .doc = doc,
           .num_operands = 2,
           .infer = InferBool<Elements::kAny>,
           .rule = rule,
-          .cpu = CompareCpu(f),
+          .cpu = CompareCpu(scalar.f),
+          .scalar = scalar.text,
           .stack = StackBroadcast,
           .is_light = true,
           .samples = {"f32[4,6], f32[4,6]", "i32[4,6], i32[6]", "i64[5], i64[]", "bf16[4,1], bf16[6]",
@@ -138,25 +118,27 @@ OpRow Compare(std::string_view name, std::string_view doc, Rule (*rule)(const Op
 }
 
 template <typename F>
-OpRow Test(std::string_view name, std::string_view doc, Rule (*rule)(const OpView&), F f) {
+OpRow Test(std::string_view name, std::string_view doc, Rule (*rule)(const OpView&), Scalar<F> scalar) {
   return {.name = name,
           .doc = doc,
           .infer = InferBool<Elements::kReal>,
           .rule = rule,
-          .cpu = TestCpu(f),
+          .cpu = TestCpu(scalar.f),
+          .scalar = scalar.text,
           .stack = StackBroadcast,
           .is_light = true,
           .samples = {"f32[4,6]", "f64[5]", "bf16[6]"}};
 }
 
 template <typename F>
-OpRow Bits(std::string_view name, std::string_view doc, Rule (*rule)(const OpView&), F f) {
+OpRow Bits(std::string_view name, std::string_view doc, Rule (*rule)(const OpView&), Scalar<F> scalar) {
   return {.name = name,
           .doc = doc,
           .num_operands = 2,
           .infer = InferSame<Elements::kBits>,
           .rule = rule,
-          .cpu = ForPairs<Elements::kBits>(f),
+          .cpu = ForPairs<Elements::kBits>(scalar.f),
+          .scalar = scalar.text,
           .stack = StackBroadcast,
           .is_light = true,
           .in_place = {0},
@@ -164,13 +146,14 @@ OpRow Bits(std::string_view name, std::string_view doc, Rule (*rule)(const OpVie
 }
 
 template <typename F>
-OpRow Shift(std::string_view name, std::string_view doc, Rule (*rule)(const OpView&), F f) {
+OpRow Shift(std::string_view name, std::string_view doc, Rule (*rule)(const OpView&), Scalar<F> scalar) {
   return {.name = name,
           .doc = doc,
           .num_operands = 2,
           .infer = InferSame<Elements::kWhole>,
           .rule = rule,
-          .cpu = ForPairs<Elements::kWhole>(f),
+          .cpu = ForPairs<Elements::kWhole>(scalar.f),
+          .scalar = scalar.text,
           .stack = StackBroadcast,
           .is_light = true,
           .in_place = {0},
@@ -181,36 +164,34 @@ OpRow Shift(std::string_view name, std::string_view doc, Rule (*rule)(const OpVi
 
 std::span<const OpRow> CompareOps() {
   static const auto* rows = new std::vector<OpRow>{
-      Compare("equal", "a == b", OpaqueRule, [](auto a, auto b) { return a == b; }),
-      Compare("not_equal", "a != b", OpaqueRule, [](auto a, auto b) { return a != b; }),
-      Compare("less", "a < b", BelowRule, [](auto a, auto b) { return a < b; }),
-      Compare("less_equal", "a <= b", BelowRule, [](auto a, auto b) { return a <= b; }),
-      Compare("greater", "a > b", AboveRule, [](auto a, auto b) { return a > b; }),
-      Compare("greater_equal", "a >= b", AboveRule, [](auto a, auto b) { return a >= b; }),
-      Test("is_finite", "neither infinite nor NaN", OpaqueRule, [](auto x) { return std::isfinite(x); }),
-      Test("is_inf", "∞ or -∞", OpaqueRule, [](auto x) { return std::isinf(x); }),
-      Test("is_nan", "not a number", IsNanRule, [](auto x) { return std::isnan(x); }),
-      Bits("and", "a and b, of bools or bit by bit", LatticeRule<ReduceOp::kAnd>,
-           [](auto a, auto b) { return static_cast<decltype(a)>(a & b); }),
-      Bits("or", "a or b, of bools or bit by bit", LatticeRule<ReduceOp::kOr>,
-           [](auto a, auto b) { return static_cast<decltype(a)>(a | b); }),
-      Bits("xor", "either a or b, of bools or bit by bit", OpaqueRule,
-           [](auto a, auto b) { return static_cast<decltype(a)>(a ^ b); }),
+      Compare("equal", "a == b", OpaqueRule, MESHWORK_OF_AB(a == b)),
+      Compare("not_equal", "a != b", OpaqueRule, MESHWORK_OF_AB(a != b)),
+      Compare("less", "a < b", BelowRule, MESHWORK_OF_AB(a < b)),
+      Compare("less_equal", "a <= b", BelowRule, MESHWORK_OF_AB(a <= b)),
+      Compare("greater", "a > b", AboveRule, MESHWORK_OF_AB(a > b)),
+      Compare("greater_equal", "a >= b", AboveRule, MESHWORK_OF_AB(a >= b)),
+      Test("is_finite", "neither infinite nor NaN", OpaqueRule, MESHWORK_OF_X(Fabs(x) < T(Infinity()))),
+      Test("is_inf", "∞ or -∞", OpaqueRule, MESHWORK_OF_X(Fabs(x) == T(Infinity()))),
+      Test("is_nan", "not a number", IsNanRule, MESHWORK_OF_X(x != x)),
+      Bits("and", "a and b, of bools or bit by bit", LatticeRule<ReduceOp::kAnd>, MESHWORK_OF_AB(T(a & b))),
+      Bits("or", "a or b, of bools or bit by bit", LatticeRule<ReduceOp::kOr>, MESHWORK_OF_AB(T(a | b))),
+      Bits("xor", "either a or b, of bools or bit by bit", OpaqueRule, MESHWORK_OF_AB(T(a ^ b))),
       {.name = "not",
        .doc = "not x, of bools or bit by bit",
        .infer = InferSame<Elements::kBits>,
        .rule = NotRule,
        .cpu = NotCpu,
+       .scalar = "Flipped(x)",
        .stack = StackBroadcast,
        .is_light = true,
        .in_place = {0},
        .samples = {"bool[4,6]", "i32[4,6]", "i64[5]"}},
       Shift("shift_left", "a 2^b, overflow dropped; 0 if b is not in [0, width)", ShiftLeftRule,
-            [](auto a, auto b) { return ShiftedLeft(a, b); }),
+            MESHWORK_OF_AB(ShiftedLeft(a, b))),
       Shift("shift_right_arithmetic", "floor(a / 2^b); as if b were width - 1 where it is not in [0, width)",
-            ShiftRightRule, [](auto a, auto b) { return ShiftedRight(a, b); }),
+            ShiftRightRule, MESHWORK_OF_AB(ShiftedRight(a, b))),
       Shift("shift_right_logical", "a without its sign, over 2^b; 0 if b is not in [0, width)", OpaqueRule,
-            [](auto a, auto b) { return ShiftedRightUnsigned(a, b); }),
+            MESHWORK_OF_AB(ShiftedRightUnsigned(a, b))),
       {.name = "select",
        .doc = "condition ? a : b",
        .num_operands = 3,
@@ -219,6 +200,7 @@ std::span<const OpRow> CompareOps() {
        .rule = SelectRule,
        .grad = SelectGrad,
        .cpu = SelectCpu,
+       .scalar = "a ? b : c",
        .stack = StackBroadcast,
        .is_light = true,
        .in_place = {1},

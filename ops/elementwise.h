@@ -3,7 +3,7 @@
 //
 // A row of one real operand consists of its function, its gradient and how partial operands pass:
 //
-//   RealRow("exp", "e to the x", [](auto x) { return ExpOf(x); },
+//   RealRow("exp", "e to the x", MESHWORK_OF_X(Exp(x)),
 //           [](const Value& g, const Value&, const Value& y) { return g * y; }, {.rule = GrowingRule})
 #pragma once
 
@@ -16,6 +16,9 @@
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/kernels/elementwise.h"
+#include "meshwork/ops/kernels/portable/activations.h"
+#include "meshwork/ops/kernels/portable/arithmetic.h"
+#include "meshwork/ops/kernels/portable/special.h"
 #include "meshwork/ops/kernels/stack.h"
 #include "meshwork/ops/ops.h"
 
@@ -75,6 +78,30 @@ std::vector<Value> UnaryGrad(const GradView& view) {
   return {F{}(view.result_grads[0], view.operands[0], view.results[0])};
 }
 
+// ---- Functions of elements, written once: MESHWORK_OF_X(Sqrt(x)) is a function for the loops of the CPU, and the same
+// expression as text for kernels of GPUs (OpRow::scalar). It reads x (a and b), of type T, and calls functions of
+// ops/kernels/portable.
+
+template <typename F>
+struct Scalar {
+  F f;
+  std::string_view text;
+};
+template <typename F>
+Scalar(F, const char*) -> Scalar<F>;
+
+#define MESHWORK_OF_X(...) MESHWORK_SCALAR((auto x), decltype(x), #__VA_ARGS__, __VA_ARGS__)
+#define MESHWORK_OF_AB(...) MESHWORK_SCALAR((auto a, auto b), decltype(a), #__VA_ARGS__, __VA_ARGS__)
+#define MESHWORK_SCALAR(parameters, Type, text, ...)                \
+  Scalar {                                                          \
+    [] parameters {                                                 \
+      using namespace portable; /* NOLINT: only in this function */ \
+      using T [[maybe_unused]] = Type;                              \
+      return __VA_ARGS__;                                           \
+    },                                                              \
+        text                                                        \
+  }
+
 // ---- Kernels. f computes in Compute<T>; the functions For… make the factory for an f without attributes.
 
 template <typename F>
@@ -104,6 +131,17 @@ KernelFactory ForNumbers(F) {
   return [](const KernelSpec& spec) { return NumberKernel(spec, F{}); };
 }
 
+template <typename F>
+KernelFactory ForWholes(F) {
+  return [](const KernelSpec& spec) {
+    return Dispatch(spec.operands[0].local.dtype, [&](auto zero) -> Kernel {
+      using T = decltype(zero);
+      if constexpr (!kIsReal<T> && !std::is_same_v<T, bool>) return UnaryKernel<T, T>(spec, F{});
+      else return {};
+    });
+  };
+}
+
 // For two operands of one dtype, which `elements` allows.
 template <Elements elements, typename F>
 KernelFactory ForPairs(F) {
@@ -129,12 +167,14 @@ struct RealRowOptions {
 
 // A function of one real operand. `grad`: see UnaryGrad; nullptr where the gradient is zero.
 template <typename F, typename Grad>
-OpRow RealRow(std::string_view name, std::string_view doc, F f, Grad, RealRowOptions options = {}) {
+OpRow RealRow(std::string_view name, std::string_view doc, Scalar<F> scalar, Grad,
+              RealRowOptions options = {}) {
   OpRow row{.name = name,
             .doc = doc,
             .infer = InferSame<Elements::kReal>,
             .rule = options.rule,
-            .cpu = ForReals(f),
+            .cpu = ForReals(scalar.f),
+            .scalar = scalar.text,
             .stack = StackBroadcast,
             .is_light = true,
             .in_place = {0},

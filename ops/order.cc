@@ -13,6 +13,7 @@
 #include "meshwork/ops/families.h"
 #include "meshwork/ops/kernels/columns.h"
 #include "meshwork/ops/kernels/elementwise.h"
+#include "meshwork/ops/kernels/portable/arithmetic.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {
@@ -135,12 +136,10 @@ struct Before {
   int64_t stride;
   bool descending;
 
-  // NaN last.
-  static bool IsLess(Compute<T> a, Compute<T> b) { return a < b || (b != b && a == a); }
   bool operator()(int32_t i, int32_t j) const {
     const Compute<T> a = x[i * stride], b = x[j * stride];
-    if (descending ? IsLess(b, a) : IsLess(a, b)) return true;
-    if (descending ? IsLess(a, b) : IsLess(b, a)) return false;
+    if (descending ? portable::SortsBelow(b, a) : portable::SortsBelow(a, b)) return true;
+    if (descending ? portable::SortsBelow(a, b) : portable::SortsBelow(b, a)) return false;
     return i < j;
   }
 };

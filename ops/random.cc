@@ -19,6 +19,7 @@
 #include "meshwork/ops/kernels/elementwise.h"
 #include "meshwork/ops/kernels/indexing.h"
 #include "meshwork/ops/kernels/philox.h"
+#include "meshwork/ops/kernels/portable/philox.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {
@@ -113,7 +114,7 @@ class DrawnPlace {
   DrawnPlace At(const KernelArgs& args) const {
     const auto number = [&](size_t o) { return static_cast<uint64_t>(*args.In<int64_t>(o)); };
     DrawnPlace place = *this;
-    for (size_t o = 0; o < keys_; ++o) place.seed_ = SeedOfStep(place.seed_, number(o));
+    for (size_t o = 0; o < keys_; ++o) place.seed_ = portable::SeedOfStep(place.seed_, number(o));
     if (!is_placed_) return place;
     place.first_row_ = number(keys_) * rows_;
     place.part_ = number(keys_ + 1);

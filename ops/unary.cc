@@ -1,11 +1,9 @@
 // The family of functions of one real: powers and logarithms, the error function, trigonometric and
 // hyperbolic functions and their inverses, rounding.
-#include <cmath>
 #include <numbers>
 
 #include "meshwork/ops/elementwise.h"
 #include "meshwork/ops/families.h"
-#include "meshwork/ops/kernels/vector_math.h"
 
 namespace meshwork {
 namespace {
@@ -21,107 +19,86 @@ Value CircleSlope(const Value& x) { return Rsqrt((1.0 - x) * (1.0 + x)); }
 
 std::vector<OpRow> PowerRows() {
   return {
-      RealRow(
-          "exp", "e to the x", [](auto x) { return ExpOf(x); },
-          [](const Value& g, const Value&, const Value& y) { return g * y; }, {.rule = GrowingRule}),
-      RealRow(
-          "expm1", "e to the x, minus 1, exact near 0", [](auto x) { return Expm1Of(x); },
-          [](const Value& g, const Value& x, const Value&) { return g * Exp(x); }, {.rule = GrowingRule}),
-      RealRow(
-          "log", "natural logarithm", [](auto x) { return LogOf(x); },
-          [](const Value& g, const Value& x, const Value&) { return g / x; },
-          {.rule = GrowingUpwardsRule, .sample_low = 0.25}),
-      RealRow(
-          "log1p", "log(1 + x), exact near 0", [](auto x) { return Log1pOf(x); },
-          [](const Value& g, const Value& x, const Value&) { return g / (1.0 + x); },
-          {.rule = GrowingUpwardsRule, .sample_low = -0.75}),
-      RealRow(
-          "sqrt", "square root", [](auto x) { return std::sqrt(x); },
-          [](const Value& g, const Value&, const Value& y) { return g * 0.5 / y; },
-          {.rule = GrowingUpwardsRule, .sample_low = 0.25}),
-      RealRow(
-          "rsqrt", "1 / sqrt(x)", [](auto x) { return decltype(x)(1) / std::sqrt(x); },
-          [](const Value& g, const Value& x, const Value& y) { return g * -0.5 * (y / x); },
-          {.sample_low = 0.25}),
-      RealRow(
-          "cbrt", "cube root", [](auto x) { return std::cbrt(x); },
-          [](const Value& g, const Value&, const Value& y) { return g / (3.0 * y * y); },
-          {.rule = CbrtRule, .sample_low = 0.25}),
-      RealRow(
-          "erf", "2/sqrt(π) times the integral of exp(-t²) from 0 to x", [](auto x) { return ErfOf(x); },
-          [](const Value& g, const Value& x, const Value&) { return g * kErfSlope * Bell(x); },
-          {.rule = GrowingRule}),
-      RealRow(
-          "erfc", "1 - erf(x), exact where that is small", [](auto x) { return ErfcOf(x); },
-          [](const Value& g, const Value& x, const Value&) { return g * -kErfSlope * Bell(x); },
-          {.rule = FallingRule}),
+      RealRow("exp", "e to the x", MESHWORK_OF_X(Exp(x)),
+              [](const Value& g, const Value&, const Value& y) { return g * y; }, {.rule = GrowingRule}),
+      RealRow("expm1", "e to the x, minus 1, exact near 0", MESHWORK_OF_X(Expm1(x)),
+              [](const Value& g, const Value& x, const Value&) { return g * Exp(x); }, {.rule = GrowingRule}),
+      RealRow("log", "natural logarithm", MESHWORK_OF_X(Log(x)),
+              [](const Value& g, const Value& x, const Value&) { return g / x; },
+              {.rule = GrowingUpwardsRule, .sample_low = 0.25}),
+      RealRow("log1p", "log(1 + x), exact near 0", MESHWORK_OF_X(Log1p(x)),
+              [](const Value& g, const Value& x, const Value&) { return g / (1.0 + x); },
+              {.rule = GrowingUpwardsRule, .sample_low = -0.75}),
+      RealRow("sqrt", "square root", MESHWORK_OF_X(Sqrt(x)),
+              [](const Value& g, const Value&, const Value& y) { return g * 0.5 / y; },
+              {.rule = GrowingUpwardsRule, .sample_low = 0.25}),
+      RealRow("rsqrt", "1 / sqrt(x)", MESHWORK_OF_X(T(1) / Sqrt(x)),
+              [](const Value& g, const Value& x, const Value& y) { return g * -0.5 * (y / x); },
+              {.sample_low = 0.25}),
+      RealRow("cbrt", "cube root", MESHWORK_OF_X(Cbrt(x)),
+              [](const Value& g, const Value&, const Value& y) { return g / (3.0 * y * y); },
+              {.rule = CbrtRule, .sample_low = 0.25}),
+      RealRow("erf", "2/sqrt(π) times the integral of exp(-t²) from 0 to x", MESHWORK_OF_X(Erf(x)),
+              [](const Value& g, const Value& x, const Value&) { return g * kErfSlope * Bell(x); },
+              {.rule = GrowingRule}),
+      RealRow("erfc", "1 - erf(x), exact where that is small", MESHWORK_OF_X(Erfc(x)),
+              [](const Value& g, const Value& x, const Value&) { return g * -kErfSlope * Bell(x); },
+              {.rule = FallingRule}),
   };
 }
 
 std::vector<OpRow> CircularRows() {
   return {
-      RealRow(
-          "sin", "sine of x in radians", [](auto x) { return std::sin(x); },
-          [](const Value& g, const Value& x, const Value&) { return g * Cos(x); }),
-      RealRow(
-          "cos", "cosine of x in radians", [](auto x) { return std::cos(x); },
-          [](const Value& g, const Value& x, const Value&) { return Neg(g * Sin(x)); }),
-      RealRow(
-          "tan", "tangent of x in radians", [](auto x) { return std::tan(x); },
-          [](const Value& g, const Value&, const Value& y) { return g * (1.0 + y * y); },
-          {.sample_high = 1.25}),
-      RealRow(
-          "asin", "the angle in [-π/2, π/2] whose sine is x", [](auto x) { return std::asin(x); },
-          [](const Value& g, const Value& x, const Value&) { return g * CircleSlope(x); },
-          {.sample_low = -0.9, .sample_high = 0.9}),
-      RealRow(
-          "acos", "the angle in [0, π] whose cosine is x", [](auto x) { return std::acos(x); },
-          [](const Value& g, const Value& x, const Value&) { return Neg(g * CircleSlope(x)); },
-          {.sample_low = -0.9, .sample_high = 0.9}),
-      RealRow(
-          "atan", "the angle in [-π/2, π/2] whose tangent is x", [](auto x) { return std::atan(x); },
-          [](const Value& g, const Value& x, const Value&) { return g / (1.0 + x * x); },
-          {.rule = GrowingRule}),
+      RealRow("sin", "sine of x in radians", MESHWORK_OF_X(Sin(x)),
+              [](const Value& g, const Value& x, const Value&) { return g * Cos(x); }),
+      RealRow("cos", "cosine of x in radians", MESHWORK_OF_X(Cos(x)),
+              [](const Value& g, const Value& x, const Value&) { return Neg(g * Sin(x)); }),
+      RealRow("tan", "tangent of x in radians", MESHWORK_OF_X(Tan(x)),
+              [](const Value& g, const Value&, const Value& y) { return g * (1.0 + y * y); },
+              {.sample_high = 1.25}),
+      RealRow("asin", "the angle in [-π/2, π/2] whose sine is x", MESHWORK_OF_X(Asin(x)),
+              [](const Value& g, const Value& x, const Value&) { return g * CircleSlope(x); },
+              {.sample_low = -0.9, .sample_high = 0.9}),
+      RealRow("acos", "the angle in [0, π] whose cosine is x", MESHWORK_OF_X(Acos(x)),
+              [](const Value& g, const Value& x, const Value&) { return Neg(g * CircleSlope(x)); },
+              {.sample_low = -0.9, .sample_high = 0.9}),
+      RealRow("atan", "the angle in [-π/2, π/2] whose tangent is x", MESHWORK_OF_X(Atan(x)),
+              [](const Value& g, const Value& x, const Value&) { return g / (1.0 + x * x); },
+              {.rule = GrowingRule}),
   };
 }
 
 std::vector<OpRow> HyperbolicRows() {
   return {
-      RealRow(
-          "sinh", "hyperbolic sine", [](auto x) { return std::sinh(x); },
-          [](const Value& g, const Value& x, const Value&) { return g * Cosh(x); }, {.rule = GrowingRule}),
-      RealRow(
-          "cosh", "hyperbolic cosine", [](auto x) { return std::cosh(x); },
-          [](const Value& g, const Value& x, const Value&) { return g * Sinh(x); }),
-      RealRow(
-          "tanh", "hyperbolic tangent", [](auto x) { return TanhOf(x); },
-          [](const Value& g, const Value&, const Value& y) { return g * (1.0 - y * y); },
-          {.rule = GrowingRule}),
-      RealRow(
-          "asinh", "the number whose hyperbolic sine is x", [](auto x) { return std::asinh(x); },
-          [](const Value& g, const Value& x, const Value&) { return g * Rsqrt(1.0 + x * x); },
-          {.rule = GrowingRule}),
-      RealRow(
-          "acosh", "the number >= 0 whose hyperbolic cosine is x", [](auto x) { return std::acosh(x); },
-          [](const Value& g, const Value& x, const Value&) { return g * Rsqrt((x - 1.0) * (x + 1.0)); },
-          {.rule = GrowingUpwardsRule, .sample_low = 1.25, .sample_high = 3}),
-      RealRow(
-          "atanh", "the number whose hyperbolic tangent is x", [](auto x) { return std::atanh(x); },
-          [](const Value& g, const Value& x, const Value&) { return g / ((1.0 - x) * (1.0 + x)); },
-          {.sample_low = -0.9, .sample_high = 0.9}),
+      RealRow("sinh", "hyperbolic sine", MESHWORK_OF_X(Sinh(x)),
+              [](const Value& g, const Value& x, const Value&) { return g * Cosh(x); },
+              {.rule = GrowingRule}),
+      RealRow("cosh", "hyperbolic cosine", MESHWORK_OF_X(Cosh(x)),
+              [](const Value& g, const Value& x, const Value&) { return g * Sinh(x); }),
+      RealRow("tanh", "hyperbolic tangent", MESHWORK_OF_X(Tanh(x)),
+              [](const Value& g, const Value&, const Value& y) { return g * (1.0 - y * y); },
+              {.rule = GrowingRule}),
+      RealRow("asinh", "the number whose hyperbolic sine is x", MESHWORK_OF_X(Asinh(x)),
+              [](const Value& g, const Value& x, const Value&) { return g * Rsqrt(1.0 + x * x); },
+              {.rule = GrowingRule}),
+      RealRow("acosh", "the number >= 0 whose hyperbolic cosine is x", MESHWORK_OF_X(Acosh(x)),
+              [](const Value& g, const Value& x, const Value&) { return g * Rsqrt((x - 1.0) * (x + 1.0)); },
+              {.rule = GrowingUpwardsRule, .sample_low = 1.25, .sample_high = 3}),
+      RealRow("atanh", "the number whose hyperbolic tangent is x", MESHWORK_OF_X(Atanh(x)),
+              [](const Value& g, const Value& x, const Value&) { return g / ((1.0 - x) * (1.0 + x)); },
+              {.sample_low = -0.9, .sample_high = 0.9}),
   };
 }
 
 std::vector<OpRow> RoundingRows() {
   return {
-      RealRow("floor", "the largest whole number not above x", [](auto x) { return std::floor(x); }, nullptr,
+      RealRow("floor", "the largest whole number not above x", MESHWORK_OF_X(Floor(x)), nullptr,
               {.rule = GrowingRule}),
-      RealRow("ceil", "the smallest whole number not below x", [](auto x) { return std::ceil(x); }, nullptr,
+      RealRow("ceil", "the smallest whole number not below x", MESHWORK_OF_X(Ceil(x)), nullptr,
               {.rule = GrowingRule}),
-      RealRow("round", "the nearest whole number; halves go to the even one",
-              [](auto x) { return std::nearbyint(x); }, nullptr, {.rule = GrowingRule}),
-      RealRow("trunc", "x without its fraction", [](auto x) { return std::trunc(x); }, nullptr,
-              {.rule = GrowingRule}),
+      RealRow("round", "the nearest whole number; halves go to the even one", MESHWORK_OF_X(Nearest(x)),
+              nullptr, {.rule = GrowingRule}),
+      RealRow("trunc", "x without its fraction", MESHWORK_OF_X(Trunc(x)), nullptr, {.rule = GrowingRule}),
   };
 }
 

@@ -305,15 +305,4 @@ Kernel SelectKernel(const KernelSpec& spec) {
                             }));
 }
 
-// Whole numbers wrap around.
-template <typename T>
-T WrappingSum(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    using U = std::make_unsigned_t<T>;
-    return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
-  } else {
-    return a + b;
-  }
-}
-
 }  // namespace meshwork

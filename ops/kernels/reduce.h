@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <limits>
 
@@ -20,6 +19,7 @@
 #include "meshwork/ir/kernel.h"
 #include "meshwork/ops/kernels/elementwise.h"
 #include "meshwork/ops/kernels/long_sum.h"
+#include "meshwork/ops/kernels/portable/arithmetic.h"
 
 namespace meshwork {
 
@@ -29,46 +29,20 @@ namespace meshwork {
 template <typename T>
 struct SumOf {
   static constexpr T Identity() { return 0; }
-  static T Apply(T a, T b) {
-    if constexpr (std::is_integral_v<T>) {
-      using U = std::make_unsigned_t<T>;
-      return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
-    } else {
-      return a + b;
-    }
-  }
+  static T Apply(T a, T b) { return portable::Sum(a, b); }
 };
 template <typename T>
 struct ProdOf {
   static constexpr T Identity() { return 1; }
-  static T Apply(T a, T b) {
-    if constexpr (std::is_integral_v<T>) {
-      using U = std::make_unsigned_t<T>;
-      return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
-    } else {
-      return a * b;
-    }
-  }
+  static T Apply(T a, T b) { return portable::Product(a, b); }
 };
-// Whether the sign bit is set, as for -0.
-template <typename T>
-bool HasSign(T x) {
-  if constexpr (sizeof(T) == sizeof(int32_t)) return std::bit_cast<int32_t>(x) < 0;
-  else return std::bit_cast<int64_t>(x) < 0;
-}
-
-// NaN if one of the two is NaN. 0 counts as larger than -0, so that the order of the elements does not change the
-// maximum.
 template <typename T>
 struct MaxOf {
   static constexpr T Identity() {
     if constexpr (std::is_floating_point_v<T>) return -std::numeric_limits<T>::infinity();
     else return std::numeric_limits<T>::min();
   }
-  static T Apply(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) return a > b || a != a || (a == b && !HasSign(a)) ? a : b;
-    else return a > b ? a : b;
-  }
+  static T Apply(T a, T b) { return portable::Larger(a, b); }
 };
 template <typename T>
 struct MinOf {
@@ -76,10 +50,7 @@ struct MinOf {
     if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::infinity();
     else return std::numeric_limits<T>::max();
   }
-  static T Apply(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) return a < b || a != a || (a == b && HasSign(a)) ? a : b;
-    else return a < b ? a : b;
-  }
+  static T Apply(T a, T b) { return portable::Smaller(a, b); }
 };
 // Bools, as the bytes they are stored in.
 template <typename T>

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "meshwork/ops/kernels/elementwise.h"
+#include "meshwork/ops/kernels/portable/arithmetic.h"
 
 namespace meshwork {
 
@@ -25,7 +26,7 @@ void AddTile(int64_t count, int64_t inner, const ScatterTile& tile, const T* upd
     const T* from = updates + i * inner + tile.first_column;
     Compute<T>* to = sums + row * tile.columns;
     MESHWORK_INDEPENDENT
-    for (int64_t c = 0; c < tile.columns; ++c) to[c] = WrappingSum<Compute<T>>(to[c], from[c]);
+    for (int64_t c = 0; c < tile.columns; ++c) to[c] = portable::Sum<Compute<T>>(to[c], from[c]);
   }
 }
 

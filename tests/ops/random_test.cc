@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/ir/gradients.h"
-#include "meshwork/ops/kernels/philox.h"
+#include "meshwork/ops/kernels/portable/philox.h"
 #include "meshwork/ops/ops.h"
 #include "support/interpreter.h"
 
@@ -127,7 +127,7 @@ TEST(RandomRowTest, UniformAndNormalAreThoseOfPhilox) {
     const Numbers normal = DrawBy(AllDrawn()[1], {F64, {1000}}, step).Numbers();
     for (size_t i = 0; i < 1000; ++i) {
       ASSERT_EQ(uniform[i], -1 + PlainUniform(seed, kStream, i) * 4);
-      ASSERT_EQ(normal[i], 1 + 0.5 * NormalF64(seed, kStream, i));
+      ASSERT_EQ(normal[i], 1 + 0.5 * portable::NormalOf(portable::PhiloxAt(seed, kStream, i)));
     }
   }
 }
@@ -180,14 +180,14 @@ TEST(RandomRowTest, TruncatedNormalFollowsItsDistribution) {
 }
 
 TEST(PortableMathTest, NormalQuantileInvertsTheDistributionFunction) {
-  EXPECT_EQ(PortableNormalQuantile(0), 0);
+  EXPECT_EQ(portable::PortableNormalQuantile(0), 0);
   for (int64_t i = 1; i < 100'000; ++i) {
     const double q = static_cast<double>(i) * 0.4999e-5;
-    const double z = PortableNormalQuantile(q);
+    const double z = portable::PortableNormalQuantile(q);
     // An error of 1e-15 in z changes the probability by 1e-15 times the density.
     const double density = std::exp(-z * z / 2) / std::sqrt(2 * M_PI);
     ASSERT_NEAR(static_cast<double>(Phi(z) - 0.5L - q), 0, density * std::max(z, 0.1) * 2e-15 + 1e-17) << q;
-    ASSERT_EQ(PortableNormalQuantile(-q), -z);
+    ASSERT_EQ(portable::PortableNormalQuantile(-q), -z);
   }
 }
 

@@ -18,8 +18,8 @@
 #include "meshwork/ops/kernels/attention_sizes.h"
 #include "meshwork/ops/kernels/blas/gemm.h"
 #include "meshwork/ops/kernels/elementwise.h"
+#include "meshwork/ops/kernels/portable/vector_math.h"
 #include "meshwork/ops/kernels/reduce.h"
-#include "meshwork/ops/kernels/vector_math.h"
 
 namespace meshwork {
 
@@ -208,14 +208,14 @@ void AddScores(const AttentionSizes& z, int64_t queries, int64_t first_key, int6
     // The difference to a maximum of -inf would be NaN.
     const T shift = top == kLowest ? T(0) : top;
     MESHWORK_INDEPENDENT
-    for (int64_t j = 0; j < keys; ++j) row[j] = ExpOf(row[j] - shift);
+    for (int64_t j = 0; j < keys; ++j) row[j] = portable::Exp(row[j] - shift);
     // If the maximum is NaN, these have become NaN.
     std::fill(row + seen, row + keys, T(0));
     const T sum = FoldRun<T, SumOf<T>>(row, keys);
     if (first_key == 0) {
       tiles.total[r] = sum;
     } else {
-      const T shrink = ExpOf(tiles.top[r] - shift);
+      const T shrink = portable::Exp(tiles.top[r] - shift);
       tiles.total[r] = tiles.total[r] * shrink + sum;
       T* sums = tiles.sums[0] + r * dims;
       MESHWORK_INDEPENDENT
@@ -253,7 +253,7 @@ void AttendTile(const AttentionSizes& z, int64_t all, int64_t queries, int64_t f
   }
   StoreTile(sums, queries, from, n, out);
   if (from != 0) return;
-  for (int64_t r = 0; r < queries; ++r) log_sums[r * z.h] = tiles.top[r] + LogOf(tiles.total[r]);
+  for (int64_t r = 0; r < queries; ++r) log_sums[r * z.h] = tiles.top[r] + portable::Log(tiles.total[r]);
 }
 
 // Operands of the gradients: q, k, v, the result's gradient, and per query and head the log-sum and the
@@ -292,7 +292,7 @@ void SlopesOf(const AttentionSizes& z, const GradOperands<E>& in, int64_t b, int
     const T shift = in.shifts[(query_row + r) * z.h + head];
     MESHWORK_INDEPENDENT
     for (int64_t j = 0; j < keys.count; ++j) {
-      share[j] = ExpOf(share[j] * scale - log_sum);
+      share[j] = portable::Exp(share[j] * scale - log_sum);
       slope[j] = share[j] * (slope[j] - shift) * scale;
     }
     std::fill(share + seen, share + keys.count, T(0));

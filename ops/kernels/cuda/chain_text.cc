@@ -79,7 +79,7 @@ std::string LinesOfOp(const CudaChainOp& op, size_t number, const ElementPlace& 
   }
   const std::optional<std::string> rounded = RoundedScalarOf(*op.row, *op.spec);
   const std::string value = rounded                     ? *rounded
-                            : HasScalar(*op.row)        ? ScalarOf(*op.row, *op.spec).value()
+                            : HasScalar(*op.row)        ? ScalarOf(*op.row, *op.spec)
                             : op.row->name == "one_hot" ? IsHot(op, place)
                                                         : "x";
   if (!HasUnrounded(result))

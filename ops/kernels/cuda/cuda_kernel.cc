@@ -6,6 +6,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ops/kernels/cuda/families.h"
 #include "meshwork/ops/kernels/cuda/prelude.h"
+#include "meshwork/ops/kernels/portable/text.h"
 
 namespace meshwork {
 namespace {
@@ -30,7 +31,11 @@ std::span<const cuda::Generator> cuda::AllGenerators() {
   return *all;
 }
 
-std::string_view CudaPrelude() { return kCudaPrelude; }
+std::string_view CudaPrelude() {
+  static const auto* const text =
+      new std::string(fmt::format("{}{}{}", kCudaBase, kPortableText, kCudaPrelude));
+  return *text;
+}
 
 std::string CudaSourceOf(std::span<const CudaKernel> kernels) {
   std::string source(CudaPrelude());

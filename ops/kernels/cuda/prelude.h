@@ -5,6 +5,7 @@
 
 namespace meshwork {
 
-extern const std::string_view kCudaPrelude;  // the files of ops/kernels/cuda/device (CMakeLists.txt)
+// The files of ops/kernels/cuda/device (CMakeLists.txt): base.cuh, and those that follow kPortableText.
+extern const std::string_view kCudaBase, kCudaPrelude;
 
 }  // namespace meshwork

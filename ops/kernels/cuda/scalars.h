@@ -1,4 +1,4 @@
-// The scalar expression of each elementwise row, as CUDA C++.
+// The scalar expressions of elementwise rows (OpRow::scalar) in kernels.
 #pragma once
 
 #include <optional>
@@ -11,9 +11,9 @@ namespace meshwork::cuda {
 
 // Whether the row has such an expression.
 bool HasScalar(const OpRow& row);
-// The expression for this spec, with attributes put in. It reads x, the number of the only operand, or a, b and c, the
-// numbers of several; T is the type that the first operand is computed in. nullopt: there is none.
-std::optional<std::string> ScalarOf(const OpRow& row, const KernelSpec& spec);
+// The expression for this spec, with attributes put in. It reads x, or a, b and c; T is the type that the first operand is
+// computed in. REQUIRES: HasScalar(row).
+std::string ScalarOf(const OpRow& row, const KernelSpec& spec);
 
 // The same for bf16 results of bf16 operands, if the expression gives numbers that need no rounding; nullopt otherwise.
 std::optional<std::string> RoundedScalarOf(const OpRow& row, const KernelSpec& spec);

@@ -1,6 +1,7 @@
 #include "meshwork/ops/kernels/philox.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -11,6 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "meshwork/ops/kernels/portable/philox.h"
 
 namespace meshwork::philox_test {
 namespace {
@@ -20,13 +22,18 @@ constexpr size_t kMany = 100'000;
 
 template <typename T>
 T Uniform(uint64_t seed, uint64_t stream, uint64_t index) {
-  if constexpr (std::is_same_v<T, float>) return UniformF32(seed, stream, index);
-  else return UniformF64(seed, stream, index);
+  return portable::UniformOf(portable::PhiloxAt(seed, stream, index), T{});
 }
 template <typename T>
 T Normal(uint64_t seed, uint64_t stream, uint64_t index) {
-  if constexpr (std::is_same_v<T, float>) return NormalF32(seed, stream, index);
-  else return NormalF64(seed, stream, index);
+  return static_cast<T>(portable::NormalOf(portable::PhiloxAt(seed, stream, index)));
+}
+
+using Words = std::array<unsigned, 4>;
+Words WordsOf(const portable::Philox& block) { return std::to_array(block.word); }
+// 10 rounds.
+Words Philox4x32(const Words& c, std::array<unsigned, 2> key) {
+  return WordsOf(portable::PhiloxRounds({{c[0], c[1], c[2], c[3]}}, key[0], key[1]));
 }
 
 template <typename T>
@@ -87,39 +94,39 @@ Moments MomentsOf(const std::vector<T>& values) {
 
 // Known answers, from the kat_vectors file of Random123.
 TEST(PhiloxTest, MatchesKnownAnswers) {
-  EXPECT_EQ(Philox4x32({0, 0, 0, 0}, {0, 0}),
-            (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(Philox4x32({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   constexpr uint32_t kOnes = 0xffffffff;
   EXPECT_EQ(Philox4x32({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}),
-            (PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+            (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(Philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
-            (PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+            (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
 TEST(PhiloxTest, KeysBySeedAndCountsByIndexAndStream) {
-  EXPECT_EQ(PhiloxAt(0x299f31d0a4093822, 0x0370734413198a2e, 0x85a308d3243f6a88),
-            (PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+  EXPECT_EQ(WordsOf(portable::PhiloxAt(0x299f31d0a4093822, 0x0370734413198a2e, 0x85a308d3243f6a88)),
+            (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
 TEST(PhiloxTest, UniformsAreTheFirstBitsOfTheBlock) {
   // Block 6627e8d5 e169c58d …: its first 24 and 53 bits.
-  EXPECT_EQ(UniformF32(0, 0, 0), static_cast<float>(0x6627e8) / (1 << 24));
-  EXPECT_EQ(UniformF64(0, 0, 0), std::ldexp(static_cast<double>(0x6627e8d5e169c58d >> 11), -53));
+  EXPECT_EQ(Uniform<float>(0, 0, 0), static_cast<float>(0x6627e8) / (1 << 24));
+  EXPECT_EQ(Uniform<double>(0, 0, 0), std::ldexp(static_cast<double>(0x6627e8d5e169c58d >> 11), -53));
   for (uint64_t i = 0; i < kMany; ++i) {
-    const double difference = UniformF64(kTestSeed, kTestStream, i) - UniformF32(kTestSeed, kTestStream, i);
+    const double difference =
+        Uniform<double>(kTestSeed, kTestStream, i) - Uniform<float>(kTestSeed, kTestStream, i);
     ASSERT_GE(difference, 0) << i;
     ASSERT_LT(difference, 0x1p-24) << i;
   }
 }
 
 TEST(PhiloxTest, SeedsStreamsAndIndicesDiffer) {
-  const double value = UniformF64(1, 1, 1);
-  EXPECT_NE(UniformF64(2, 1, 1), value);
-  EXPECT_NE(UniformF64(1, 2, 1), value);
-  EXPECT_NE(UniformF64(1, 1, 2), value);
-  EXPECT_NE(UniformF64(uint64_t{1} << 32 | 1, 1, 1), value);
-  EXPECT_NE(UniformF64(1, uint64_t{1} << 32 | 1, 1), value);
-  EXPECT_NE(UniformF64(1, 1, uint64_t{1} << 32 | 1), value);
+  const double value = Uniform<double>(1, 1, 1);
+  EXPECT_NE(Uniform<double>(2, 1, 1), value);
+  EXPECT_NE(Uniform<double>(1, 2, 1), value);
+  EXPECT_NE(Uniform<double>(1, 1, 2), value);
+  EXPECT_NE(Uniform<double>(uint64_t{1} << 32 | 1, 1, 1), value);
+  EXPECT_NE(Uniform<double>(1, uint64_t{1} << 32 | 1, 1), value);
+  EXPECT_NE(Uniform<double>(1, 1, uint64_t{1} << 32 | 1), value);
 }
 
 template <typename T>
@@ -192,10 +199,10 @@ TEST(PhiloxTest, NeighboursAreUncorrelated) {
   const double bound = 5 * std::sqrt(1. / kMany);
   double by_index = 0, by_stream = 0, by_seed = 0;
   for (uint64_t i = 0; i < kMany; ++i) {
-    const double z = NormalF64(kTestSeed, kTestStream, i) / kMany;
-    by_index += z * NormalF64(kTestSeed, kTestStream, i + 1);
-    by_stream += z * NormalF64(kTestSeed, kTestStream + 1, i);
-    by_seed += z * NormalF64(kTestSeed + 1, kTestStream, i);
+    const double z = Normal<double>(kTestSeed, kTestStream, i) / kMany;
+    by_index += z * Normal<double>(kTestSeed, kTestStream, i + 1);
+    by_stream += z * Normal<double>(kTestSeed, kTestStream + 1, i);
+    by_seed += z * Normal<double>(kTestSeed + 1, kTestStream, i);
   }
   EXPECT_NEAR(by_index, 0, bound);
   EXPECT_NEAR(by_stream, 0, bound);
@@ -204,7 +211,8 @@ TEST(PhiloxTest, NeighboursAreUncorrelated) {
 
 TEST(PhiloxTest, NormalF32IsTheRoundedF64) {
   for (uint64_t i = 0; i < kMany; ++i)
-    ASSERT_EQ(NormalF32(kTestSeed, kTestStream, i), static_cast<float>(NormalF64(kTestSeed, kTestStream, i)))
+    ASSERT_EQ(Normal<float>(kTestSeed, kTestStream, i),
+              static_cast<float>(Normal<double>(kTestSeed, kTestStream, i)))
         << i;
 }
 
@@ -226,16 +234,17 @@ TEST(PortableMathTest, LogIsWithinOneAndAHalfUlps) {
     const double near_one = 1 - std::ldexp(dense, -static_cast<int>(i % 52));
     for (const double x : {dense, small, near_one, 1 / dense}) {
       if (x <= 0 || x == 1) continue;
-      worst = std::max(worst, ErrorInUlps(PortableLog(x), std::log(static_cast<long double>(x))));
+      worst = std::max(worst, ErrorInUlps(portable::PortableLog(x), std::log(static_cast<long double>(x))));
     }
   }
   EXPECT_LE(worst, 1.5);
-  EXPECT_EQ(PortableLog(1), 0);
+  EXPECT_EQ(portable::PortableLog(1), 0);
 }
 
 TEST(PortableMathTest, LogOfUnitIsNeverPositive) {
-  EXPECT_EQ(PortableLog(std::nextafter(1.0, 0.0)), std::log(std::nextafter(1.0, 0.0)));
-  for (int64_t i = 1; i <= 100'000; ++i) ASSERT_LE(PortableLog(1 - static_cast<double>(i) * 0x1p-53), 0) << i;
+  EXPECT_EQ(portable::PortableLog(std::nextafter(1.0, 0.0)), std::log(std::nextafter(1.0, 0.0)));
+  for (int64_t i = 1; i <= 100'000; ++i)
+    ASSERT_LE(portable::PortableLog(1 - static_cast<double>(i) * 0x1p-53), 0) << i;
 }
 
 TEST(PortableMathTest, CosTurnsIsWithinTwoUlps) {
@@ -250,19 +259,19 @@ TEST(PortableMathTest, CosTurnsIsWithinTwoUlps) {
       const long double angle = (4 * static_cast<long double>(turns) - q) * kHalfPi;
       const long double magnitude = q % 2 == 0 ? std::cos(angle) : std::sin(angle);
       const long double truth = q == 1 || q == 2 ? -magnitude : magnitude;
-      if (truth == 0) ASSERT_EQ(PortableCosTurns(turns), 0);
-      else worst = std::max(worst, ErrorInUlps(PortableCosTurns(turns), truth));
-      ASSERT_LE(std::fabs(PortableCosTurns(turns)), 1) << turns;
+      if (truth == 0) ASSERT_EQ(portable::PortableCosTurns(turns), 0);
+      else worst = std::max(worst, ErrorInUlps(portable::PortableCosTurns(turns), truth));
+      ASSERT_LE(std::fabs(portable::PortableCosTurns(turns)), 1) << turns;
     }
   }
   EXPECT_LE(worst, 2);
 }
 
 TEST(PortableMathTest, CosTurnsIsExactAtQuarters) {
-  EXPECT_EQ(PortableCosTurns(0), 1);
-  EXPECT_EQ(PortableCosTurns(0.25), 0);
-  EXPECT_EQ(PortableCosTurns(0.5), -1);
-  EXPECT_EQ(PortableCosTurns(0.75), 0);
+  EXPECT_EQ(portable::PortableCosTurns(0), 1);
+  EXPECT_EQ(portable::PortableCosTurns(0.25), 0);
+  EXPECT_EQ(portable::PortableCosTurns(0.5), -1);
+  EXPECT_EQ(portable::PortableCosTurns(0.75), 0);
 }
 
 }  // namespace

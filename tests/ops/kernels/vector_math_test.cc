@@ -1,6 +1,6 @@
-// The rows that ops/kernels/vector_math.h computes in float, against the C library's functions of double.
+// The rows that ops/kernels/portable/vector_math.h computes in float, against the C library's functions of double.
 // RunKernel asserts that all levels of the CPU agree bit by bit.
-#include "meshwork/ops/kernels/vector_math.h"
+#include "meshwork/ops/kernels/portable/vector_math.h"
 
 #include <algorithm>
 #include <bit>
@@ -112,7 +112,7 @@ TEST(VectorMathTest, IsRightAtTheEdges) {
 
 TEST(VectorMathTest, TanhAndErfStayWithinOne) {
   for (float x = 0; x < 40; x += 0x1p-10f) {
-    for (const float y : {TanhOf(x), ErfOf(x), -TanhOf(-x), -ErfOf(-x)}) {
+    for (const float y : {portable::Tanh(x), portable::Erf(x), -portable::Tanh(-x), -portable::Erf(-x)}) {
       ASSERT_GE(y, 0) << x;
       ASSERT_LE(y, 1) << x;
       if (x >= 9.02f) {

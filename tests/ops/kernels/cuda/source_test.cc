@@ -1,6 +1,7 @@
 // The source of many kernels.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -51,10 +52,20 @@ TEST(CudaSourceTest, PlacesMayLieBeyond32Bits) {
   EXPECT_EQ(result, end);
 }
 
-TEST(CudaSourceTest, ARowFromOutsideHasNoKernel) {
+TEST(CudaSourceTest, ARowFromOutsideHasTheKernelOfItsExpression) {
   const OpRow row = {.name = "no_such_op"};
   EXPECT_FALSE(HasCudaKernel(row));
   EXPECT_FALSE(MakeCudaKernel(row, {}).has_value());
+  const OpRow by_expression = {.name = "no_such_op", .scalar = "Gated(x, Sigmoid(x))"};
+  const Type type{F32, {3}};
+  const KernelSpec spec{.operands = {{type, type}}, .results = {{type, type}}, .attrs = {}};
+  const CudaKernel kernel = MakeCudaKernel(by_expression, spec).value();
+  const auto kernels = PlayCuda(CudaSourceOf({&kernel, 1})).value();
+  std::vector<float> x = {-INFINITY, 0, 100}, y(3);
+  float *in = x.data(), *out = y.data();
+  void* args[] = {&in, &out};
+  ASSERT_TRUE(kernels->Launch(kernel.name, {1}, {256}, 0, args).ok());
+  EXPECT_EQ(y, (std::vector<float>{0, 0, 100}));
 }
 
 }  // namespace

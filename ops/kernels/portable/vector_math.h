@@ -16,15 +16,15 @@
 #include <cstdint>
 #include <limits>
 
-namespace meshwork {
+namespace meshwork::portable {
 
-inline double ExpOf(double x) { return std::exp(x); }
-inline double Expm1Of(double x) { return std::expm1(x); }
-inline double LogOf(double x) { return std::log(x); }
-inline double Log1pOf(double x) { return std::log1p(x); }
-inline double TanhOf(double x) { return std::tanh(x); }
-inline double ErfOf(double x) { return std::erf(x); }
-inline double ErfcOf(double x) { return std::erfc(x); }
+inline double Exp(double x) { return std::exp(x); }
+inline double Expm1(double x) { return std::expm1(x); }
+inline double Log(double x) { return std::log(x); }
+inline double Log1p(double x) { return std::log1p(x); }
+inline double Tanh(double x) { return std::tanh(x); }
+inline double Erf(double x) { return std::erf(x); }
+inline double Erfc(double x) { return std::erfc(x); }
 
 namespace vector_math {
 
@@ -119,10 +119,10 @@ inline float ErfOfSmall(float x) {
 }  // namespace vector_math
 
 // -0, because x + -0 is x for every x, and so costs nothing.
-inline float ExpOf(float x) { return vector_math::ExpOfSum(x, -0.0f); }
+inline float Exp(float x) { return vector_math::ExpOfSum(x, -0.0f); }
 
 // exp(x) - 1, exact near 0.
-inline float Expm1Of(float x) {
+inline float Expm1(float x) {
   float within = x < -20.0f ? -20.0f : x;    // -1
   within = within > 89.0f ? 89.0f : within;  // infinity
   const vector_math::Reduced reduced = vector_math::ReduceByLog2(within);
@@ -132,7 +132,7 @@ inline float Expm1Of(float x) {
   return std::fabs(x) < 0x1p-25f ? x : result;  // also of subnormal numbers and of -0
 }
 
-inline float LogOf(float x) {
+inline float Log(float x) {
   using vector_math::kInf, vector_math::kNaN;
   const bool subnormal = x < std::numeric_limits<float>::min();
   const vector_math::Split split = vector_math::SplitExponent(subnormal ? x * 0x1p23f : x);
@@ -142,7 +142,7 @@ inline float LogOf(float x) {
   return x > 0.0f && x < kInf ? result : special;
 }
 
-inline float Log1pOf(float x) {
+inline float Log1p(float x) {
   using vector_math::kInf, vector_math::kNaN;
   // u + rest = 1 + x (Knuth's sum of two).
   const float u = 1.0f + x, back = u - 1.0f;
@@ -164,7 +164,7 @@ inline float Log1pOfUnit(float x) {
 inline double Log1pOfUnit(double x) { return std::log1p(x); }
 
 // exp(2|x|) - 1 over itself plus 2.
-inline float TanhOf(float x) {
+inline float Tanh(float x) {
   float size = std::fabs(x);
   size = size > 10.0f ? 10.0f : size;  // 1
   const vector_math::Reduced reduced = vector_math::ReduceByLog2(size + size);
@@ -173,15 +173,15 @@ inline float TanhOf(float x) {
   return std::copysign(e / (e + 2.0f), x);
 }
 
-inline float ErfOf(float x) {
+inline float Erf(float x) {
   const float size = std::fabs(x);
   const float large = 1.0f - vector_math::ErfcOfSize(size);
   return size < 1.0f ? vector_math::ErfOfSmall(x) : std::copysign(large, x);
 }
 
-inline float ErfcOf(float x) {
+inline float Erfc(float x) {
   const float tail = vector_math::ErfcOfSize(std::fabs(x));
   return x < 0.0f ? 2.0f - tail : tail;
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::portable
