@@ -152,7 +152,8 @@ MESHWORK_PORTABLE double TruncatedNormalOf(const Philox& block) {
   const double kWithinTwo = 0x1.e8b4307d3627ap-1;  // erf(sqrt(2))
   const long long odd = 2 * static_cast<long long>(Bits53(block.word[0], block.word[1])) + 1 - (1LL << 53);
   const double z = PortableNormalQuantile(static_cast<double>(odd) * 0x1p-54 * kWithinTwo);
-  return z < -2.0 ? -2.0 : z > 2.0 ? 2.0 : z;
+  const double above = z < -2.0 ? -2.0 : z;
+  return above > 2.0 ? 2.0 : above;
 }
 
 // low plus the high 64 bits of range times the first 64 bits, from products of 32 bits; no sum overflows.
