@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "meshwork/ir/plan/explain.h"
+#include "meshwork/ir/plan/step_cost.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"

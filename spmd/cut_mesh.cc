@@ -106,19 +106,19 @@ std::optional<Graph> CutMesh(const Graph& pinned, const Graph& propagated, const
     const Graph cut = CutTo(pinned, tried);
     return PlanCost(cut, Propagate(cut).graph, topology, replication_budget);
   };
-  PlannedCost least = cost_on(mesh);
+  StepCost least = cost_on(mesh);
   // Begins with the last cut: a cut that an earlier one has led to is of no use without the earlier one.
   for (size_t i = cuts.size(); i-- > 0 && cuts.size() > 1;) {
     std::vector<std::string> fewer = cuts;
     fewer.erase(fewer.begin() + static_cast<int64_t>(i));
     Mesh coarser = WithCuts(pinned.mesh(), fewer);
-    const PlannedCost cost = cost_on(coarser);
-    if (cost > least) continue;
+    const StepCost cost = cost_on(coarser);
+    if (least < cost) continue;
     least = cost;
     mesh = std::move(coarser);
     cuts = std::move(fewer);
   }
-  if (least >= PlanCost(pinned, propagated, topology, replication_budget)) return std::nullopt;
+  if (!(least < PlanCost(pinned, propagated, topology, replication_budget))) return std::nullopt;
   return CutTo(pinned, mesh);
 }
 

@@ -105,7 +105,7 @@ std::vector<std::string> KeepWeights(Graph& pinned, PropagateResult& result, con
     wishes = WishesOf(kept, tried.graph, budget);
   }
   if (decisions.empty() ||
-      PlanCost(kept, tried.graph, topology, budget) >= PlanCost(pinned, result.graph, topology, budget))
+      !(PlanCost(kept, tried.graph, topology, budget) < PlanCost(pinned, result.graph, topology, budget)))
     return {};
   pinned = std::move(kept);
   result = std::move(tried);

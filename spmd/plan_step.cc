@@ -1,8 +1,8 @@
 #include "meshwork/spmd/plan_step.h"
 
+#include <iterator>
 #include <utility>
 
-#include "meshwork/ir/plan/explain.h"
 #include "meshwork/spmd/insert_relayouts.h"
 #include "meshwork/spmd/local/localize.h"
 #include "meshwork/spmd/planner/replication.h"
@@ -14,16 +14,17 @@ PlannedStep PlanStep(const Graph& pinned, const Graph& propagated, const Topolog
                      int64_t replication_budget) {
   const Replication replication(pinned, replication_budget);
   InsertedRelayouts inserted = InsertRelayouts(propagated, topology, replication);
-  PlannedStep step{std::move(inserted.graph), inserted.refused.size(), Graph(pinned.mesh())};
+  PlannedStep step{std::move(inserted.graph), std::ssize(inserted.refused), Graph(pinned.mesh())};
   step.local = DropDeadCode(ShareSubexpressions(Localize(step.placed, {.topology = topology})));
   return step;
 }
 
-PlannedCost PlanCost(const Graph& pinned, const Graph& propagated, const Topology& topology,
-                     int64_t replication_budget) {
+StepCost PlanCost(const Graph& pinned, const Graph& propagated, const Topology& topology,
+                  int64_t replication_budget) {
   const PlannedStep step = PlanStep(pinned, propagated, topology, replication_budget);
-  const StepCost cost = CostOf(step.local, topology);
-  return {step.refused, cost.seconds, cost.bytes};
+  StepCost cost = CostOf(step.local, topology);
+  cost.refused = step.refused;
+  return cost;
 }
 
 }  // namespace meshwork

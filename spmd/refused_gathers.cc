@@ -1,6 +1,7 @@
 #include "meshwork/spmd/refused_gathers.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -40,7 +41,7 @@ std::vector<bool> ComeOf(const std::vector<RefusedGather>& refused, const Graph&
 
 class Explainer {
  public:
-  Explainer(const GatherInProgram& at, size_t num_refused, const Topology& topology, int64_t budget)
+  Explainer(const GatherInProgram& at, int64_t num_refused, const Topology& topology, int64_t budget)
       : at_(at), num_refused_(num_refused), topology_(topology), budget_(budget) {}
 
   std::string Text() const {
@@ -168,7 +169,7 @@ class Explainer {
   }
 
   const GatherInProgram& at_;
-  const size_t num_refused_;
+  const int64_t num_refused_;
   const Topology& topology_;
   const int64_t budget_;
 };
@@ -213,7 +214,7 @@ absl::Status ReplicationError(const Graph& global, const std::vector<RefusedGath
   const GatherInProgram at(
       global, *std::max_element(refused.begin(), refused.end(),
                                 [&](const auto& a, const auto& b) { return bytes(a) < bytes(b); }));
-  return absl::InvalidArgumentError(Explainer(at, refused.size(), topology, budget).Text());
+  return absl::InvalidArgumentError(Explainer(at, std::ssize(refused), topology, budget).Text());
 }
 
 }  // namespace meshwork

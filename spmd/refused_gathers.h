@@ -27,8 +27,8 @@ struct RefusedGather {
 std::vector<std::string> TakeOutUsualGathers(const Graph& pinned, const Graph& laid_out,
                                              std::vector<RefusedGather>& refused);
 
-// The error for the user: the largest of `refused`, the layouts in conflict with their lines, and the layout
-// that avoids the gather with the fewest bytes on the wire, found by trying. `global`: before Propagate.
+// The error for the user: the largest of `refused`, the layouts in conflict with their lines, and the cheapest
+// layout that avoids the gather, found by trying. `global`: before Propagate.
 // REQUIRES: `refused` is InsertRelayouts' for `global` on this topology, and not empty.
 absl::Status ReplicationError(const Graph& global, const std::vector<RefusedGather>& refused,
                               const Topology& topology, int64_t budget);

@@ -7,8 +7,8 @@
 // pin. What a term owes follows from the axes along which its op, or the op that it scales, runs
 // (spmd/planner/choose_cuts.h). Equal over the reals; floats round differently.
 //
-// Sums are regrouped if the step then sends fewer bytes, in no more collectives and, by a known topology, in
-// no more time.
+// Sums are regrouped if the step is then cheaper (ir/plan/step_cost.h), because it sends fewer bytes, in no more
+// collectives.
 #pragma once
 
 #include <cstdint>

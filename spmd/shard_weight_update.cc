@@ -22,8 +22,8 @@ namespace {
 // A program with a layout for every value, and what its collectives send.
 struct Placed {
   Graph graph;
-  size_t refused = 0;  // gathers beyond the budget
-  int64_t bytes = 0;   // but for scalars
+  int64_t refused = 0;  // gathers beyond the budget
+  int64_t bytes = 0;    // but for scalars
 };
 
 Placed Place(const Graph& graph, const ShardWeightUpdateOptions& options) {

@@ -22,7 +22,7 @@ constexpr int kMaxTrials = 64;
 
 constexpr int64_t kAnyBytes = std::numeric_limits<int64_t>::max();
 
-PlannedCost Try(const Graph& global, const Topology& topology, int64_t budget) {
+StepCost Try(const Graph& global, const Topology& topology, int64_t budget) {
   Graph pinned = global;
   PropagateResult propagated = Propagate(pinned);
   KeepWeights(pinned, propagated, topology, budget);
@@ -74,25 +74,25 @@ std::vector<Layout> AllLayouts(const Mesh& mesh, int rank, const AxisList& axes)
 
 class WayAround {
  public:
-  WayAround(const GatherInProgram& at, size_t num_refused, const Topology& topology, int64_t budget)
+  WayAround(const GatherInProgram& at, int64_t num_refused, const Topology& topology, int64_t budget)
       : at_(at), num_refused_(num_refused), topology_(topology), budget_(budget) {}
 
   std::string Text() const {
     const Change* best = nullptr;
-    int64_t best_wire = 0;
+    StepCost best_cost;
     std::vector<Change> changes = Changes();
     if (changes.size() > kMaxTrials) changes.erase(changes.begin() + kMaxTrials, changes.end());
     for (const Change& change : changes) {
-      const PlannedCost cost = Try(With(change), topology_, budget_);
-      if (cost.refused >= num_refused_ || (best != nullptr && cost.bytes >= best_wire)) continue;
+      const StepCost cost = Try(With(change), topology_, budget_);
+      if (cost.refused >= num_refused_ || (best != nullptr && !(cost < best_cost))) continue;
       best = &change;
-      best_wire = cost.bytes;
+      best_cost = cost;
     }
     if (best == nullptr) return "No other layout of its tensors was found that avoids it.";
     const int64_t with_it = Try(at_.global(), topology_, kAnyBytes).bytes;
     return fmt::format("Cheapest without it: {}; {} B on the wire per device and step{}.", TextOf(*best),
-                       best_wire,
-                       best_wire == with_it ? ", as with it" : fmt::format(" instead of {}", with_it));
+                       best_cost.bytes,
+                       best_cost.bytes == with_it ? ", as with it" : fmt::format(" instead of {}", with_it));
   }
 
  private:
@@ -208,14 +208,14 @@ class WayAround {
   }
 
   const GatherInProgram& at_;
-  const size_t num_refused_;
+  const int64_t num_refused_;
   const Topology& topology_;
   const int64_t budget_;
 };
 
 }  // namespace
 
-std::string CheapestWayAround(const GatherInProgram& at, size_t num_refused, const Topology& topology,
+std::string CheapestWayAround(const GatherInProgram& at, int64_t num_refused, const Topology& topology,
                               int64_t budget) {
   return WayAround(at, num_refused, topology, budget).Text();
 }

@@ -1,7 +1,6 @@
 // The layouts that avoid a gather which the compiler refuses, tried one after the other.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -12,7 +11,7 @@ namespace meshwork {
 
 // "Cheapest without it: lay %w out as {_,x} (mlp.cc:9); 512 B on the wire per device and step instead of 1024.", or
 // that none was found. num_refused: gathers that the program is refused for; with the change there must be fewer.
-std::string CheapestWayAround(const GatherInProgram& at, size_t num_refused, const Topology& topology,
+std::string CheapestWayAround(const GatherInProgram& at, int64_t num_refused, const Topology& topology,
                               int64_t budget);
 
 }  // namespace meshwork

@@ -5,9 +5,7 @@
 #include <utility>
 
 #include "fmt/ranges.h"
-#include "meshwork/base/saturate.h"
 #include "meshwork/base/status.h"
-#include "meshwork/ir/plan/memory_report.h"
 #include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 #include "nlohmann/json.hpp"
@@ -62,14 +60,17 @@ std::string Sent(const Explanation& all, int64_t bytes, int64_t received, double
   return out;
 }
 
+StepCost CostOf(const ExplainedCollective& collective) {
+  return {.seconds = collective.seconds, .bytes = collective.bytes};
+}
+
 // The collectives that text shows, in order.
 std::vector<size_t> Shown(const Explanation& all) {
   std::vector<size_t> shown(all.collectives.size());
   std::iota(shown.begin(), shown.end(), size_t{0});
   if (shown.size() <= kMostCollectives) return shown;
   std::stable_sort(shown.begin(), shown.end(), [&](size_t a, size_t b) {
-    const ExplainedCollective &x = all.collectives[a], &y = all.collectives[b];
-    return std::pair(x.seconds, x.bytes) > std::pair(y.seconds, y.bytes);
+    return CostOf(all.collectives[b]) < CostOf(all.collectives[a]);
   });
   shown.resize(kMostCollectives);
   std::sort(shown.begin(), shown.end());
@@ -116,19 +117,6 @@ std::string TimeToString(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.3g} µs", seconds * 1e6);
   if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
   return fmt::format("{:.3g} s", seconds);
-}
-
-StepCost CostOf(const Graph& local, const Topology& topology) {
-  StepCost cost{.peak_bytes = LogicalPeakBytes(local)};
-  ForCollectives(local, [&](const Graph& program, const Node& node, int64_t times) {
-    cost.collectives = SaturatedSum(cost.collectives, times);
-    const Traffic traffic = WireTraffic(program, node);
-    cost.bytes = SaturatedSum(cost.bytes, SaturatedProduct(times, traffic.busiest()));
-    cost.received = SaturatedSum(cost.received, SaturatedProduct(times, traffic.received));
-    if (!topology.is_assumed())
-      cost.seconds += static_cast<double>(times) * CollectiveSeconds(program, node, topology);
-  });
-  return cost;
 }
 
 Explanation Explain(const Program& program, const Topology& topology) {

@@ -10,20 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "meshwork/ir/plan/step_cost.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/mesh/topology.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace meshwork {
-
-// What a device sends, receives and holds in one step.
-struct StepCost {
-  int64_t collectives = 0;
-  int64_t bytes = 0;       // on the wire: WireBytes
-  int64_t received = 0;    // the most of these bytes that a device receives
-  double seconds = 0;      // in collectives, by the topology; 0: unknown
-  int64_t peak_bytes = 0;  // LogicalPeakBytes
-};
 
 // One value that a collective moves.
 struct MovedValue {
@@ -76,7 +68,6 @@ struct Explanation {
 // "12.3 µs".
 std::string TimeToString(double seconds);
 
-StepCost CostOf(const Graph& local, const Topology& topology);
 Explanation Explain(const Program& program, const Topology& topology = {});
 
 // The explanation as text for one screen. Only the first causes of a bucket are shown, and only the most

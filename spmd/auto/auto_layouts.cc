@@ -382,6 +382,15 @@ class LayoutFinder {
 
 }  // namespace
 
+bool operator<(const FoundLayouts& a, const FoundLayouts& b) {
+  const auto rank = [](const FoundLayouts& plan) {
+    StepCost cost = plan.cost;
+    cost.seconds = plan.seconds();
+    return std::pair(cost, plan.cost.peak_bytes);
+  };
+  return rank(a) < rank(b);
+}
+
 absl::StatusOr<std::vector<FoundLayouts>> FindLayouts(const Graph& graph, const CompileOptions& options,
                                                       const FindLayoutsOptions& find) {
   MESHWORK_RETURN_IF_ERROR(graph.status());
@@ -396,9 +405,7 @@ absl::StatusOr<std::vector<FoundLayouts>> FindLayouts(const Graph& graph, const 
         "FindLayouts: a device may hold {} B, and the layouts that need the least memory, of those that were "
         "tried, take {} B; planned again for that memory, none fit. Give more memory or more devices.",
         options.memory_budget, least));
-  std::stable_sort(all.begin(), all.end(), [](const FoundLayouts& a, const FoundLayouts& b) {
-    return std::pair(a.seconds(), a.cost.peak_bytes) < std::pair(b.seconds(), b.cost.peak_bytes);
-  });
+  std::stable_sort(all.begin(), all.end());
   std::vector<FoundLayouts> found;
   for (FoundLayouts& plan : all) {
     const bool is_new = std::none_of(found.begin(), found.end(),

@@ -21,7 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "meshwork/ir/graph.h"
-#include "meshwork/ir/plan/explain.h"
+#include "meshwork/ir/plan/step_cost.h"
 #include "meshwork/mesh/topology.h"
 #include "meshwork/spmd/compile.h"
 
@@ -50,6 +50,10 @@ struct FoundLayouts {
   // program.
   bool is_fitted = false;
   double seconds() const { return cost.seconds + compute_seconds; }
+
+  // The better plan: that of the cheaper step, its operations counted in its time; of equal steps, that which needs less
+  // memory.
+  friend bool operator<(const FoundLayouts& a, const FoundLayouts& b);
 };
 
 struct FindLayoutsOptions {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "meshwork/base/status.h"
@@ -42,18 +41,13 @@ std::vector<Graph> WithOneCut(const Graph& graph) {
   return all;
 }
 
-auto RankOf(const FoundLayouts& plan) {
-  return std::tuple(plan.seconds(), plan.cost.peak_bytes, plan.cost.bytes, plan.cost.collectives);
-}
-
 // Keeps the best `most` plans. Of plans that cost the same, it keeps the first, whose mesh is cut less.
 void KeepBest(int most, std::vector<FoundLayouts>& plans) {
-  std::stable_sort(plans.begin(), plans.end(),
-                   [](const FoundLayouts& a, const FoundLayouts& b) { return RankOf(a) < RankOf(b); });
-  plans.erase(
-      std::unique(plans.begin(), plans.end(),
-                  [](const FoundLayouts& a, const FoundLayouts& b) { return RankOf(a) == RankOf(b); }),
-      plans.end());
+  std::stable_sort(plans.begin(), plans.end());
+  const auto costs_the_same = [](const FoundLayouts& better, const FoundLayouts& other) {
+    return !(better < other);
+  };
+  plans.erase(std::unique(plans.begin(), plans.end(), costs_the_same), plans.end());
   if (std::ssize(plans) > most) plans.erase(plans.begin() + most, plans.end());
 }
 

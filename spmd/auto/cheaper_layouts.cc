@@ -10,7 +10,6 @@
 #include <set>
 #include <span>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "meshwork/base/saturate.h"
@@ -110,12 +109,8 @@ struct TrialResult {
   std::vector<ExplainedCollective> collectives = {};
 };
 
-std::tuple<double, int64_t, int64_t> WeightOf(const TrialResult& result) {
-  return {result.cost.seconds, result.cost.bytes, result.cost.collectives};
-}
-
 bool IsCheaper(const TrialResult& a, const TrialResult& b) {
-  return WeightOf(a) < WeightOf(b) && a.work <= b.work * kSameWork;
+  return a.cost < b.cost && a.work <= b.work * kSameWork;
 }
 
 // Tries the step with one layout changed; if layers repeat, changed in all layers.
@@ -365,7 +360,7 @@ LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const C
     found.emplace_back(candidate, *std::move(then));
   }
   std::stable_sort(found.begin(), found.end(),
-                   [](const auto& a, const auto& b) { return WeightOf(a.second) < WeightOf(b.second); });
+                   [](const auto& a, const auto& b) { return a.second.cost < b.second.cost; });
   for (auto& [candidate, then] : found) {
     if (std::ssize(search.changes) == cheaper.most) break;
     if (seen.erase(candidate->values[0]) == 0) continue;  // one layout per value

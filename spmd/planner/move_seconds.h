@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "meshwork/ir/graph.h"
-#include "meshwork/ir/plan/explain.h"
+#include "meshwork/ir/plan/step_cost.h"
 #include "meshwork/layout/relayout.h"
 #include "meshwork/mesh/topology.h"
 
