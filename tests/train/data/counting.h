@@ -38,10 +38,13 @@ inline std::vector<int64_t> ExamplesOf(const Batch& batch, RowRange rows) {
 }
 inline std::vector<int64_t> ExamplesOf(const Batch& batch) { return ExamplesOf(batch, {0, batch.rows()}); }
 
-inline std::vector<std::vector<int64_t>> Walk(const Dataset& dataset, const BatchesOptions& options) {
+inline std::vector<std::vector<int64_t>> ExamplesOf(PipelineIterator walk) {
   std::vector<std::vector<int64_t>> batches;
-  for (const Batch& b : dataset.Batches(options)) batches.push_back(ExamplesOf(b));
+  for (const Batch& b : walk) batches.push_back(ExamplesOf(b));
   return batches;
+}
+inline std::vector<std::vector<int64_t>> Walk(const Dataset& dataset, const BatchesOptions& options) {
+  return ExamplesOf(dataset.Batches(options).Begin());
 }
 
 inline std::vector<int64_t> Joined(const std::vector<std::vector<int64_t>>& batches) {

@@ -152,9 +152,8 @@ TEST(DatasetTest, BatchesAreAPipeline) {
   for (size_t taken = 0; taken <= 8; ++taken) {
     PipelineIterator walk = repeated.Begin();
     for (size_t i = 0; i < taken; ++i) ASSERT_TRUE(walk.Next().ok());
-    std::vector<std::vector<int64_t>> rest;
-    for (const Batch& b : repeated.Begin(walk.Save().value()).value()) rest.push_back(ExamplesOf(b));
-    EXPECT_EQ(rest, std::vector(expected.begin() + static_cast<std::ptrdiff_t>(taken), expected.end()));
+    EXPECT_EQ(ExamplesOf(repeated.Begin(walk.Save().value()).value()),
+              std::vector(expected.begin() + static_cast<std::ptrdiff_t>(taken), expected.end()));
   }
   BatchesOptions some = of_epoch(2);
   some.rows = [](int64_t rows) { return RowRange{0, rows / 3}; };
