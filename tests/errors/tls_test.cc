@@ -101,7 +101,9 @@ TEST_F(TlsErrors, Rendezvous) {
   const auto join = [&](const TlsFiles& server, const TlsFiles& client) {
     const auto serving = RendezvousServer::Start("127.0.0.1:0", "", /*insecure=*/false, server).value();
     Seen(serving->port());
-    return MakeGloo(LocalCluster(2, 1, serving->port()), {.join_deadline = kShortly, .tls = client}).status();
+    return MakeGloo(LocalCluster(2, 1, serving->port()),
+                    {.join_deadline = kShortly, .meeting = {.tls = client}})
+        .status();
   };
   const Environment environment = EnvironmentOf(
       {{"TF_CONFIG", LocalTfConfig(2, 1, /*port=*/2)}, {"MESHWORK_TLS_AUTHORITIES", Path("none")}});

@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "layout/all_layouts.h"
 
 namespace meshwork::box_test {
 namespace {
@@ -14,21 +15,6 @@ using ::testing::ElementsAre;
 
 Layout ParseLayout(const std::string& mesh, const std::string& text) {
   return Layout::Parse(Mesh::Parse(mesh).value(), text).value();
-}
-
-// Calls f(index) for every index of the block, row-major.
-template <typename F>
-void ForEachIndex(const Block& block, F&& f) {
-  const int64_t n = NumElements(block);
-  for (int64_t i = 0; i < n; ++i) {
-    Shape index(block.size());
-    int64_t rest = i;
-    for (size_t d = block.size(); d-- > 0;) {
-      index[d] = block[d].start + rest % block[d].size;
-      rest /= block[d].size;
-    }
-    f(index);
-  }
 }
 
 int64_t OffsetIn(const BoxBuffer& buffer, const Shape& index) {

@@ -45,7 +45,8 @@ std::unique_ptr<RemoteOp> PrepareSwap(Transport& end, const std::vector<std::byt
 TEST(GlooWorker, Swaps) {
   if (std::getenv("MESHWORK_TEST_WORKER") == nullptr) return;
   const Cluster cluster = Cluster::FromEnvironment(ProcessEnvironment()).value();
-  const auto end = MakeGloo(cluster, {.deadline = kPatient, .tls = TlsFilesOf(ProcessEnvironment())}).value();
+  const auto end =
+      MakeGloo(cluster, {.deadline = kPatient, .meeting = {.tls = TlsFilesOf(ProcessEnvironment())}}).value();
   std::vector<std::byte> bytes(200);
   const auto op = PrepareSwap(*end, bytes);
   while (Swap(*op, bytes).ok()) continue;
@@ -74,7 +75,7 @@ class GlooTest : public TlsTest, public testing::WithParamInterface<bool> {
     for (char** variable = environ; *variable != nullptr; ++variable) environment.push_back(*variable);
     environment.push_back(nullptr);
     ASSERT_EQ(posix_spawn(&worker_, "/proc/self/exe", nullptr, nullptr, argv.data(), environment.data()), 0);
-    end_ = MakeGloo(LocalCluster(2, 0, port), {.deadline = kPatient, .tls = files}).value();
+    end_ = MakeGloo(LocalCluster(2, 0, port), {.deadline = kPatient, .meeting = {.tls = files}}).value();
     op_ = PrepareSwap(*end_, bytes_);
     ASSERT_TRUE(Swap(*op_, bytes_).ok());
   }
