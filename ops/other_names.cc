@@ -70,7 +70,7 @@ const std::vector<Composite>& Composites() {
          const TwoValues p = ScaleAndOffset(g);
          return BatchNorm(x, p.first, p.second).y;
        }},
-      {"dropout", "StatelessDropout(x, rate, seed, stream)",
+      {"stateless_dropout", "StatelessDropout(x, rate, seed, stream)",
        [](Graph& g) { return StatelessDropout(X(g), 0.5, 0, 0); }},
       {"moving_average", "MovingAverage(average, value)",
        [](Graph& g) {
@@ -230,6 +230,7 @@ const std::vector<OtherName>& OtherNames() {
       {"gemm", "matmul"},
       {"dot_general", "matmul"},
       {"linear", "matmul"},
+      {"dropout", "stateless_dropout"},
       {"permute", "transpose"},
       {"swapaxes", "transpose"},
       {"view", "reshape"},
