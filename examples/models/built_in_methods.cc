@@ -93,9 +93,8 @@ struct Guide {
     fmt::print("{}", Fit(session, train, {.epochs = 2, .validation_data = validation}).ToCsv());
     const mw::Metrics result = mw::Evaluate(session, test).value();
     fmt::print("test loss {:.4f}, accuracy {:.4f}\n", result.at("loss"), result.at("accuracy"));
-    const mw::StepResult predicted =
-        mw::Predict(session, test.Take(1), {.outputs = {"probabilities"}}).value();
-    fmt::print("predictions: {}\n", predicted.Get("probabilities")->type().ToString());
+    const mw::StepResult scores = mw::Predict(session, test.Take(1), {.outputs = {"probabilities"}}).value();
+    fmt::print("predictions: {}\n", scores.Get("probabilities")->type().ToString());
   }
 
   void CustomLosses() const {

@@ -3,7 +3,7 @@
 #include "meshwork/base/random.h"
 
 namespace mw = meshwork;
-using mw::UNSHARDED, mw::Value;
+using mw::BatchNormalization, mw::UNSHARDED, mw::Value;
 
 constexpr int64_t kBatch = 16, kTrain = 64, kNoise = 32, kMaps = 8;
 // As in the paper: filters start from N(0, 0.02), scales of norms from N(1, 0.02).
@@ -17,11 +17,11 @@ const mw::Conv2DOptions kByTwo{.window = {.strides = {2, 2}, .padding = mw::Wind
 mw::Sequential Generator(mw::Graph& graph) {
   const mw::NameScope scope(graph, "generator");
   return mw::Sequential(mw::Conv2DTranspose(graph, "conv1", kMaps * 4, {4, 4}, kBetweenPixelAndImage),
-                        mw::BatchNormalization(graph, "norm1", kNorm), mw::Relu,
+                        BatchNormalization(graph, "norm1", kNorm), mw::Relu,
                         mw::Conv2DTranspose(graph, "conv2", kMaps * 2, {4, 4}, kByTwo),
-                        mw::BatchNormalization(graph, "norm2", kNorm), mw::Relu,
+                        BatchNormalization(graph, "norm2", kNorm), mw::Relu,
                         mw::Conv2DTranspose(graph, "conv3", kMaps, {4, 4}, kByTwo),
-                        mw::BatchNormalization(graph, "norm3", kNorm), mw::Relu,
+                        BatchNormalization(graph, "norm3", kNorm), mw::Relu,
                         mw::Conv2DTranspose(graph, "conv4", 1, {4, 4}, kByTwo), mw::Tanh);
 }
 
@@ -29,13 +29,12 @@ mw::Sequential Generator(mw::Graph& graph) {
 mw::Sequential Discriminator(mw::Graph& graph) {
   const mw::NameScope scope(graph, "discriminator");
   const auto leaky = [](const Value& x) { return mw::LeakyRelu(x, 0.2); };
-  return mw::Sequential(mw::Conv2D(graph, "conv1", kMaps, {4, 4}, kByTwo), leaky,
-                        mw::Conv2D(graph, "conv2", kMaps * 2, {4, 4}, kByTwo),
-                        mw::BatchNormalization(graph, "norm2", kNorm), leaky,
-                        mw::Conv2D(graph, "conv3", kMaps * 4, {4, 4}, kByTwo),
-                        mw::BatchNormalization(graph, "norm3", kNorm), leaky,
-                        mw::Conv2D(graph, "conv4", 1, {4, 4}, kBetweenPixelAndImage),
-                        [](const Value& x) { return mw::Reshape(x, {x.shape()[0]}); });
+  return mw::Sequential(
+      mw::Conv2D(graph, "conv1", kMaps, {4, 4}, kByTwo), leaky,
+      mw::Conv2D(graph, "conv2", kMaps * 2, {4, 4}, kByTwo), BatchNormalization(graph, "norm2", kNorm), leaky,
+      mw::Conv2D(graph, "conv3", kMaps * 4, {4, 4}, kByTwo), BatchNormalization(graph, "norm3", kNorm), leaky,
+      mw::Conv2D(graph, "conv4", 1, {4, 4}, kBetweenPixelAndImage),
+      [](const Value& x) { return mw::Reshape(x, {x.shape()[0]}); });
 }
 
 mw::Tensor Noise(int64_t rows, mw::Random& random, mw::DType dtype) {

@@ -16,10 +16,9 @@ Value Backbone(mw::Graph& graph, const Value& images) {
   const mw::NameScope scope(graph, "backbone");
   const mw::Conv2DOptions same{.window = {.padding = mw::WindowPadding::Same()}, .bias = false};
   const mw::Conv2D conv1(graph, "conv1", 16, {3, 3}, same), conv2(graph, "conv2", 32, {3, 3}, same);
-  const mw::BatchNormalization norm1(graph, "norm1", {.momentum = 0.9}),
-      norm2(graph, "norm2", {.momentum = 0.9});
-  const Value x = mw::MaxPool(mw::Relu(norm1(conv1(mw::Reshape(images, {kBatch, 28, 28, 1})))), {4, 4});
-  return mw::GlobalMaxPool(mw::Relu(norm2(conv2(x))));
+  const auto norm = [&](const char* name) { return mw::BatchNormalization(graph, name, {.momentum = 0.9}); };
+  const Value y = norm("norm1")(conv1(mw::Reshape(images, {kBatch, 28, 28, 1})));
+  return mw::GlobalMaxPool(mw::Relu(norm("norm2")(conv2(mw::MaxPool(mw::Relu(y), {4, 4})))));
 }
 
 // A session of the backbone with a head: ten classes for digits, or two classes, odd or not.

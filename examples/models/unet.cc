@@ -74,7 +74,6 @@ int main(int argc, char** argv) {
   const mw::Pipeline test = mw::Pipeline::From(DrawAnimals(kTest, 2, flags.dtype)).Batch(kBatch);
   mw::Fit(session, train, {.steps_per_epoch = flags.steps, .callbacks = {mw::PrintLosses(flags)}}).value();
   const double accuracy = mw::Evaluate(session, test, {.outputs = {"accuracy"}})->at("accuracy");
-  fmt::print("pixels of other images whose class was found: {:.3f}\n", accuracy);
-  fmt::print("of the first one:\n{}\n",
-             mw::Predict(session, test, {.outputs = {"mask"}})->Get("mask").value()[0]);
+  const mw::Tensor mask = mw::Predict(session, test, {.outputs = {"mask"}})->Get("mask").value()[0];
+  fmt::print("pixels of other images whose class was found: {:.3f}\nof the first one:\n{}\n", accuracy, mask);
 }

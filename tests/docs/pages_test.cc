@@ -110,9 +110,9 @@ TEST(PagesTest, FilesThatTheyNameExist) {
 
 // Pages about the library's sources, which name any of them. All others are for users, who find every header that a
 // page names where meshwork is installed.
-const std::set<std::string> kPagesOfTheSources = {"docs/architecture.md", "docs/decisions.md",
-                                                  "docs/extending.md",    "docs/kernels.md",
-                                                  "docs/partitioner.md",  "docs/runtime.md"};
+const std::set<std::string> kPagesOfTheSources = {
+    "CHANGELOG.md",    "docs/architecture.md", "docs/decisions.md", "docs/extending.md",
+    "docs/kernels.md", "docs/partitioner.md",  "docs/runtime.md"};
 
 TEST(PagesTest, HeadersThatTheyNameAreInstalled) {
   if (!fs::exists(MESHWORK_INSTALLED_HEADERS)) GTEST_SKIP() << "built without MESHWORK_INSTALL";

@@ -39,11 +39,11 @@ TEST_P(StrategyProgramTest, LossesAreThoseOfOneDevice) {
   ASSERT_THAT(expected, SizeIs(::testing::Ge(3)));
   for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
            {"--strategy", "default"},
-           {"--strategy", "mirrored", "--devices", "3"},
-           {"--strategy", "central_storage", "--devices", "2"},
-           {"--strategy", "fully_sharded", "--devices", "8"},
+           {"--strategy", "mirrored", "--num-devices", "3"},
+           {"--strategy", "central_storage", "--num-devices", "2"},
+           {"--strategy", "fully_sharded", "--num-devices", "8"},
            {"--strategy", "mesh", "--mesh", "batch=2,model=2"},
-           {"--strategy", "multi_worker", "--cluster", "off", "--devices", "2"}}) {
+           {"--strategy", "multi_worker", "--cluster", "off", "--num-devices", "2"}}) {
     const std::vector<double> losses = Losses(args);
     ASSERT_EQ(losses.size(), expected.size()) << args[1];
     for (size_t i = 0; i < losses.size(); ++i)
