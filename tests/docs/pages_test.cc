@@ -132,7 +132,7 @@ TEST(PagesTest, HeadersThatTheyNameAreInstalled) {
       EXPECT_TRUE(installed.contains(name)) << page << ": " << name;
     }
   }
-  EXPECT_GT(named, 100);
+  EXPECT_GT(named, 40);
 }
 
 }  // namespace
