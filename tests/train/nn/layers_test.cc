@@ -337,7 +337,7 @@ TEST(LayersTest, OptionsTakeInitializersWithoutAShape) {
   EXPECT_NEAR(squares / 4608, 2. / 144, 0.1 * 2. / 144);
 }
 
-TEST(LayerNormLayerTest, StandardizesRowsThenScalesAndShifts) {
+TEST(LayerNormalizationTest, StandardizesRowsThenScalesAndShifts) {
   Graph g = OnFour();
   Value x = g.Input("x", F64, {2, 3}, {"batch", "model"});
   LayerNormalization norm(g, "norm", 3, {.layout = {"model"}, .dtype = F64, .epsilon = 2});
@@ -353,7 +353,7 @@ TEST(LayerNormLayerTest, StandardizesRowsThenScalesAndShifts) {
   EXPECT_THAT(y.values<double>(), ElementsAre(9, 21, 32, 9, 21, 32));
 }
 
-TEST(LayerNormLayerTest, ReportsMistakesWhereItIsCalled) {
+TEST(LayerNormalizationTest, ReportsMistakesWhereItIsCalled) {
   Graph g = OnFour();
   LayerNormalization norm(g, "norm", 3);
   Value y = norm(g.Input("x", F32, {2, 4}, {UNSHARDED, UNSHARDED}));

@@ -32,7 +32,7 @@ Session Normalized(const std::string& mesh, const Shape& shape, const BatchNorma
   return Session::Create(g, {.executor = {.poison_padding = true}}).value();
 }
 
-TEST(BatchNormLayerTest, RunningStatisticsAreMovingAveragesOfThoseOfTheBatch) {
+TEST(BatchNormalizationTest, RunningStatisticsAreMovingAveragesOfThoseOfTheBatch) {
   for (const char* mesh : kNormMeshes) {
     for (const Shape& shape : {Shape{6, 3}, Shape{6, 2, 3}, Shape{6, 2, 2, 2, 3}}) {
       SCOPED_TRACE(fmt::format("{} {}", mesh, ShapeToString(shape)));
@@ -60,7 +60,7 @@ TEST(BatchNormLayerTest, RunningStatisticsAreMovingAveragesOfThoseOfTheBatch) {
 }
 
 // Each call normalizes by its own x; the running statistics take the first one's, then the second one's.
-TEST(BatchNormLayerTest, MayBeCalledSeveralTimes) {
+TEST(BatchNormalizationTest, MayBeCalledSeveralTimes) {
   for (const char* mesh : kNormMeshes) {
     SCOPED_TRACE(mesh);
     Graph g(Mesh::VirtualCpus(mesh).value());
@@ -82,7 +82,7 @@ TEST(BatchNormLayerTest, MayBeCalledSeveralTimes) {
   }
 }
 
-TEST(BatchNormLayerTest, EvaluationReadsTheRunningStatisticsAndLeavesThem) {
+TEST(BatchNormalizationTest, EvaluationReadsTheRunningStatisticsAndLeavesThem) {
   for (const char* mesh : kNormMeshes) {
     SCOPED_TRACE(mesh);
     Session session = Normalized(mesh, {6, 2}, {.epsilon = 1, .dtype = F64});
@@ -99,7 +99,7 @@ TEST(BatchNormLayerTest, EvaluationReadsTheRunningStatisticsAndLeavesThem) {
   }
 }
 
-TEST(BatchNormLayerTest, ScaleAndOffsetMayBeMissing) {
+TEST(BatchNormalizationTest, ScaleAndOffsetMayBeMissing) {
   Session session =
       Normalized("batch=2", {6, 2}, {.epsilon = 0, .scale = false, .offset = false, .dtype = F64});
   EXPECT_THAT(session.variable_names(), ElementsAre("norm/mean", "norm/variance"));
@@ -107,7 +107,7 @@ TEST(BatchNormLayerTest, ScaleAndOffsetMayBeMissing) {
   EXPECT_THAT(session.Run({{"x", x}})->Get("y")->values<double>(), ElementsAre(-1, 1, 1, -1));
 }
 
-TEST(BatchNormLayerTest, OneRowHasVarianceZero) {
+TEST(BatchNormalizationTest, OneRowHasVarianceZero) {
   Session session = Normalized("batch=2", {6, 2}, {.momentum = 0.5, .unbiased = true, .dtype = F64});
   const Tensor y = session.Run({{"x", Tensor::From<double>({1, 2}, {4, -8})}})->Get("y").value();
   EXPECT_THAT(y.values<double>(), ElementsAre(0, 0));
@@ -115,7 +115,7 @@ TEST(BatchNormLayerTest, OneRowHasVarianceZero) {
   EXPECT_THAT(session.Get("norm/variance")->values<double>(), ElementsAre(0.5, 0.5));
 }
 
-TEST(BatchNormLayerTest, OfBF16HasStatisticsInF32) {
+TEST(BatchNormalizationTest, OfBF16HasStatisticsInF32) {
   Session session = Normalized("batch=2", {6, 2}, {.dtype = BF16});
   EXPECT_EQ(session.Get("norm/mean")->dtype(), F32);
   EXPECT_EQ(session.Get("norm/scale")->dtype(), BF16);
@@ -132,7 +132,7 @@ TEST(BatchNormLayerTest, OfBF16HasStatisticsInF32) {
   EXPECT_NEAR(session.Get("norm/mean")->values<float>()[0], 257 * (1 - std::pow(0.99, 3)), 1e-4);
 }
 
-TEST(BatchNormLayerTest, OptimizersLeaveTheStatistics) {
+TEST(BatchNormalizationTest, OptimizersLeaveTheStatistics) {
   Graph g(Mesh::VirtualCpus("batch=2").value());
   const Value x = g.Input("x", F64, {4, 2}, {"batch", UNSHARDED});
   const BatchNormalization norm(g, "norm", 2, {.dtype = F64});
@@ -210,7 +210,7 @@ std::vector<double> Numbers(const StepResult& result, const char* output) {
   return {tensor.values<double>().begin(), tensor.values<double>().end()};
 }
 
-TEST(DropoutLayerTest, DropsItsRateAndScalesTheRest) {
+TEST(DropoutTest, DropsItsRateAndScalesTheRest) {
   Session session = Dropped("batch=2", 0.2);
   double kept = 0;
   constexpr int kSteps = 20;
@@ -224,7 +224,7 @@ TEST(DropoutLayerTest, DropsItsRateAndScalesTheRest) {
   EXPECT_NEAR(kept, 0.8 * kSteps * 800, 4 * 50.6);
 }
 
-TEST(DropoutLayerTest, DrawsAnewAtEveryStepCallAndLayer) {
+TEST(DropoutTest, DrawsAnewAtEveryStepCallAndLayer) {
   Session session = Dropped("batch=2", 0.5);
   const StepResult first = session.Run(Ones()).value();
   const StepResult second = session.Run(Ones()).value();
@@ -236,7 +236,7 @@ TEST(DropoutLayerTest, DrawsAnewAtEveryStepCallAndLayer) {
   EXPECT_NE(Numbers(first, "y"), Numbers(*other.Run(Ones()), "y"));
 }
 
-TEST(DropoutLayerTest, IsTheSameOnEveryMeshAndForEveryNumberOfRows) {
+TEST(DropoutTest, IsTheSameOnEveryMeshAndForEveryNumberOfRows) {
   std::vector<std::vector<double>> want;
   for (const char* mesh : kNormMeshes) {
     SCOPED_TRACE(mesh);
@@ -250,7 +250,7 @@ TEST(DropoutLayerTest, IsTheSameOnEveryMeshAndForEveryNumberOfRows) {
 }
 
 // Drop path, and channels: whole dims, the same on every mesh, of short batches too.
-TEST(DropoutLayerTest, DropsWholeDimsTheSameOnEveryMesh) {
+TEST(DropoutTest, DropsWholeDimsTheSameOnEveryMesh) {
   std::vector<std::vector<double>> want;
   for (const char* mesh : kNormMeshes) {
     SCOPED_TRACE(mesh);
@@ -288,7 +288,7 @@ TEST(DropoutLayerTest, DropsWholeDimsTheSameOnEveryMesh) {
   }
 }
 
-TEST(DropoutLayerTest, OneCounterCountsTheStepsOfTraining) {
+TEST(DropoutTest, OneCounterCountsTheStepsOfTraining) {
   Session session = Dropped("batch=2", 0.5);
   EXPECT_THAT(session.variable_names(), ElementsAre(kDropoutStep));
   const std::vector<double> first = Numbers(*session.Run(Ones()), "y");
@@ -302,7 +302,7 @@ TEST(DropoutLayerTest, OneCounterCountsTheStepsOfTraining) {
   EXPECT_EQ(Numbers(*session.Run(Ones()), "y"), first);
 }
 
-TEST(DropoutLayerTest, GradientsGoWhereNothingWasDropped) {
+TEST(DropoutTest, GradientsGoWhereNothingWasDropped) {
   for (const char* mesh : kNormMeshes) {
     SCOPED_TRACE(mesh);
     Graph g(Mesh::VirtualCpus(mesh).value());
@@ -316,7 +316,7 @@ TEST(DropoutLayerTest, GradientsGoWhereNothingWasDropped) {
   }
 }
 
-TEST(DropoutLayerTest, HoldsInLoops) {
+TEST(DropoutTest, HoldsInLoops) {
   Graph g(Mesh::VirtualCpus("batch=2").value());
   const Value x = g.Input("x", F64, {8, 100}, {"batch", UNSHARDED});
   const Dropout dropout(g, "dropout", 0.5);
@@ -335,7 +335,7 @@ TEST(DropoutLayerTest, HoldsInLoops) {
 
 // ---- Group norm.
 
-TEST(GroupNormLayerTest, StandardizesGroupsThenScalesAndShifts) {
+TEST(GroupNormalizationTest, StandardizesGroupsThenScalesAndShifts) {
   Graph g(Mesh::VirtualCpus("batch=2,model=2").value());
   const Value x = g.Input("x", F64, {1, 2, 4}, {"batch", UNSHARDED, "model"});
   const GroupNormalization norm(g, "norm", 4, 2, {.layout = {"model"}, .dtype = F64, .epsilon = 0});
