@@ -3,7 +3,7 @@
 //
 //   #include "meshwork/core.h"
 //
-// train.h adds what trains a model; meshwork.h has everything.
+// train.h adds what trains a model; meshwork.h also has strategies, parameter servers and reports.
 #pragma once
 
 #include "meshwork/base/log.h"

@@ -1,4 +1,4 @@
-// Everything that users include. A smaller start: meshwork/core.h to describe a program and run it, meshwork/train.h to
+// What most programs use (docs/api.md lists all headers). Parts of it: meshwork/core.h to describe a program and run it, meshwork/train.h to
 // train a model.
 #pragma once
 

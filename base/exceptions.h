@@ -1,4 +1,4 @@
-// Turns exceptions of libraries and of users' kernels into statuses. Nothing in meshwork throws by itself.
+// Turns exceptions of libraries and of users' kernels into statuses.
 #pragma once
 
 #include <string_view>

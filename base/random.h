@@ -11,7 +11,7 @@
 // SetSeed is one seed for everything:
 //
 //   SetSeed(42);                                   // first of all, in all processes alike
-//   Dropout(g, "dropout", 0.1);               // draws by it
+//   Dropout(g, "dropout", 0.1);                    // draws by it
 //   Session::Create(g);                            // initial values, too
 //   data.Shuffle(1000);                            // and the order of examples
 #pragma once

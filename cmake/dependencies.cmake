@@ -35,7 +35,7 @@ macro(meshwork_find_library package header library purpose debian_package)
   endif()
 endmacro()
 
-meshwork_find_library(xxHash xxhash.h xxhash "hashes of replicas" libxxhash-dev)
+meshwork_find_library(xxHash xxhash.h xxhash "version 0.8 or later: hashes of replicas" libxxhash-dev)
 # The CMake files of Debian 12's libzip need programs that are in other packages.
 meshwork_find_library(libzip zip.h zip "NumPy's archives" libzip-dev)
 # The CMake files of Debian 13's OpenBLAS name folders that do not exist. openblas_config.h is in no other BLAS.

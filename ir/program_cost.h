@@ -1,5 +1,5 @@
 // The costs of a node in a step: how often it runs, what it sends, how long that takes, and its operations. Costs of
-// whole programs are in ir/program.h and ir/plan/explain.h.
+// whole programs are in ir/program.h and ir/plan/step_cost.h.
 //
 // Pure functions; thread-safe.
 #pragma once

@@ -394,7 +394,9 @@ RelayoutPlan MakePlan(const Layout& from, const Layout& to, const Shape& shape,
     const RelayoutCost other_cost = terms.costs.Of(from, other.steps);
     const bool fits = PeakOf(from, best.steps, shape) <= options.peak_elements;
     const bool other_fits = PeakOf(from, other.steps, shape) <= options.peak_elements;
-    if (other_cost < cost && (other_fits || !fits)) {
+    const bool is_cheaper =
+        std::pair(other_cost.seconds, other_cost.wire_elements) < std::pair(cost.seconds, cost.wire_elements);
+    if (is_cheaper && (other_fits || !fits)) {
       best = std::move(other);
       cost = other_cost;
     }

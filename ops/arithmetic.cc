@@ -150,6 +150,7 @@ OpRow Within(OpRow row, double low, double high) {
   row.sample_high = high;
   return row;
 }
+
 std::vector<OpRow> BinaryRows() {
   std::vector<OpRow> rows = {
       Pair("add", "a + b", AddRule, AddGrad, MESHWORK_OF_AB(Sum(a, b))),

@@ -92,14 +92,14 @@ Scalar(F, const char*) -> Scalar<F>;
 
 #define MESHWORK_OF_X(...) MESHWORK_SCALAR((auto x), decltype(x), #__VA_ARGS__, __VA_ARGS__)
 #define MESHWORK_OF_AB(...) MESHWORK_SCALAR((auto a, auto b), decltype(a), #__VA_ARGS__, __VA_ARGS__)
-#define MESHWORK_SCALAR(parameters, Type, text, ...)                \
-  Scalar {                                                          \
-    [] parameters {                                                 \
-      using namespace portable; /* NOLINT: only in this function */ \
-      using T [[maybe_unused]] = Type;                              \
-      return __VA_ARGS__;                                           \
-    },                                                              \
-        text                                                        \
+#define MESHWORK_SCALAR(parameters, Type, text, ...)                            \
+  ::meshwork::Scalar {                                                          \
+    [] parameters {                                                             \
+      using namespace ::meshwork::portable; /* NOLINT: only in this function */ \
+      using T [[maybe_unused]] = Type;                                          \
+      return __VA_ARGS__;                                                       \
+    },                                                                          \
+        text                                                                    \
   }
 
 // ---- Kernels. f computes in Compute<T>; the functions For… make the factory for an f without attributes.

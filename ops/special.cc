@@ -37,7 +37,7 @@ Kernel PolygammaCpu(const KernelSpec& spec) {
 
 // ---- Of two reals.
 
-// In floats, other functions than those of the portable LogAddExp: the C library's.
+// In floats by the C library; LogAddExp of ops/kernels/cuda/device/functions.cuh is by CUDA's functions.
 template <typename T>
 T LogAddExpOf(T a, T b) {
   if (a == b) return a + static_cast<T>(kLn2);  // of infinities, too

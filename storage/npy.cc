@@ -129,6 +129,8 @@ absl::Status WriteNpz(const std::string& path, const std::vector<std::pair<std::
       return InvalidArgument("{}: is given twice; names must be unique.", place);
     if (name.size() > kMaxName)
       return InvalidArgument("{}: a name of {} bytes; at most {} are allowed.", place, name.size(), kMaxName);
+    if (name.find('\0') != std::string::npos)
+      return InvalidArgument("{}: a name with a zero byte; readers of zip archives end it there.", place);
     MESHWORK_RETURN_IF_ERROR(Annotate(tensor.status(), fmt::format("{}: ", place)));
     arrays.emplace_back(tensor);
   }

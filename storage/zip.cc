@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <new>
 #include <utility>
 
 #include "meshwork/base/saturate.h"
@@ -20,12 +21,18 @@ constexpr int64_t kMostExpansion = 1032;  // of deflate: 258 bytes in two bits
 constexpr std::string_view kUnlikeList =
     "it does not begin where the list of members says, is not as long, or does not unpack";
 
-// The error that `place` is damaged. libzip's words are left out, because each version has others; the system's are
-// added.
-absl::Status Damaged(std::string_view place, std::string_view why, zip_error_t* error = nullptr) {
-  const bool is_system = error != nullptr && zip_error_system_type(error) == ZIP_ET_SYS;
-  return InvalidArgument("{}: is damaged: {}{}; write or fetch the file again.", place, why,
-                         is_system ? fmt::format(" ({})", zip_error_strerror(error)) : "");
+// The error that `place` is damaged. libzip's words are left out, because each version has others.
+absl::Status Damaged(std::string_view place, std::string_view why) {
+  return InvalidArgument("{}: is damaged: {}; write or fetch the file again.", place, why);
+}
+
+// The same, unless memory is short or the system did not read the file.
+absl::Status DamagedUnless(zip_error_t* error, const std::string& place, std::string_view why) {
+  const int code = zip_error_code_zip(error);
+  if (code == ZIP_ER_MEMORY) throw std::bad_alloc();
+  if ((code == ZIP_ER_OPEN || code == ZIP_ER_READ) && zip_error_code_system(error) != 0)
+    return CannotRead(place, zip_error_code_system(error));
+  return Damaged(place, why);
 }
 
 // Member `index`, if it is possible.
@@ -81,7 +88,7 @@ class MemberSource : public ByteSource {
     zip_error_t* const error = zip_file_get_error(file_.get());
     if (zip_error_code_zip(error) == ZIP_ER_CRC)
       return Damaged(place_, fmt::format("its CRC is not {:08x}, which the list of members says", crc_));
-    return Damaged(place_, kUnlikeList, error);
+    return DamagedUnless(error, place_, kUnlikeList);
   }
 
   // libzip compares the CRC where a member ends.
@@ -107,7 +114,7 @@ absl::StatusOr<ZipFile> ZipFile::Open(const std::string& path, const UnpackOptio
     zip_error_t error;
     zip_error_init_with_code(&error, code);
     const absl::Status damaged =
-        Damaged(path, "it is cut off, one of several parts, or no zip archive", &error);
+        DamagedUnless(&error, path, "it is cut off, one of several parts, or no zip archive");
     zip_error_fini(&error);
     return damaged;
   }
@@ -130,7 +137,7 @@ void ZipFile::Closer::operator()(zip* archive) const { zip_discard(archive); }
 absl::StatusOr<std::unique_ptr<ByteSource>> ZipFile::Read(const ZipMember& member) const {
   std::string place = PlaceOfTensor(path_, member.name);
   zip_file_t* const file = zip_fopen_index(archive_.get(), member.index, 0);
-  if (file == nullptr) return Damaged(place, kUnlikeList, zip_get_error(archive_.get()));
+  if (file == nullptr) return DamagedUnless(zip_get_error(archive_.get()), place, kUnlikeList);
   return std::make_unique<MemberSource>(std::move(place), member, file);
 }
 

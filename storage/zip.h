@@ -29,7 +29,7 @@ struct zip;  // libzip's
 namespace meshwork {
 
 struct ZipMember {
-  std::string name;    // any bytes; no path to write to
+  std::string name;    // as libzip gives it; no path to write to
   uint64_t index = 0;  // in the list
   bool deflated = false;
   uint32_t crc = 0;

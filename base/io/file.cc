@@ -34,11 +34,6 @@ constexpr size_t kHashedAtOnce = size_t{1} << 20;
 
 std::string ErrorText(int error) { return std::generic_category().message(error); }
 
-absl::Status CannotRead(const std::string& path, int error) {
-  return absl::Status(absl::ErrnoToStatusCode(error), fmt::format("{}: cannot be read: {}; check the path.",
-                                                                  Printable(path), ErrorText(error)));
-}
-
 absl::Status CannotWrite(const std::string& path, int error) {
   return absl::Status(
       absl::ErrnoToStatusCode(error),
@@ -175,6 +170,11 @@ int WriteNewFile(const std::string& path, const Fill& fill, const struct stat* o
 }
 
 }  // namespace
+
+absl::Status CannotRead(const std::string& path, int error) {
+  return absl::Status(absl::ErrnoToStatusCode(error), fmt::format("{}: cannot be read: {}; check the path.",
+                                                                  Printable(path), ErrorText(error)));
+}
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   Descriptor file(OpenForReading(path));

@@ -21,6 +21,9 @@ namespace meshwork {
 
 class Sha256;  // base/io/sha256.h
 
+// The error that the system did not read the file. `error`: its errno.
+absl::Status CannotRead(const std::string& path, int error);
+
 // The bytes of a file (or pipe), up to its end. Errors: it does not exist, is a directory, is a
 // pipe or a device and gives more than 256 MiB, ….
 absl::StatusOr<std::string> ReadFile(const std::string& path);

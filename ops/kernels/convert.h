@@ -12,6 +12,7 @@
 #include "meshwork/ops/kernels/portable/arithmetic.h"
 
 namespace meshwork {
+
 // x as a To. From: a Compute<T> (ir/type.h). Real to whole: towards zero, clamped to the range, NaN is 0. Between whole
 // types, high bits are dropped. To bool: x != 0.
 template <typename To, typename From>

@@ -11,7 +11,7 @@
 
 namespace meshwork {
 
-// Options of the rendezvous, as in GlooOptions.
+// How the processes of a job find each other.
 struct MeetingOptions {
   // "host:port" of a rendezvous that runs, for this run of the job alone; "": process 0 serves it.
   std::string rendezvous = {};

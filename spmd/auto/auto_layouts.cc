@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "meshwork/base/status.h"
@@ -384,9 +385,7 @@ class LayoutFinder {
 
 bool operator<(const FoundLayouts& a, const FoundLayouts& b) {
   const auto rank = [](const FoundLayouts& plan) {
-    StepCost cost = plan.cost;
-    cost.seconds = plan.seconds();
-    return std::pair(cost, plan.cost.peak_bytes);
+    return std::tuple(plan.seconds(), plan.cost.peak_bytes, plan.cost);
   };
   return rank(a) < rank(b);
 }

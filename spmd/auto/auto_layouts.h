@@ -51,8 +51,7 @@ struct FoundLayouts {
   bool is_fitted = false;
   double seconds() const { return cost.seconds + compute_seconds; }
 
-  // The better plan: that of the cheaper step, its operations counted in its time; of equal steps, that which needs less
-  // memory.
+  // The better plan: that of the faster step; of equally fast ones, that which needs less memory; then the cheaper step.
   friend bool operator<(const FoundLayouts& a, const FoundLayouts& b);
 };
 

@@ -321,6 +321,7 @@ TEST_F(FileErrors, NumpyArchives) {
           MISTAKE(WriteNpz(Path("x.npz"), {{"w", one}, {"w", one}})),
           MISTAKE(WriteNpz(Path("x.npz"), {{"w", Tensor()}})),
           MISTAKE(WriteNpz(Path("x.npz"), {{std::string(65001, 'n'), one}})),
+          MISTAKE(WriteNpz(Path("x.npz"), {{std::string("a\0b", 3), one}})),
           MISTAKE(ReadNpz(File("x.npz", array))),
           MISTAKE(ReadNpz(File("x.npz", EncodeZip({w}).substr(0, 100)))),
           MISTAKE(archive({w, w})),

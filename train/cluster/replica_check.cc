@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 #include <vector>
 
@@ -66,6 +67,7 @@ absl::StatusOr<uint64_t> HashOfInstance(const DTensor& tensor, int64_t instance)
     data = static_cast<const std::byte*>(copy.raw());
   }
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), XXH3_freeState);
+  if (hash == nullptr) throw std::bad_alloc();
   XXH3_64bits_reset(hash.get());
   elements.ForRuns(0, elements.elements(), [&](int64_t start, int64_t, int64_t count) {
     XXH3_64bits_update(hash.get(), data + start * size, static_cast<size_t>(count * size));

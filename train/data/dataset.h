@@ -56,7 +56,8 @@ struct BatchesOptions {
   // and those of Fit, are counted from here.
   int64_t epoch = 0;
   // The first batch that is wanted, >= 0; earlier ones are neither gathered nor loaded. So a training can continue in
-  // the middle of an epoch. Past the last batch, there are none.
+  // the middle of an epoch. Past the last batch, there are none. Each epoch of a Repeat behind the batches, or of Fit, begins
+  // there; a saved position leaves batches out once.
   int64_t first_batch = 0;
 
   // Lets each process read a few files only. The examples are cut into `lanes` runs of equal length; if lanes does not

@@ -16,8 +16,8 @@
 //
 // Memory. A stage keeps what its description says, and nothing else: Shuffle its buffer, Cache everything, Batch one
 // batch, BucketBySequenceLength one of each bucket, Prefetch(n) n elements, a Map with n threads 2n. Nothing is read
-// ahead but by Prefetch, by a Map with threads, and by Dataset::Batches, whose thread gathers two batches. A batch's
-// memory is used again as soon as the caller has no copy of it.
+// ahead but by Prefetch, by a Map with threads, and by Dataset::Batches: a thread gathers two batches, unless they are
+// views. A batch's memory is used again as soon as the caller has no copy of it.
 //
 // Position. PipelineIterator::Save gives a short text, with which another iterator goes on: the elements to come are
 // the same, bit by bit. It holds counters only. What a stage had read is read again: see Pipeline::Begin.

@@ -167,7 +167,8 @@ MESHWORK_PORTABLE T Smaller(T a, T b) {
 template <typename T>
 MESHWORK_PORTABLE T Clipped(T x, T low, T high) {
   return ClippedByTests(x, low, high);
-}  // In a sort NaN is the largest.
+}
+// In a sort NaN is the largest.
 template <typename T>
 MESHWORK_PORTABLE bool SortsBelow(T a, T b) {
   return a < b || (b != b && a == a);
