@@ -9,11 +9,19 @@
 #include "meshwork.h"
 #include "meshwork/ir/registry.h"
 #include "meshwork/mesh/mesh.h"
+#include "meshwork/ops/elementwise.h"
 
 namespace mw = meshwork;
 using mw::UNSHARDED;
 
 namespace {
+
+// An op of the program's own, with a kernel for CPUs and one for GPUs.
+mw::OpRow LogisticRow() {
+  return mw::RealRow(
+      "logistic", "1 / (1 + exp(-x))", MESHWORK_OF_X(T(1) / (T(1) + Exp(-x))),
+      [](const mw::Value& g, const mw::Value&, const mw::Value& y) { return g * y * (1.0 - y); });
+}
 
 // The loss of digits classified by a net of two layers.
 mw::Value Classify(mw::Graph& g) {
@@ -70,5 +78,9 @@ int main() {
   fmt::print("meshwork {}\n", MESHWORK_VERSION);
   static_assert(MESHWORK_VERSION_MAJOR >= 0 && MESHWORK_VERSION_MINOR >= 0 && MESHWORK_VERSION_PATCH >= 0);
   fmt::print("{} ops\n", mw::AllOps().size());
+  if (const absl::Status added = mw::RegisterOp(LogisticRow()); !added.ok()) {
+    fmt::print("{}\n", mw::MessageOf(added));
+    return 1;
+  }
   return Train() + Multiply();
 }
