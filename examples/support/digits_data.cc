@@ -9,14 +9,13 @@ namespace meshwork {
 absl::StatusOr<Data> LoadData(const DataOptions& options, DType dtype) {
   std::string dir = options.dir;
   if (const char* variable = std::getenv("MNIST_DIR"); dir.empty() && variable != nullptr) dir = variable;
-  Data data{"mnist", {}};
-  if (dir.empty() || dir == "synthetic") {
+  Data data{dir.empty() || dir == "synthetic" ? "synthetic" : "mnist", {}};
+  if (data.source == "synthetic") {
     if (options.is_chief)
       fmt::print(
           stderr,
           "*** These are NOT the MNIST digits: training on synthetic ones from the built-in generator.\n"
           "*** For MNIST give --data-dir or MNIST_DIR, or run ./dev mnist.\n");
-    data.source = "synthetic";
     MESHWORK_ASSIGN_OR_RETURN(data.digits, SyntheticDigits(options.train_examples, options.test_examples,
                                                            static_cast<uint64_t>(options.seed), dtype));
   } else {
