@@ -80,7 +80,7 @@ std::vector<Value> UnaryGrad(const GradView& view) {
 
 // ---- Functions of elements, written once: MESHWORK_OF_X(Sqrt(x)) is a function for the loops of the CPU, and the same
 // expression as text for kernels of GPUs (OpRow::scalar). It reads x (a and b), of type T, and calls functions of
-// ops/kernels/portable.
+// ops/kernels/portable, unless one in an unnamed namespace has the name.
 
 template <typename F>
 struct Scalar {

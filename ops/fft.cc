@@ -34,7 +34,7 @@ Complex Times(const Complex& a, const Complex& b) {
 }
 
 // x: [batch,n] times the matrix.
-Complex Product(const Complex& x, const Complex& m) {
+Complex ComplexProduct(const Complex& x, const Complex& m) {
   return {MatMul(x.re, m.re) - MatMul(x.im, m.im), MatMul(x.re, m.im) + MatMul(x.im, m.re)};
 }
 
@@ -56,7 +56,7 @@ Complex Transform(const Complex& x, bool inverse) {
   const DType dtype = x.re.dtype();
   const int64_t batch = x.re.shape()[0], n = x.re.shape()[1];
   const int64_t n1 = n <= kDirect ? 1 : FactorOf(n), n2 = n / n1;
-  if (n1 == 1) return Product(x, Roots(graph, dtype, n, n, n, inverse));
+  if (n1 == 1) return ComplexProduct(x, Roots(graph, dtype, n, n, n, inverse));
   // [batch,i1,i2] -> [batch,i2,k1]
   const Complex columns = Swapped(Reshaped(x, {batch, n1, n2}));
   Complex inner = Transform(Reshaped(columns, {batch * n2, n1}), inverse);

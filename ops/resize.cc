@@ -24,7 +24,7 @@ Neighbours NeighboursOf(Graph& graph, int64_t from, int64_t to) {
   return {Add(Mul(twice, static_cast<double>(from)), static_cast<double>(to)), 2 * to};
 }
 
-Value Nearest(const Value& x, int64_t dim, int64_t to) {
+Value NearestElements(const Value& x, int64_t dim, int64_t to) {
   if (to % x.shape()[dim] == 0) return Repeat(x, to / x.shape()[dim], dim);
   const Neighbours places = NeighboursOf(*x.graph(), x.shape()[dim], to);
   // floor(place + 1/2)
@@ -70,7 +70,8 @@ Value Resize(const Operand& x, const std::vector<int64_t>& sizes, ResizeForm for
       return {};
     }
     if (from == to) continue;
-    resized = form == ResizeForm::kNearest ? Nearest(resized, 1 + d, to) : Bilinear(resized, 1 + d, to);
+    resized =
+        form == ResizeForm::kNearest ? NearestElements(resized, 1 + d, to) : Bilinear(resized, 1 + d, to);
   }
   return resized;
 }
