@@ -80,7 +80,7 @@ std::vector<Value> UnaryGrad(const GradView& view) {
 
 // ---- Functions of elements, written once: MESHWORK_OF_X(Sqrt(x)) is a function for the loops of the CPU, and the same
 // expression as text for kernels of GPUs (OpRow::scalar). It reads x (a and b), of type T, and calls functions of
-// ops/kernels/portable, unless one in an unnamed namespace has the name.
+// ops/kernels/portable. A function of the same name in an unnamed namespace hides the portable one.
 
 template <typename F>
 struct Scalar {
