@@ -44,7 +44,8 @@ std::vector<CollectiveSummary> SummarizeCollectives(const Graph& local) {
 double CountFlops(const Graph& graph) {
   double flops = 0;
   for (const Node& node : graph.nodes())
-    if (node.row->kind == OpKind::kCompute || node.row->kind == OpKind::kControl)
+    if (node.row->kind == OpKind::kCompute || node.row->kind == OpKind::kControl ||
+        node.row->collective == CollectiveKind::kExchange)
       flops += FlopsOf(graph, node);
   return flops;
 }

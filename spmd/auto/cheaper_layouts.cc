@@ -40,9 +40,9 @@ constexpr int kRoundsAlike = 4;
 // counts half. At least one compile of a cheaper change, or two of others, are made. For a small program the limit is
 // half as many nodes, and at least as many compiles as changes are asked for.
 constexpr int64_t kMostCompiledNodes = 8192;
-// In a program of at most so many ops, all changes are compiled, whatever the planner says: it counts no halos, and
-// does not know which collectives become one. In a larger program, only changes that by the planner save at least the
-// part kWorthTrying of the step.
+// In a program of at most so many ops, all changes are compiled, whatever the planner says: it does not know which
+// collectives become one. In a larger program, only changes that by the planner save at least the part kWorthTrying of
+// the step.
 constexpr int64_t kFewNodes = 512;
 constexpr double kWorthTrying = 0.005;
 // On meshes of more axes there are so many layouts that costing all relayouts would take longer than compiles.

@@ -11,7 +11,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
 #include "meshwork/ir/collective_spec.h"
-#include "meshwork/ir/exchange.h"
+#include "meshwork/ir/halo.h"
 #include "meshwork/ir/local.h"
 #include "meshwork/ir/movement.h"
 #include "meshwork/ir/regions.h"
@@ -208,7 +208,7 @@ class Localizer {
     std::optional<Rule> rule;
     if (NeedsRule(node)) rule = RuleOf(graph_, node);
     std::vector<WindowedDim> windows;
-    if (rule.has_value()) windows = CutWindows(*rule, node);
+    if (rule.has_value()) windows = WindowsOf(*rule, node);
     const bool is_wide = RunsWide(node);
     if (!windows.empty() && node.row->exchange != nullptr) return WriteExchange(node, is_wide);
     absl::InlinedVector<ValueId, 4> operands;
@@ -254,17 +254,11 @@ class Localizer {
   }
 
   // The windows along letters that are cut.
-  std::vector<WindowedDim> CutWindows(const Rule& rule, const Node& node) const {
-    std::vector<WindowedDim> windows;
-    for (WindowedDim w : rule.windows) {
-      const ValueInfo& operand = graph_.value(node.operands[w.operand]);
-      if (operand.layout->NumShards(w.dim) == 1) continue;
-      const Letter& letter = rule.letters[rule.operands[w.operand][w.dim]];
-      w.is_own = !letter.reduced && AreBlocks(w.window, to_.mesh(), operand.layout->dim(w.dim), letter.size,
-                                              operand.type.shape[w.dim]);
-      windows.push_back(w);
-    }
-    return windows;
+  std::vector<WindowedDim> WindowsOf(const Rule& rule, const Node& node) const {
+    if (rule.windows.empty()) return {};
+    absl::InlinedVector<const ValueInfo*, 4> operands;
+    for (ValueId id : node.operands) operands.push_back(&graph_.value(id));
+    return CutWindows(rule, operands);
   }
 
   // Writes an op that only moves elements as an exchange.
@@ -283,48 +277,18 @@ class Localizer {
     }
     const std::string cause =
         fmt::format("{} along a dim that is sharded", graph_.Describe(node.row->name, node.location));
-    rewriter_.Set(node.results[0], AddExchange(from, exchange, std::move(info), cause, node));
-  }
-
-  ValueId AddExchange(const absl::InlinedVector<ValueId, 4>& operands, const Exchange& exchange,
-                      ValueInfo result, std::string cause, const Node& node) {
-    const OpRow& row = GetOp("exchange");
-    Node local{.row = &row,
-               .operands = operands,
-               .attrs = Graph::CompleteAttrs(row, exchange.ToAttrs()).value(),
-               .location = node.location,
-               .cause = std::move(cause)};
-    return to_.nodes()[to_.AddNode(std::move(local), {std::move(result)})].results[0];
+    rewriter_.Set(node.results[0], AddExchange(to_, from, exchange, std::move(info), node.location, cause));
   }
 
   // Operand i with the halos that its windows need. `windows`: all windows along letters that are cut.
   ValueId WithWindows(ValueId id, const Rule& rule, const std::vector<WindowedDim>& windows, size_t i,
                       const Node& node) {
-    const ValueInfo& have = to_.value(id);
-    Exchange exchange;
-    for (int d = 0; d < have.layout->rank(); ++d) exchange.dims.push_back({.offsets = {0}});
-    ValueInfo info{
-        .type = have.type, .global = have.global, .layout = have.layout, .location = node.location};
-    bool lacks = false;
-    for (const WindowedDim& w : windows) {
-      if (static_cast<size_t>(w.operand) != i || w.is_own) continue;
-      const auto d = static_cast<size_t>(w.dim);
-      const Letter& letter = rule.letters[rule.operands[i][d]];
-      const AxisList& axes = have.layout->dim(w.dim);
-      exchange.dims[d] = {.stride = w.window.stride,
-                          .spacing = w.window.spacing,
-                          .offsets = {w.window.offset},
-                          .size = letter.size,
-                          .extent = w.window.extent};
-      exchange.value = w.window.fill;
-      info.type.shape[d] = WindowSize(w.window, BlockSize(to_.mesh(), axes, letter.size));
-      info.global.shape[d] = info.type.shape[d] * to_.mesh().GroupSize(axes);
-      lacks = true;
-    }
-    if (!lacks) return id;
-    const std::string cause =
-        fmt::format("{} reads beyond its block", graph_.Describe(node.row->name, node.location));
-    return AddExchange({id}, exchange, std::move(info), cause, node);
+    std::optional<Halo> halo = HaloOf(rule, windows, i, to_.value(id));
+    if (!halo.has_value()) return id;
+    halo->result.location = node.location;
+    return AddExchange(
+        to_, {{id}}, halo->exchange, std::move(halo->result), node.location,
+        fmt::format("{} reads beyond its block", graph_.Describe(node.row->name, node.location)));
   }
 
   // A loop or a branch: its bodies are programs of their own.

@@ -2,10 +2,16 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <utility>
 
+#include "meshwork/ir/halo.h"
+#include "meshwork/ir/plan/step_cost.h"
+#include "meshwork/ir/program.h"
 #include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/control/loops.h"
+#include "meshwork/spmd/planner/move_seconds.h"
 
 namespace meshwork {
 namespace {
@@ -20,7 +26,7 @@ constexpr double kHeavy = 8;
 
 LayoutCosts::LayoutCosts(const Graph& pinned, const FoldedNodes& nodes, const FoldCounts& counts,
                          const Topology& topology, const Replication& replication, LayoutSpace& space,
-                         const HeldValues& held)
+                         const HeldValues& held, double collective_seconds)
     : pinned_(pinned),
       nodes_(nodes),
       counts_(counts),
@@ -28,6 +34,7 @@ LayoutCosts::LayoutCosts(const Graph& pinned, const FoldedNodes& nodes, const Fo
       replication_(replication),
       space_(space),
       held_(held),
+      collective_seconds_(collective_seconds),
       refused_seconds_(kRefusedSeconds) {
   double flops = 0;
   for (int n = 0; n < nodes.size(); ++n)
@@ -153,6 +160,59 @@ std::vector<double> LayoutCosts::Arithmetic(int n, bool may_compute_more) const 
   std::vector<double> costs;
   costs.reserve(modes.count);
   for (double part : parts) costs.push_back(is_heavy && part > parts[0] ? kInfinite : seconds * part);
+  return costs;
+}
+
+// What Localize writes for the op, run so, without the op.
+double LayoutCosts::ExchangeSeconds(const Node& node, const Choice& choice) const {
+  Graph local(pinned_.mesh());
+  const auto placed = [&](ValueId id, const Layout& layout) {
+    const Type& type = pinned_.value(id).type;
+    return ValueInfo{.type = {type.dtype, layout.LocalShape(type.shape)}, .global = type, .layout = layout};
+  };
+  absl::InlinedVector<ValueId, 4> operands;
+  absl::InlinedVector<const ValueInfo*, 4> infos;
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    operands.push_back(
+        local.AddArgument(placed(node.operands[i], choice.operands[i]), /*is_variable=*/false));
+    infos.push_back(&local.value(operands.back()));
+  }
+  const std::vector<WindowedDim> windows = CutWindows(*choice.rule, infos);
+  if (windows.empty()) return 0;
+  if (node.row->exchange != nullptr) {
+    const Exchange exchange =
+        node.row->exchange({TypesOf(pinned_, node.operands), TypesOf(pinned_, node.results), node.attrs});
+    absl::InlinedVector<ValueId, 4> moved;
+    for (size_t o = 0; o < exchange.dims[0].offsets.size(); ++o)
+      moved.push_back(operands[MovedOperand(o, operands.size())]);
+    AddExchange(local, moved, exchange, placed(node.results[0], choice.results[0]));
+  } else {
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (std::optional<Halo> halo = HaloOf(*choice.rule, windows, i, *infos[i]))
+        AddExchange(local, {{operands[i]}}, halo->exchange, std::move(halo->result));
+  }
+  const StepCost cost = CostOf(local, topology_);
+  double seconds = LinkSeconds(cost, topology_) + collective_seconds_ * static_cast<double>(cost.collectives);
+  if (node.row->exchange == nullptr) seconds += CountFlops(local) / topology_.flops();
+  return seconds;
+}
+
+std::vector<double> LayoutCosts::Exchanges(int n) {
+  const OpModes& modes = space_.modes(n);
+  if (space_.RuleAt(n).windows.empty()) return {};
+  auto [known, is_new] = exchanges_.try_emplace(space_.modes_id(n));
+  // Ways that differ in what has no windows have the same exchanges.
+  std::map<std::vector<int>, double> of_layouts;
+  for (size_t m = 0; is_new && m < modes.count; ++m) {
+    const Choice choice = space_.ChoiceOf(n, m);
+    std::vector<int> layouts;
+    for (const WindowedDim& w : choice.rule->windows) layouts.push_back(modes.WantedBy(m)[w.operand]);
+    const auto [seconds, is_other] = of_layouts.try_emplace(std::move(layouts));
+    if (is_other) seconds->second = ExchangeSeconds(nodes_[n], choice);
+    known->second.push_back(seconds->second);
+  }
+  std::vector<double> costs = known->second;
+  for (double& cost : costs) cost *= counts_.runs[n];
   return costs;
 }
 

@@ -22,10 +22,10 @@ namespace meshwork {
 // forbidden. Values are those that stand for themselves (Fold::value_of); nodes are numbers of classes.
 class LayoutCosts {
  public:
-  // All must outlive this.
+  // All must outlive this. collective_seconds: the price of a collective, beside what it sends.
   LayoutCosts(const Graph& pinned, const FoldedNodes& nodes, const FoldCounts& counts,
               const Topology& topology, const Replication& replication, LayoutSpace& space,
-              const HeldValues& held);
+              const HeldValues& held, double collective_seconds);
 
   // The cost of a refused gather: more than all the rest of any step that is looked at.
   double refused_seconds() const { return refused_seconds_; }
@@ -37,6 +37,8 @@ class LayoutCosts {
   CostList Leaves(int n, size_t r, ValueId id);
   // [ways to run the op]: its arithmetic. may_compute_more: a product may run on fewer devices than in the first way.
   std::vector<double> Arithmetic(int n, bool may_compute_more) const;
+  // [ways to run the op]: its exchanges along cut dims: halos, or what a roll moves. Empty: there are none.
+  std::vector<double> Exchanges(int n);
   // [states of the argument]: to make its further form. If the argument lay in blocks and is now held whole, it also
   // costs as much as the gather that this spares, if that gather is refused. For results of ops, Leaves has these
   // costs.
@@ -62,6 +64,7 @@ class LayoutCosts {
   double RefusedSeconds(ValueId id, int from, int to, const Mover& mover);
   double Read(ValueId id, const Held& held, int to, const Mover& mover);
   double Leave(ValueId id, int left, const Held& held, const Mover& mover);
+  double ExchangeSeconds(const Node& node, const Choice& choice) const;
   double Whole(ValueId id, int left, int before, const Node& node);
   // The costs for tensor `i` of the op: those made before for an op that is alike, or new ones.
   template <typename Make>
@@ -74,10 +77,12 @@ class LayoutCosts {
   const Replication& replication_;
   LayoutSpace& space_;
   const HeldValues& held_;
+  const double collective_seconds_;
   double refused_seconds_;
   // Costs by all that they depend on: the ways to run the op, its tensor, the states of the value, how often it is
   // moved, and which gathers are refused.
   std::map<std::tuple<int, int, int, double, std::vector<uint64_t>>, CostList> known_;
+  std::map<int, std::vector<double>> exchanges_;  // per number of ways to run an op, of one run
 };
 
 }  // namespace meshwork

@@ -85,6 +85,7 @@ class LayoutSpace {
   bool is_cut_off() const { return is_cut_off_; }
   // A choice as ChooseCuts makes it, except that its layouts also say what is owed.
   Choice ChoiceOf(int node, size_t mode);
+  const Rule& RuleAt(int node) const { return *kinds_[kind_[node]].rule; }
 
  private:
   using Candidates = absl::InlinedVector<CutId, 4>;
@@ -128,7 +129,6 @@ class LayoutSpace {
   LetterCuts CutsOf(const CutIds& ids) const;
   bool IsLocked(ValueId id, int dim) const;
   bool MayCut(const Node& node, const Letter& letter, CutId cut) const;
-  const Rule& RuleAt(int n) const { return *kinds_[kind_[n]].rule; }
   const std::optional<Choice>& ChoiceNow(int n) const { return choices_[fold_.first[n]]; }
   void FindKinds();
   void Offer(ValueId id);

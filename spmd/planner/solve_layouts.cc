@@ -46,7 +46,7 @@ class LayoutSolver {
         space_(pinned, propagated, choices, fold_, nodes_, options.open, options.price),
         held_(pinned, fold_, topology, space_, /*few_others=*/!options.open.further.empty(),
               /*many_states=*/options.open.is_thorough && options.open.arguments.ToList().size() <= kFewAxes),
-        costs_(pinned, nodes_, counts_, topology, replication, space_, held_),
+        costs_(pinned, nodes_, counts_, topology, replication, space_, held_, options.price.seconds),
         of_value_(pinned.values().size()) {}
 
   std::optional<SolvedLayouts> Run() {
@@ -165,6 +165,7 @@ class LayoutSolver {
     of_node_.push_back(variable);
     if (node.row->name != "relayout" && (variable.index >= 0 || options_.counts_all))
       AddTable(variable, {}, Arithmetic(n));
+    if (variable.index >= 0 || options_.counts_all) AddTable(variable, {}, costs_.Exchanges(n));
     for (size_t i = 0; i < node.operands.size(); ++i)
       for (const auto& [id, times] : counts_.reads[n][i])
         AddTable(of_value_[id], variable, costs_.Reads(n, i, id, times));
