@@ -206,11 +206,6 @@ std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& pro
                                            const InsertedRelayouts& now, const std::vector<OpenedLoop>& loops,
                                            const Topology& topology, const Replication& replication,
                                            int64_t memory_budget, bool is_short) {
-  // If a weight that must not be gathered is, the user gets an error rather than a dearer program.
-  if (std::any_of(now.refused.begin(), now.refused.end(),
-                  [&](const RefusedGather& gather) { return replication.IsBoundWeight(gather.value); }))
-    return std::nullopt;
-  if (!MaySolveLayouts(pinned, loops)) return std::nullopt;
   // A program that moves nothing cannot become cheaper.
   if (now.moved.empty() && now.refused.empty()) return std::nullopt;
   Chooser chooser(pinned, propagated, now, loops, topology, replication, memory_budget, is_short);

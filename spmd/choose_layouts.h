@@ -40,7 +40,7 @@ bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std
                const Topology& topology, int64_t memory_budget);
 
 // `propagated`: Propagate's result for `pinned`, whose `loops` are opened; `now`: the program made of it. Nothing if no
-// layouts are found that cost less, and for programs with manual regions. memory_budget: bytes per device (see
+// layouts are found that cost less. memory_budget: bytes per device (see
 // CompileOptions), 0: no limit; layouts that need more are chosen only if they need no more than `now`. is_short: the
 // program stands for one of more layers (short_program.h), so it does not count as small.
 std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& propagated,

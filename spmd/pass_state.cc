@@ -7,9 +7,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/spmd/cut_mesh.h"
-#include "meshwork/spmd/keep_weights.h"
 #include "meshwork/spmd/local/localize.h"
-#include "meshwork/spmd/planner/solve_layouts.h"
 #include "meshwork/spmd/refused_gathers.h"
 #include "meshwork/spmd/rewrite/carry_summaries.h"
 #include "meshwork/spmd/rewrite/simplify.h"
@@ -40,6 +38,12 @@ Passed PassState::Run() && {
   }
   if (has_memory_budget()) passed_.status = CheckMemory(body(), options_.memory_budget);
   return std::move(passed_);
+}
+
+bool PassState::gathers_bound_weights() const {
+  const Replication replication(pinned_, options_.replication_budget);
+  return std::any_of(inserted_.refused.begin(), inserted_.refused.end(),
+                     [&](const RefusedGather& gather) { return replication.IsBoundWeight(gather.value); });
 }
 
 Graph PassState::CutAtDomains(Graph graph) const {
@@ -103,29 +107,8 @@ std::optional<Graph> PassState::Propagated(Graph& graph) {
 
 std::optional<Graph> PassState::Placed(const Graph& graph) {
   if (!short_.has_value()) propagated_.graph = graph;
-  Insert();
-  return ShownPlaced();
-}
-
-void PassState::Insert() {
   inserted_ = InsertRelayouts(propagated_.graph, options_.topology,
                               Replication(pinned_, options_.replication_budget));
-}
-
-bool PassState::ChoosesLayouts() const {
-  const auto pass = std::find_if(passes_.begin(), passes_.end(),
-                                 [](const Pass& each) { return each.name == "choose_layouts"; });
-  return Runs(*pass) && MaySolveLayouts(pinned_, loops_);
-}
-
-std::optional<Graph> PassState::WithKeptWeights() {
-  if (inserted_.refused.empty() && ChoosesLayouts()) return std::nullopt;
-  const std::vector<std::string> kept =
-      KeepWeights(pinned_, propagated_, options_.topology, options_.replication_budget);
-  Append(stated_, kept);
-  if (kept.empty()) return std::nullopt;
-  has_decided_ = true;
-  Insert();
   return ShownPlaced();
 }
 

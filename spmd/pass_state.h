@@ -60,6 +60,8 @@ class PassState {
   bool has_memory_budget() const { return options_.memory_budget > 0; }
   bool is_open() const { return is_open_; }
   bool is_short() const { return short_.has_value(); }
+  // Whether weights would be gathered, as the program is laid out now, that must not be.
+  bool gathers_bound_weights() const;
   const LocalOptions& local_options() const { return local_; }
 
   // The programs that passes make; nothing if a pass leaves the program as it is.
@@ -72,8 +74,6 @@ class PassState {
   // If there is a short program, keeps the whole one until all its layers are laid out.
   std::optional<Graph> Propagated(Graph& graph);
   std::optional<Graph> Placed(const Graph& graph);
-  // Keeps weights only if a gather is refused, or if choose_layouts does not look for cheaper layouts.
-  std::optional<Graph> WithKeptWeights();
   std::optional<Graph> WithChosenLayouts();
   // The whole program, laid out as the short one is; laid out by itself, if that does not fit together.
   Graph WithAllLayers();
@@ -108,12 +108,6 @@ class PassState {
 
   // Lays out the whole program, looking at all layers, as if there had been no short program.
   Graph LaidOutByItself();
-
-  // Whether choose_layouts runs, and knows all of the program.
-  bool ChoosesLayouts() const;
-
-  // Inserts relayouts into the propagated program.
-  void Insert();
 
   // The program that a pass returns after it has laid it out. If it is a short program, the whole one, and that only to
   // be dumped.

@@ -59,14 +59,10 @@ const std::vector<Pass>& AllPasses() {
       {.name = "insert_relayouts",
        .make = [](C& c, Graph& graph) -> Made { return c.Placed(graph); },
        .lays_out = true},
-      {.name = "keep_weights",
-       .make = [](C& c, Graph&) -> Made { return c.WithKeptWeights(); },
-       .is_optional = true,
-       .lays_out = true},
       {.name = "choose_layouts",
        .make = [](C& c, Graph&) -> Made { return c.WithChosenLayouts(); },
-       // The layouts that it finds depend on how the mesh is cut at domains.
-       .applies = [](const C& c) { return !c.options().deterministic; },
+       // Which layouts cost least depends on how the mesh is cut at domains.
+       .applies = [](const C& c) { return !c.options().deterministic || c.gathers_bound_weights(); },
        .is_optional = true,
        .lays_out = true},
       {.name = "repeat_layers",

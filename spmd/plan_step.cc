@@ -3,7 +3,6 @@
 #include <iterator>
 #include <utility>
 
-#include "meshwork/spmd/insert_relayouts.h"
 #include "meshwork/spmd/local/localize.h"
 #include "meshwork/spmd/planner/replication.h"
 #include "meshwork/spmd/rewrite/simplify.h"
@@ -12,19 +11,24 @@ namespace meshwork {
 
 PlannedStep PlanStep(const Graph& pinned, const Graph& propagated, const Topology& topology,
                      int64_t replication_budget) {
-  const Replication replication(pinned, replication_budget);
-  InsertedRelayouts inserted = InsertRelayouts(propagated, topology, replication);
-  PlannedStep step{std::move(inserted.graph), std::ssize(inserted.refused), Graph(pinned.mesh())};
+  return StepOf(InsertRelayouts(propagated, topology, Replication(pinned, replication_budget)), topology);
+}
+
+PlannedStep StepOf(InsertedRelayouts inserted, const Topology& topology) {
+  PlannedStep step{std::move(inserted.graph), std::ssize(inserted.refused), Graph(inserted.graph.mesh())};
   step.local = DropDeadCode(ShareSubexpressions(Localize(step.placed, {.topology = topology})));
   return step;
 }
 
-StepCost PlanCost(const Graph& pinned, const Graph& propagated, const Topology& topology,
-                  int64_t replication_budget) {
-  const PlannedStep step = PlanStep(pinned, propagated, topology, replication_budget);
+StepCost PlanCost(const PlannedStep& step, const Topology& topology) {
   StepCost cost = CostOf(step.local, topology);
   cost.refused = step.refused;
   return cost;
+}
+
+StepCost PlanCost(const Graph& pinned, const Graph& propagated, const Topology& topology,
+                  int64_t replication_budget) {
+  return PlanCost(PlanStep(pinned, propagated, topology, replication_budget), topology);
 }
 
 }  // namespace meshwork

@@ -6,6 +6,7 @@
 #include "meshwork/ir/graph.h"
 #include "meshwork/ir/plan/step_cost.h"
 #include "meshwork/mesh/topology.h"
+#include "meshwork/spmd/insert_relayouts.h"
 
 namespace meshwork {
 
@@ -19,7 +20,12 @@ struct PlannedStep {
 PlannedStep PlanStep(const Graph& pinned, const Graph& propagated, const Topology& topology,
                      int64_t replication_budget);
 
-// The cost of PlanStep's result, its refused gathers included.
+// A step with these relayouts.
+PlannedStep StepOf(InsertedRelayouts inserted, const Topology& topology);
+
+// The cost of a step, its refused gathers included.
+StepCost PlanCost(const PlannedStep& step, const Topology& topology);
+// That of PlanStep's result.
 StepCost PlanCost(const Graph& pinned, const Graph& propagated, const Topology& topology,
                   int64_t replication_budget);
 

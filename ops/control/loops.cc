@@ -371,7 +371,8 @@ std::vector<ScanCarry> ScanCarries(const Graph& opened) {
 bool LeavesCarry(const Node& node) { return IsMark(node, Mark::kLeave); }
 
 bool IsExactMark(const Node& node) {
-  return EntersBody(node) || IsMark(node, Mark::kLeave) || IsMark(node, Mark::kBranch);
+  return EntersBody(node) || IsMark(node, Mark::kLeave) || IsMark(node, Mark::kBranch) ||
+         IsMark(node, Mark::kManualLeave);
 }
 
 int LoopOf(const Node& mark) { return static_cast<int>(MarkNumber(mark, "loop")); }

@@ -52,7 +52,7 @@ std::vector<ScanCarry> ScanCarries(const Graph& opened);
 bool IsMark(const Node& node);
 // Whether the node is the mark of a carry after its loop: operand 1 is the carry that the body gets.
 bool LeavesCarry(const Node& node);
-// Whether the node's operands must have the layouts of the results, and be whole.
+// Whether the node's results come in their layouts, and its operands must have the same, and be whole.
 bool IsExactMark(const Node& node);
 // The number of the loop that the mark belongs to; marks of one loop live and die together. REQUIRES: IsMark.
 int LoopOf(const Node& mark);

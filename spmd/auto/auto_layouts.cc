@@ -68,7 +68,7 @@ class LayoutFinder {
       opened_ = std::move(opened.graph);
     }
     is_opened_ = !loops.empty();
-    is_solvable_ = MaySolveLayouts(opened_, loops);
+    is_solvable_ = true;
     propagated_ = Propagate(opened_).graph;
     choices_ = ChooseCuts(propagated_, options_.topology, Replication());
     fold_ = RepeatsOf(opened_, propagated_, choices_, Replication());

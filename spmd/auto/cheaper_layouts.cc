@@ -206,7 +206,7 @@ class Trials {
   }
 
   // Per candidate: by the planner, how many seconds longer the step takes (CostsOfChanges,
-  // spmd/planner/solve_layouts.h). Nothing if the planner does not know the program. counts_collectives: with the
+  // spmd/planner/solve_layouts.h). Nothing if the program is too large for it. counts_collectives: with the
   // assumed topology, bytes count first, and then collectives.
   std::optional<std::vector<double>> MoreSeconds(const std::vector<Candidate>& candidates,
                                                  bool counts_collectives) const {
@@ -214,7 +214,6 @@ class Trials {
     if (HasLoops(looked_at) || AxesThatCut(looked_at.mesh()).size() > kMostAxes) return std::nullopt;
     std::vector<ValueId> to_folded, to_marked;
     const Graph graph = MarkUses(FoldSizes(looked_at, &to_folded), &to_marked);
-    if (!MaySolveLayouts(graph, {})) return std::nullopt;
     const Graph propagated = Propagate(graph).graph;
     std::vector<PinChange> changes;
     for (const Candidate& candidate : candidates) {

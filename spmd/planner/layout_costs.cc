@@ -11,6 +11,7 @@
 #include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/control/loops.h"
+#include "meshwork/spmd/planner/cut.h"
 #include "meshwork/spmd/planner/move_seconds.h"
 
 namespace meshwork {
@@ -35,11 +36,42 @@ LayoutCosts::LayoutCosts(const Graph& pinned, const FoldedNodes& nodes, const Fo
       space_(space),
       held_(held),
       collective_seconds_(collective_seconds),
-      refused_seconds_(kRefusedSeconds) {
+      refused_seconds_(kRefusedSeconds),
+      gathers_bound_weights_(GathersBoundWeights()) {
   double flops = 0;
   for (int n = 0; n < nodes.size(); ++n)
     if (nodes[n].row->name != "relayout") flops += counts.runs[n] * FlopsOf(pinned, nodes[n]);
   refused_seconds_ += 2 * flops / topology.flops();
+}
+
+bool LayoutCosts::GathersBoundWeights() {
+  for (int n = 0; replication_.refuses() && n < nodes_.size(); ++n) {
+    const Node& node = nodes_[n];
+    for (size_t i = 0; i < node.operands.size() && node.row->name != "relayout"; ++i) {
+      const ValueId id = node.operands[i];
+      LayoutTable& table = space_.TableOf(id);
+      if (replication_.IsBoundWeight(id) &&
+          replication_.Refuses(id, node.results, table.layout(space_.layouts(id)[0]),
+                               table.layout(space_.modes(n).WantedBy(0)[i])))
+        return true;
+    }
+  }
+  return false;
+}
+
+// Whether blocks of a value are cut along another dim only because weights must not be gathered. For their sake a value
+// may be gathered, where layouts imply it, but its blocks stay on their dims, as they are now: a weight that is sharded
+// along k, as the batch is by rows, is a mistake of the user, who is to hear of it.
+// now: the layouts from and to which node n brings the value now.
+bool LayoutCosts::TurnsUnasked(int n, ValueId id, int from, int to, std::pair<int, int> now) {
+  if (!gathers_bound_weights_ || nodes_[n].row->name == "relayout" || std::pair(from, to) == now)
+    return false;
+  const Layout &blocks = space_.TableOf(id).layout(from), &wanted = space_.TableOf(id).layout(to);
+  for (int d = 0; d < blocks.rank(); ++d) {
+    const AxisSet here(AxesOf(blocks, d)), before = wanted.ShardedAxes().Minus(AxisSet(AxesOf(wanted, d)));
+    if (here.Intersects(before)) return true;
+  }
+  return false;
 }
 
 double LayoutCosts::Move(ValueId id, int from, int to, const Mover& mover) {
@@ -111,6 +143,8 @@ CostList LayoutCosts::Reads(int n, size_t i, ValueId id, double times) {
         double& cost = of_layout[wanted];
         if (cost < 0 || may_refuse)
           cost = times * Read(id, held, wanted, {nodes_[n].results, &nodes_[n], modes.axes[m], may_refuse});
+        if (TurnsUnasked(n, id, held.form, wanted, {space_.layouts(id)[0], modes.WantedBy(0)[i]}))
+          cost = std::max(cost, refused_seconds_);
         costs.push_back(cost);
       }
     }
@@ -122,7 +156,7 @@ CostList LayoutCosts::Leaves(int n, size_t r, ValueId id) {
   const Node& node = nodes_[n];
   return Known(n, node.operands.size() + r, id, counts_.runs[n], [&] {
     const OpModes& modes = space_.modes(n);
-    const bool is_exact = IsExactMark(node);
+    const bool is_exact = IsExactMark(node), is_pinned = pinned_.value(id).layout.has_value();
     const std::vector<Held>& states = held_.of(id);
     const Mover mover{node.results, &node, {}, replication_.MayRefuse(id)};
     std::vector<double> costs;
@@ -137,10 +171,14 @@ CostList LayoutCosts::Leaves(int n, size_t r, ValueId id) {
       }
       of_layout[left] = std::ssize(costs);
       const double whole = Whole(id, left, modes.LeftBy(0)[r], node);
-      for (const Held& held : states)
-        costs.push_back(is_exact && held.form != left
-                            ? kInfinite
-                            : counts_.runs[n] * (Leave(id, left, held, mover) + whole));
+      for (const Held& held : states) {
+        double cost = is_exact && held.form != left
+                          ? kInfinite
+                          : counts_.runs[n] * (Leave(id, left, held, mover) + whole);
+        if (!is_pinned && TurnsUnasked(n, id, left, held.form, {modes.LeftBy(0)[r], space_.layouts(id)[0]}))
+          cost = std::max(cost, refused_seconds_);
+        costs.push_back(cost);
+      }
     }
     return costs;
   });

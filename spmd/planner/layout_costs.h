@@ -5,6 +5,7 @@
 #include <map>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "meshwork/ir/graph.h"
@@ -60,6 +61,8 @@ class LayoutCosts {
         true;  // false for values that are never refused, and for relayouts, which the user asks for
   };
 
+  bool GathersBoundWeights();
+  bool TurnsUnasked(int n, ValueId id, int from, int to, std::pair<int, int> now);
   double Move(ValueId id, int from, int to, const Mover& mover);
   double RefusedSeconds(ValueId id, int from, int to, const Mover& mover);
   double Read(ValueId id, const Held& held, int to, const Mover& mover);
@@ -79,6 +82,7 @@ class LayoutCosts {
   const HeldValues& held_;
   const double collective_seconds_;
   double refused_seconds_;
+  const bool gathers_bound_weights_;  // as the program is laid out now
   // Costs by all that they depend on: the ways to run the op, its tensor, the states of the value, how often it is
   // moved, and which gathers are refused.
   std::map<std::tuple<int, int, int, double, std::vector<uint64_t>>, CostList> known_;

@@ -51,6 +51,10 @@ LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
       closed_(kept_),
       may_owe_(pinned.values().size(), false),
       domain_(pinned.values().size(), -1) {
+  // A MATCH dim of a relayout is cut as Propagate has cut the operand, which therefore stays so.
+  for (const Node& node : pinned.nodes())
+    if (IsRelayout(node) && node.attrs.Get<LayoutPin>("layout").Has(DimMode::kMatch))
+      closed_[fold.value_of[node.operands[0]]] = true;
   for (ValueId id = 0; id < static_cast<ValueId>(cuts_.size()); ++id) {
     if (fold.value_of[id] != id) continue;
     const ValueInfo& info = pinned.value(id);
@@ -65,7 +69,7 @@ LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
     for (CutId cut : TableOf(id).cuts(lies_[id])) {
       const int d = static_cast<int>(cuts_[id].size());
       cuts_[id].push_back({cut});
-      if (cut != kWhole && !IsLocked(id, d) && !kept_[id] && KeepsFixed(id, d, kWhole))
+      if (cut != kWhole && !IsLocked(id, d) && !closed_[id] && KeepsFixed(id, d, kWhole))
         cuts_[id].back().push_back(kWhole);
     }
   }

@@ -8,7 +8,7 @@
 // Propagate, but every cut that reaches a dim stays a candidate. A way to run an op says how each letter is cut,
 // and which operands owe a sum that the op passes on. The layout that Propagate has found, and the way in which
 // the op runs then, come first. In a wide space every value but outputs and variables may also be cut by any axes that
-// pins name, wherever these flow.
+// pins name, wherever these flow. What a relayout with a MATCH dim reads stays as Propagate has laid it out.
 //
 // Time and memory are near-linear in the program if there are few types of values: the layouts and ways looked at per
 // op are bounded, and ops that are alike, such as those of repeated layers, are looked at once. Not thread-safe.

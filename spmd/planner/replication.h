@@ -6,8 +6,7 @@
 //   - the op that needs the value whole has no result, of at least as many bytes, that is pinned whole;
 //   - the layouts do not imply the gather: it does not come from two letters of the op that want one axis, as
 //     the rows of a batch and the columns of a weight do where a sequence is sharded. For weights (variables,
-//     and values made from variables alone) layouts imply no gather; somebody must ask for it (see also
-//     spmd/keep_weights.h);
+//     and values made from variables alone) layouts imply no gather; somebody must ask for it;
 //   - neither the value nor that result is marked gather=allowed; neither the value nor a value that it is
 //     made from is gathered on use.
 // Up to a budget of bytes, an involuntary gather is done and reported by Explain. Beyond the budget, an op

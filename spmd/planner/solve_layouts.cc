@@ -303,14 +303,6 @@ class LayoutSolver {
 
 }  // namespace
 
-bool MaySolveLayouts(const Graph& pinned, std::span<const OpenedLoop> loops) {
-  return std::none_of(loops.begin(), loops.end(),
-                      [](const OpenedLoop& loop) { return IsManual(loop.node); }) &&
-         std::none_of(pinned.nodes().begin(), pinned.nodes().end(), [](const Node& node) {
-           return node.row->name == "relayout" && node.attrs.Get<LayoutPin>("layout").Has(DimMode::kMatch);
-         });
-}
-
 Fold RepeatsOf(const Graph& pinned, const Graph& propagated,
                const std::vector<std::optional<Choice>>& choices, const Replication& replication, int kept) {
   const std::vector<bool> is_kept = KeptValues(pinned);

@@ -68,10 +68,6 @@ struct PinChange {
   Layout layout;
 };
 
-// Whether the search knows all of a program, whose `loops` are opened. It knows no manual regions, which lay out their
-// values themselves, and no relayouts with a MATCH dim, which follow their operands.
-bool MaySolveLayouts(const Graph& pinned, std::span<const OpenedLoop> loops);
-
 // The layers of the program that SolveLayouts looks at; arguments as there. kept: see SkipRepeats.
 Fold RepeatsOf(const Graph& pinned, const Graph& propagated,
                const std::vector<std::optional<Choice>>& choices, const Replication& replication,

@@ -253,11 +253,11 @@ TEST(WrongPassTest, RightProgramsLeaveNothingOutAndSayNothing) {
 TEST(WrongPassTest, ProgramsAreRightWithoutOptionalPasses) {
   std::vector<std::vector<std::string>> choices = {OptionalPasses()};
   for (const std::string& pass : OptionalPasses()) choices.push_back({pass});
-  EXPECT_THAT(OptionalPasses(),
-              ElementsAre("share_subexpressions", "drop_dead_code", "shard_weight_update", "regroup_sums",
-                          "cut_mesh", "carry_summaries", "keep_weights", "choose_layouts", "repeat_layers",
-                          "share_subexpressions_local", "drop_dead_code_local", "bucket_reductions",
-                          "place_gathers", "fit_memory"));
+  EXPECT_THAT(
+      OptionalPasses(),
+      ElementsAre("share_subexpressions", "drop_dead_code", "shard_weight_update", "regroup_sums", "cut_mesh",
+                  "carry_summaries", "choose_layouts", "repeat_layers", "share_subexpressions_local",
+                  "drop_dead_code_local", "bucket_reductions", "place_gathers", "fit_memory"));
   for (const std::vector<std::string>& left_out : choices) {
     const absl::StatusOr<Program> program =
         CompileWith(TheProgram().graph, {.wrong_pass = WrongPass::kRefuse}, {.left_out = left_out});

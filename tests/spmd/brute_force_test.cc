@@ -76,8 +76,7 @@ struct BruteForce {
   std::string least_program, less_program;  // their texts
 };
 
-const PassControl kOnlyPins = {
-    .left_out = {"choose_layouts", "keep_weights", "regroup_sums", "cut_mesh", "carry_summaries"}};
+const PassControl kOnlyPins = {.left_out = {"choose_layouts", "regroup_sums", "cut_mesh", "carry_summaries"}};
 
 // `graph` with its outputs pinned as in `local`, which was made from it.
 Graph WithOutputsOf(const Graph& local, Graph graph) {

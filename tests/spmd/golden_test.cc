@@ -103,7 +103,6 @@ const Pass kPasses[] = {
     {"spmd/split_at_domains", After("split_at_domains", {.num_domains = 2})},
     {"spmd/cut_mesh", After("cut_mesh")},
     {"spmd/carry_summaries", After("carry_summaries")},
-    {"spmd/keep_weights", After("keep_weights")},
     {"spmd/choose_layouts", After("choose_layouts")},
     {"spmd/repeat_layers", After("repeat_layers")},
     {"spmd/close_loops", After("close_loops")},

@@ -213,16 +213,30 @@ TEST(FindLayoutsTest, LongStepsAreSearched) {
   EXPECT_LE(tight.cost.peak_bytes, budget);
 }
 
-// Without a search, nothing is known about the best plan.
-TEST(FindLayoutsTest, WithoutASearchTheGapIsWhole) {
-  const Graph graph = ParseGraph(R"(mesh [x=2]
+// What MATCH dims and manual regions ask for stays, and the rest is searched.
+TEST(FindLayoutsTest, AroundMatchesAndManualRegionsIsSearched) {
+  for (const std::string_view text : {R"(mesh [x=2]
 func f(%a: f32[8,4] {x,_}, %w: f32[4,6]) {
   %b = relayout %a {MATCH,_}
   %h = matmul %b, %w
   return h=%h
-})")
-                          .value();
-  EXPECT_EQ(FindLayouts(graph).value()[0].gap, 1);
+})",
+                                      R"(mesh [x=2]
+func f(%a: f32[8,4] {x,_}, %w: f32[4,6]) {
+  %n = tanh %a
+  %b = relayout %n {MATCH,?}
+  %h = matmul %b, %w
+  return h=%h
+})"}) {
+    const FoundLayouts found = FindLayouts(ParseGraph(text).value()).value()[0];
+    EXPECT_EQ(found.gap, 0) << text;
+    EXPECT_EQ(found.cost.bytes, 0) << text;
+  }
+  const std::string golden = ReadGolden("spmd/compile/manual_region.mw");
+  const Graph manual = ParseGraph(golden.substr(0, golden.find("----\n"))).value();
+  const FoundLayouts found = FindLayouts(manual).value()[0];
+  EXPECT_EQ(found.gap, 0);
+  EXPECT_LE(found.cost.bytes, CostOf(Compile(manual).value().body, {}).bytes);
 }
 
 // Several axes do as well as one axis of as many devices, and each result is known to be the best.
