@@ -17,6 +17,7 @@
 #include "meshwork/spmd/planner/layout_costs.h"
 #include "meshwork/spmd/planner/move_seconds.h"
 #include "meshwork/spmd/planner/numbering.h"
+#include "meshwork/spmd/planner/search_text.h"
 #include "meshwork/spmd/solver/cost_model.h"
 #include "meshwork/spmd/solver/min_sum.h"
 #include "meshwork/spmd/solver/near_sums.h"
@@ -57,6 +58,7 @@ class LayoutSolver {
     if (cost_now < problem_.CostOf(start)) start = as_now;
     const MinSumResult found = Minimize(
         problem_, {.max_entries = options_.max_entries, .start = std::move(start), .order = ProgramOrder()});
+    if (options_.text != nullptr) *options_.text = TextOf(found.assignment);
     // So high a cost contains a refused gather.
     if (refuses_ && found.cost >= costs_.refused_seconds()) return std::nullopt;
     const bool is_better = found.cost < cost_now * kLess;
@@ -100,6 +102,13 @@ class LayoutSolver {
   }
 
  private:
+  std::string TextOf(const std::vector<int>& assignment) {
+    WeighedSearch search{pinned_, fold_, nodes_, space_, held_, problem_};
+    for (Variable variable : of_value_) search.of_value.push_back(variable.index);
+    for (Variable variable : of_node_) search.of_node.push_back(variable.index);
+    return meshwork::TextOf(search, assignment, costs_.refused_seconds());
+  }
+
   // A variable of the problem; -1: there is nothing to choose.
   struct Variable {
     int index = -1;

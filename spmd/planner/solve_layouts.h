@@ -60,6 +60,7 @@ struct SolveOptions {
   // The result of another search with the same fold, from which this one starts. The result costs no more, if this
   // search looks at the same layouts.
   const SolvedLayouts* start = nullptr;
+  std::string* text = nullptr;  // gets all that the search weighs (search_text.h); null: not asked for
 };
 
 // Values that are pinned alike, and a layout that all of them could have instead.

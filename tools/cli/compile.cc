@@ -15,6 +15,7 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/spmd/auto/cheaper_layouts.h"
+#include "meshwork/spmd/describe_search.h"
 #include "meshwork/spmd/shard_weight_update.h"
 #include "meshwork/verify/certificate.h"
 #include "meshwork/verify/verify.h"
@@ -87,6 +88,7 @@ Explanation ExplainAll(const Graph& global, const Program& program, const Compil
 }
 
 absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global, CompileOptions options) {
+  if (emit == "search") return DescribeSearch(global, options);
   std::string propagated;
   options.dump = [&](std::string_view pass, const Graph& graph) {
     if (pass == "propagate" && emit == "propagated") propagated = PrintGraph(graph);
@@ -150,6 +152,7 @@ absl::Status Compile(Arguments args) {
       "Compiles a global program and proves that the result computes it. Prints, as --emit asks:\n\n"
       "  global       the program that was read, in its canonical form\n"
       "  propagated   with a layout for every value, below the choices and the conflicts\n"
+      "  search       what the search for layouts weighs: layouts, ways to run ops, and what they cost\n"
       "  local        what each device runs\n"
       "  stats        collectives, operations, memory and times, as one JSON object\n"
       "  memory       the most that a device holds at a time, where, and the largest values there\n"
@@ -159,7 +162,7 @@ absl::Status Compile(Arguments args) {
       "keeps their machine code, so that a run has nothing left to compile. Prints how many there are.");
   AddProgram(flags, program);
   flags.Choice("emit", "what to print", &emit,
-               {"global", "propagated", "local", "stats", "memory", "explain", "certificate"});
+               {"global", "propagated", "search", "local", "stats", "memory", "explain", "certificate"});
   AddCompile(flags, options, topology);
   flags.Switch("passes", "prints the program after every pass that changes it instead", &passes);
   AddKernelCode(flags, code);
