@@ -73,8 +73,10 @@ class RelayoutCosts {
   double Seconds(RelayoutKind kind, const AxisList& axes, int64_t wire_elements) const;
   double Seconds(const Layout& from, const std::vector<RelayoutStep>& steps) const;
 
+  bool operator==(const RelayoutCosts&) const = default;
+
  private:
-  const Mesh& mesh_;
+  Mesh mesh_;
   std::vector<Link> links_;  // per axis
   double element_bytes_;
   bool by_time_;
