@@ -34,7 +34,7 @@
 
 namespace meshwork {
 
-enum class RelayoutKind {
+enum class RelayoutKind : uint8_t {
   kShardSlice,
   kCollectivePermute,
   kAllToAll,

@@ -1,6 +1,7 @@
 #include "meshwork/layout/relayout_search.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <functional>
 #include <limits>
@@ -16,10 +17,10 @@
 namespace meshwork {
 namespace {
 
-// A search from one layout ends after it has looked at so many steps. A tensor of rank 4 on four axes has fewer.
-constexpr int64_t kMostSteps = 200'000;
-// The steps and layouts of all tensors that one thread remembers: about 64 bytes each.
-constexpr size_t kMostKnown = 400'000;
+// A search from one layout ends after it has looked at so many moves. A tensor of rank 4 on four axes has fewer.
+constexpr int64_t kMostMoves = 200'000;
+// The moves and layouts of all tensors that one thread remembers: about 32 bytes each.
+constexpr size_t kMostKnown = 1'000'000;
 // With more axes than this, no steps are looked at but exchanges from the first layout.
 constexpr int kMaxAxes = 6;
 // Permutes that are tried from one layout.
@@ -39,6 +40,8 @@ class AxisLists {
   size_t size() const { return lists_.size(); }
   const AxisList& operator[](ListId id) const { return lists_[id]; }
   AxisSet set(ListId id) const { return sets_[id]; }
+  // The set as bits, one per axis.
+  uint32_t bits(ListId id) const { return bits_[id]; }
 
   ListId IdOf(std::span<const int> axes) {
     ListId id = 0;
@@ -60,6 +63,8 @@ class AxisLists {
  private:
   void Add(AxisList axes) {
     sets_.emplace_back(axes);
+    bits_.push_back(0);
+    for (int axis : axes) bits_.back() |= uint32_t{1} << axis;
     lists_.push_back(std::move(axes));
     next_.resize(next_.size() + num_axes_, 0);
   }
@@ -67,29 +72,34 @@ class AxisLists {
   const size_t num_axes_;
   std::deque<AxisList> lists_;
   std::vector<AxisSet> sets_;
+  std::vector<uint32_t> bits_;
   std::vector<ListId> next_;  // per list and axis: the list with this axis; 0: not asked for yet
 };
 
 // A step from one layout to another.
 struct RelayoutMove {
-  RelayoutCost cost;
-  int64_t held;  // elements of operand and result
-  int to;        // a state
-  RelayoutKind kind;
-  ListId axes;
-  int8_t dim, to_dim;
+  double seconds = 0;  // 0 if the topology is assumed
+  int64_t wire = 0;    // elements
+  int to = -1;         // a state
+  ListId axes = 0;
+  RelayoutKind kind = {};
+  int8_t dim = -1, to_dim = -1;
+
+  RelayoutCost cost() const {
+    return {seconds, wire, kind == RelayoutKind::kShardSlice ? 0 : 1,
+            kind == RelayoutKind::kAllToAllV ? 1 : 0, 1};
+  }
 };
 
 // A layout of the tensor: how its dims are cut, and what is owed.
 struct RelayoutState {
   ListIds cuts;
   AxisSet owed;
-  int64_t local;                          // elements of the block
-  size_t begin_steps = 0, end_steps = 0;  // those that lead from it, once they are known
-  bool is_known = false;
+  int64_t local;                         // elements of the block
+  int begin_moves = -1, end_moves = -1;  // those that lead from it; -1: not known yet
 };
 
-// The layouts of one tensor by numbers, and the steps between them, each found once.
+// The layouts of one tensor by numbers, and the moves between them, each found once.
 class RelayoutSpace {
  public:
   RelayoutSpace(const Mesh& mesh, const Shape& shape, const RelayoutCosts& costs)
@@ -107,7 +117,8 @@ class RelayoutSpace {
   const Shape& shape() const { return shape_; }
   const AxisLists& lists() const { return lists_; }
   const RelayoutState& state(int id) const { return states_[id]; }
-  size_t size() const { return steps_.size() + states_.size(); }
+  const RelayoutMove& move(int id) const { return moves_[id]; }
+  size_t size() const { return moves_.size() + 2 * states_.size(); }
 
   int IdOf(const Layout& layout) {
     ListIds cuts;
@@ -115,11 +126,10 @@ class RelayoutSpace {
     return IdOf(cuts, layout.PartialAxes());
   }
 
-  // The steps from a state, but for exchanges. The reference holds until the next call.
-  std::span<const RelayoutMove> StepsFrom(int id) {
-    if (!states_[id].is_known) FindSteps(id);
-    const RelayoutState& state = states_[id];
-    return std::span(steps_).subspan(state.begin_steps, state.end_steps - state.begin_steps);
+  // The moves from a state, but for exchanges: [begin, end).
+  std::pair<int, int> MovesFrom(int id) {
+    if (states_[id].begin_moves < 0) FindMoves(id);
+    return {states_[id].begin_moves, states_[id].end_moves};
   }
 
   // By one all_to_all_v, after a way of cost `at`; nothing if the whole certainly costs no less than `below`, or more
@@ -127,15 +137,20 @@ class RelayoutSpace {
   std::optional<RelayoutMove> Exchange(int from, int to, const RelayoutCost& at, const RelayoutCost& below,
                                        const RelayoutCost& most) {
     const RelayoutState &source = states_[from], &target = states_[to];
-    const AxisList& group = MovedBetween(source.cuts, target.cuts);
-    const auto cost = [&](int64_t wire) { return costs_.Of(RelayoutKind::kAllToAllV, group, wire); };
+    const Group& group = GroupBetween(source.cuts, target.cuts);
+    RelayoutMove move{.to = to, .kind = RelayoutKind::kAllToAllV};
     const auto is_too_dear = [&](int64_t wire) {
-      const RelayoutCost least = at + cost(wire);
-      return !(least < below) || most < least;
+      move.wire = wire;
+      move.seconds = costs_.is_by_time() ? group.exchange.Seconds(wire) : 0;
+      const double seconds = at.seconds + move.seconds;
+      if (seconds > below.seconds || seconds > most.seconds) return true;
+      const RelayoutCost all = at + move.cost();
+      return !(all < below) || most < all;
     };
-    if (is_too_dear(0) || is_too_dear(LeastReceived(source.cuts, target.cuts))) return std::nullopt;
-    const int64_t wire = AllToAllVTraffic(mesh_, DimsOf(source.cuts), DimsOf(target.cuts), shape_).busiest();
-    return RelayoutMove{cost(wire), source.local + target.local, to, RelayoutKind::kAllToAllV, 0, -1, -1};
+    if (is_too_dear(0) || is_too_dear(LeastReceived(source.cuts, target.cuts)) ||
+        is_too_dear(AllToAllVTraffic(mesh_, DimsOf(source.cuts), DimsOf(target.cuts), shape_).busiest()))
+      return std::nullopt;
+    return move;
   }
 
   Dims DimsOf(const ListIds& cuts) const {
@@ -189,13 +204,26 @@ class RelayoutSpace {
     return it->second;
   }
 
-  const AxisList& MovedBetween(const ListIds& from, const ListIds& to) {
-    AxisSet moved;
+  static constexpr size_t kGroups = 64;
+  // Axes, and what an exchange along them costs.
+  struct Group {
+    AxisList axes;  // in the order of the mesh
+    GroupSeconds exchange;
+  };
+
+  const Group& GroupBetween(const ListIds& from, const ListIds& to) {
+    uint32_t moved = 0;
     for (size_t d = 0; d < from.size(); ++d)
-      if (from[d] != to[d]) moved = moved.Union(lists_.set(from[d])).Union(lists_.set(to[d]));
-    for (const auto& [set, axes] : groups_)
-      if (set == moved) return axes;
-    return groups_.emplace_back(moved, moved.ToList()).second;
+      if (from[d] != to[d]) moved |= lists_.bits(from[d]) | lists_.bits(to[d]);
+    const size_t at = moved % kGroups;
+    for (const auto& [bits, group] : groups_[at])
+      if (bits == moved) return group;
+    AxisList axes;
+    for (int axis = 0; axis < mesh_.num_axes(); ++axis)
+      if ((moved >> axis & 1) != 0) axes.push_back(axis);
+    return groups_[at]
+        .emplace_back(moved, Group{axes, costs_.InGroup(RelayoutKind::kAllToAllV, axes)})
+        .second;
   }
 
   // The elements that the device which lacks most must receive; 0 if there are many devices.
@@ -223,10 +251,10 @@ class RelayoutSpace {
 
   void Add(int from, RelayoutKind kind, const ListIds& cuts, AxisSet owed, ListId axes, int dim, int to_dim) {
     const int to = IdOf(cuts, owed);
-    const int64_t before = states_[from].local, after = states_[to].local;
-    const AxisList& group = MovesByLayouts(kind) ? MovedBetween(states_[from].cuts, cuts) : lists_[axes];
-    const int64_t wire = WireElementsOf(kind, before, after, mesh_.GroupSize(lists_[axes]));
-    steps_.push_back({costs_.Of(kind, group, wire), before + after, to, kind, axes, static_cast<int8_t>(dim),
+    const AxisList& group = MovesByLayouts(kind) ? GroupBetween(states_[from].cuts, cuts).axes : lists_[axes];
+    const int64_t wire =
+        WireElementsOf(kind, states_[from].local, states_[to].local, mesh_.GroupSize(lists_[axes]));
+    moves_.push_back({costs_.Of(kind, group, wire).seconds, wire, to, axes, kind, static_cast<int8_t>(dim),
                       static_cast<int8_t>(to_dim)});
   }
 
@@ -244,10 +272,10 @@ class RelayoutSpace {
     }
   }
 
-  void FindSteps(int id) {
+  void FindMoves(int id) {
     const ListIds cuts = states_[id].cuts;  // copies: the states move
     const AxisSet owed = states_[id].owed;
-    const size_t begin = steps_.size();
+    const auto begin = static_cast<int>(moves_.size());
     AxisSet used = owed;
     for (ListId axes : cuts) used = used.Union(lists_.set(axes));
     for (size_t d = 0; d < cuts.size(); ++d) {
@@ -261,7 +289,7 @@ class RelayoutSpace {
       ForEachCut(cuts[d], owed, d, 0, cuts[d], [&](ListId axes, ListId whole) {
         cut(RelayoutKind::kReduceScatter, axes, whole, owed.Minus(lists_.set(axes)));
       });
-      FindMinorSteps(id, cuts, owed, d);
+      FindMinorMoves(id, cuts, owed, d);
     }
     const AxisList owed_list = owed.ToList();
     for (unsigned choice = 1; choice < 1u << owed_list.size(); ++choice) {
@@ -273,13 +301,12 @@ class RelayoutSpace {
     ListIds next;
     int permutes = 0;
     Permute(id, cuts, all_.Minus(owed), next, permutes);
-    states_[id].begin_steps = begin;
-    states_[id].end_steps = steps_.size();
-    states_[id].is_known = true;
+    states_[id].begin_moves = begin;
+    states_[id].end_moves = static_cast<int>(moves_.size());
   }
 
   // The minor axes of dim d go, or move to another dim.
-  void FindMinorSteps(int id, const ListIds& cuts, AxisSet owed, size_t d) {
+  void FindMinorMoves(int id, const ListIds& cuts, AxisSet owed, size_t d) {
     for (size_t count = lists_[cuts[d]].size(); count-- > 0;) {
       if (!NestsAt(cuts[d], count, d)) continue;
       const std::span<const int> axes(lists_[cuts[d]]);
@@ -340,11 +367,11 @@ class RelayoutSpace {
   AxisSet all_;  // but those of size 1
   size_t longest_ = 4;
   AxisLists lists_;
-  std::deque<std::pair<AxisSet, AxisList>> groups_;  // in the order of the mesh
-  std::vector<std::vector<DimBlocks>> blocks_;       // per dim and list
+  std::array<std::vector<std::pair<uint32_t, Group>>, kGroups> groups_;  // by their axes, as bits
+  std::vector<std::vector<DimBlocks>> blocks_;                           // per dim and list
   std::vector<RelayoutState> states_;
   std::unordered_map<std::string, int> ids_;
-  std::vector<RelayoutMove> steps_;
+  std::vector<RelayoutMove> moves_;
 };
 
 // The cheapest ways from one state to all others, found as far as they are asked for.
@@ -353,7 +380,7 @@ class Paths {
   // kept: the axes over which a reduction stays owed; peak: the most elements that a step may hold.
   Paths(RelayoutSpace& space, int from, AxisSet kept, int64_t peak)
       : space_(space), from_(from), kept_(kept), peak_(peak) {
-    Reach(from, {}, -1, {});
+    Reach(from, {}, -1, -1);
   }
 
   bool IsOf(int from, AxisSet kept, int64_t peak) const {
@@ -366,6 +393,8 @@ class Paths {
   RelayoutSearch To(const Layout& from, const Layout& to, const RelayoutCost& below) {
     RelayoutSearch search;
     const int target = space_.IdOf(to);
+    const AxisSet owed = space_.state(target).owed;
+    const int64_t most_local = peak_ - space_.state(target).local;
     std::optional<RelayoutMove> exchange;  // the last step of the best way that ends so
     RelayoutCost by_exchange = below;
     size_t before_exchange = 0, count = 0;
@@ -374,33 +403,33 @@ class Paths {
       const RelayoutCost by_steps = reached < 0 ? kNoCost : reached_[reached].cost;
       if (count == visited_.size() && !Visit()) {
         search.is_complete = !is_cut_short_;
-        search.lower_bound =
-            search.is_complete ? std::min(by_steps, by_exchange) : reached_[visited_.back()].cost;
+        search.lower_bound = search.is_complete ? std::min(by_steps, by_exchange) : visited_.back().cost;
         break;
       }
-      const Reached& at = reached_[visited_[count]];
+      const Visited& at = visited_[count];
       if (at.cost >= std::min(by_steps, by_exchange)) {
         search.lower_bound = std::min(by_steps, by_exchange);
         break;
       }
-      if (at.state == target || space_.state(at.state).owed != space_.state(target).owed) continue;
-      if (space_.state(at.state).local + space_.state(target).local > peak_) continue;
-      std::optional<RelayoutMove> step = space_.Exchange(at.state, target, at.cost, by_exchange, by_steps);
-      if (!step.has_value() || !(at.cost + step->cost < by_exchange)) continue;
-      by_exchange = at.cost + step->cost;
+      if (at.state == target || at.owed != owed || at.local > most_local) continue;
+      const std::optional<RelayoutMove> move =
+          space_.Exchange(at.state, target, at.cost, by_exchange, by_steps);
+      if (!move.has_value()) continue;
+      by_exchange = at.cost + move->cost();
       before_exchange = count;
-      exchange = step;
+      exchange = move;
     }
-    search.looked_at = count == 0 ? 0 : steps_until_[count - 1];
+    search.looked_at = count == 0 ? 0 : visited_[count - 1].looked_at;
     const int reached = ReachedAt(target);
     // Of two ways that cost the same, the one whose last step begins at the cheaper state.
     const bool takes_steps =
         reached >= 0 && reached_[reached].cost < below &&
         (reached_[reached].cost < by_exchange ||
          (reached_[reached].cost == by_exchange && WhenVisited(reached_[reached].before) <= before_exchange));
-    if (takes_steps) search.steps = StepsTo(from, reached);
-    else if (exchange.has_value()) {
-      search.steps = StepsTo(from, visited_[before_exchange]);
+    if (takes_steps) {
+      search.steps = StepsTo(from, reached);
+    } else if (exchange.has_value()) {
+      search.steps = StepsTo(from, visited_[before_exchange].reached);
       search.steps->push_back(Written(from, *exchange));
     }
     return search;
@@ -408,30 +437,38 @@ class Paths {
 
  private:
   struct Reached {
-    int state;
     RelayoutCost cost;
-    int before = -1;  // what it is reached from, by `step`
-    RelayoutMove step = {};
+    int state;
+    int before = -1, move = -1;  // what it is reached from, and how
     bool is_visited = false;
+  };
+  struct Visited {
+    RelayoutCost cost;
+    int state, reached;
+    AxisSet owed;
+    int64_t local;
+    int64_t looked_at;  // moves until then
   };
 
   int ReachedAt(int state) const { return static_cast<size_t>(state) < at_.size() ? at_[state] : -1; }
 
   size_t WhenVisited(int reached) const {
-    return static_cast<size_t>(std::find(visited_.begin(), visited_.end(), reached) - visited_.begin());
+    const auto found = std::find_if(visited_.begin(), visited_.end(),
+                                    [&](const Visited& visited) { return visited.reached == reached; });
+    return static_cast<size_t>(found - visited_.begin());
   }
 
-  void Reach(int state, const RelayoutCost& cost, int before, const RelayoutMove& step) {
+  void Reach(int state, const RelayoutCost& cost, int before, int move) {
     if (at_.size() <= static_cast<size_t>(state)) at_.resize(static_cast<size_t>(state) + 1, -1);
     if (at_[state] < 0) {
       at_[state] = static_cast<int>(reached_.size());
-      reached_.push_back({state, kNoCost});
+      reached_.push_back({kNoCost, state});
     }
     Reached& reached = reached_[at_[state]];
     if (!(cost < reached.cost)) return;
     reached.cost = cost;
     reached.before = before;
-    reached.step = step;
+    reached.move = move;
     queue_.push({cost, at_[state]});
   }
 
@@ -439,7 +476,7 @@ class Paths {
   // were looked at.
   bool Visit() {
     while (!queue_.empty()) {
-      if (!visited_.empty() && (space_.HasManyAxes() || steps_until_.back() > kMostSteps)) {
+      if (!visited_.empty() && (space_.HasManyAxes() || visited_.back().looked_at > kMostMoves)) {
         is_cut_short_ = true;
         return false;
       }
@@ -447,43 +484,43 @@ class Paths {
       queue_.pop();
       if (reached_[at].is_visited || cost != reached_[at].cost) continue;
       reached_[at].is_visited = true;
-      visited_.push_back(at);
-      steps_until_.push_back(visited_.size() == 1 ? 0 : steps_until_.back());
-      if (space_.HasManyAxes()) return true;
-      const std::span<const RelayoutMove> steps = space_.StepsFrom(reached_[at].state);
-      steps_until_.back() += std::ssize(steps);
-      const AxisSet owed = space_.state(reached_[at].state).owed;
-      for (const RelayoutMove& step : steps) {
-        if (step.held > peak_) continue;
-        if (owed.Minus(space_.state(step.to).owed).Intersects(kept_)) continue;
-        Reach(step.to, cost + step.cost, at, step);
+      const int id = reached_[at].state;
+      const auto [begin, end] = space_.HasManyAxes() ? std::pair(0, 0) : space_.MovesFrom(id);
+      const AxisSet owed = space_.state(id).owed;
+      const int64_t local = space_.state(id).local, before = visited_.empty() ? 0 : visited_.back().looked_at;
+      visited_.push_back({cost, id, at, owed, local, before + end - begin});
+      for (int m = begin; m < end; ++m) {
+        const RelayoutMove& move = space_.move(m);
+        const RelayoutState& to = space_.state(move.to);
+        if (to.local > peak_ - local || owed.Minus(to.owed).Intersects(kept_)) continue;
+        Reach(move.to, cost + move.cost(), at, m);
       }
       return true;
     }
     return false;
   }
 
-  RelayoutStep Written(const Layout& from, const RelayoutMove& step) const {
-    const RelayoutState& state = space_.state(step.to);
+  RelayoutStep Written(const Layout& from, const RelayoutMove& move) const {
+    const RelayoutState& state = space_.state(move.to);
     PartialSet partials;
     for (const Partial& partial : from.partials())
       if (state.owed.Contains(partial.axis)) partials.push_back(partial);
-    const bool reduces = step.kind == RelayoutKind::kAllReduce || step.kind == RelayoutKind::kReduceScatter;
+    const bool reduces = move.kind == RelayoutKind::kAllReduce || move.kind == RelayoutKind::kReduceScatter;
     const Dims dims = space_.DimsOf(state.cuts);
-    return {.kind = step.kind,
-            .axes = space_.lists()[step.axes],
-            .dim = step.dim,
-            .to_dim = step.to_dim,
+    return {.kind = move.kind,
+            .axes = space_.lists()[move.axes],
+            .dim = move.dim,
+            .to_dim = move.to_dim,
             .op = reduces ? from.partials()[0].op : ReduceOp::kSum,
             .result = Layout(from.mesh(), {dims.begin(), dims.end()}, partials),
             .shape = space_.shape(),
-            .wire_elements = step.cost.wire_elements};
+            .wire_elements = move.wire};
   }
 
   std::vector<RelayoutStep> StepsTo(const Layout& from, int reached) const {
     std::vector<RelayoutStep> steps;
     for (; reached_[reached].before >= 0; reached = reached_[reached].before)
-      steps.push_back(Written(from, reached_[reached].step));
+      steps.push_back(Written(from, space_.move(reached_[reached].move)));
     std::reverse(steps.begin(), steps.end());
     return steps;
   }
@@ -496,8 +533,7 @@ class Paths {
   const int64_t peak_;
   std::vector<int> at_;  // per state: its index in reached_; -1: not reached
   std::vector<Reached> reached_;
-  std::vector<int> visited_;          // in order
-  std::vector<int64_t> steps_until_;  // per visited one: the steps that were looked at so far
+  std::vector<Visited> visited_;  // in order
   bool is_cut_short_ = false;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
 };
@@ -513,9 +549,9 @@ class KnownPaths {
       for (Paths& paths : tensor->paths)
         if (paths.IsOf(state, kept, peak)) return paths;
     }
-    if (Size() > kMostKnown) {
-      tensors_.clear();
-      tensor = nullptr;
+    while (!tensors_.empty() && Size() > kMostKnown) {
+      if (&tensors_.front() == tensor) tensor = nullptr;
+      tensors_.pop_front();
     }
     if (tensor == nullptr) tensor = &tensors_.emplace_back(from.mesh(), shape, costs);
     return tensor->paths.emplace_back(tensor->space, tensor->space.IdOf(from), kept, peak);

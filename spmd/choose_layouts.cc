@@ -36,7 +36,7 @@ Graph MadeOf(const Graph& local) {
 constexpr size_t kFewOps = 32;
 constexpr size_t kFewAxes = 2;          // of the mesh, also those that cut nothing: plans may go by them
 constexpr size_t kFewWays = 16;         // in which axes cut one dim each, or none, of a value
-constexpr size_t kFewEntries = 10'000;  // of tables
+constexpr size_t kFewEntries = 10'000;  // of the tables
 // Arithmetic that is not less by this factor is no reason to change layouts.
 constexpr double kWorthIt = 0.9;
 constexpr int kMostPrices = 6;  // of a collective, between none and what it takes by the assumed topology
@@ -67,7 +67,8 @@ class Chooser {
         loops_(loops),
         topology_(topology),
         replication_(replication),
-        memory_budget_(memory_budget) {
+        memory_budget_(memory_budget),
+        work_(kWorkOfCompile, pinned.nodes().size()) {
     if (is_short) fold_ = Unfolded(pinned);
   }
 
@@ -104,7 +105,8 @@ class Chooser {
     bool operator==(const Tried&) const = default;
   };
 
-  std::optional<SolvedLayouts> Solve(const SolveOptions& options) const {
+  std::optional<SolvedLayouts> Solve(SolveOptions options) {
+    options.work = &work_;
     return SolveLayouts(pinned_, propagated_, now_.choices, topology_, replication_, options);
   }
   InsertedRelayouts Inserted(SolvedLayouts& solved) const {
@@ -172,6 +174,7 @@ class Chooser {
   const Topology& topology_;
   const Replication& replication_;
   const int64_t memory_budget_;
+  SearchWork work_;
   std::optional<Fold> fold_;  // a short program is not folded again
   CutPool pool_;
   int num_prices_ = 0;
