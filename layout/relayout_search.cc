@@ -25,12 +25,19 @@ constexpr size_t kMostKnown = 1'000'000;
 constexpr int kMaxAxes = 6;
 // Permutes that are tried from one layout.
 constexpr int kMaxPermutes = 256;
-// On meshes of at most so many devices, all that a device receives in an exchange is known in closed form.
+// On meshes of at most so many devices, what each receives in an exchange bounds its cost; on others, what those at the
+// ends of all axes receive.
 constexpr int64_t kFewDevices = 64;
 
 using ListId = uint16_t;                         // of axes in some order; 0: none
 using ListIds = absl::InlinedVector<ListId, 4>;  // per dim
 using Dims = absl::InlinedVector<AxisList, 4>;
+
+bool HasManyAxes(const Mesh& mesh) {
+  int count = 0;
+  for (const Axis& axis : mesh.axes()) count += axis.size > 1;
+  return count > kMaxAxes;
+}
 
 // Numbers for lists of axes.
 class AxisLists {
@@ -83,7 +90,7 @@ struct RelayoutMove {
   int to = -1;         // a state
   ListId axes = 0;
   RelayoutKind kind = {};
-  int8_t dim = -1, to_dim = -1;
+  int16_t dim = -1, to_dim = -1;
 
   RelayoutCost cost() const {
     return {seconds, wire, kind == RelayoutKind::kShardSlice ? 0 : 1,
@@ -107,12 +114,19 @@ class RelayoutSpace {
     for (int axis = 0; axis < mesh.num_axes(); ++axis)
       if (mesh.axis(axis).size > 1) all_.Add(axis);
     longest_ = mesh.num_axes() > 4 ? 2 : 4;
+    if (mesh.num_devices() <= kFewDevices) {
+      for (int64_t device = 0; device < mesh.num_devices(); ++device) devices_.push_back(device);
+    } else if (!HasManyAxes(mesh)) {
+      devices_ = {0};
+      for (int axis : all_.ToList())
+        for (size_t i = 0, size = devices_.size(); i < size; ++i)
+          devices_.push_back(devices_[i] + (mesh.axis(axis).size - 1) * mesh.stride(axis));
+    }
   }
 
   bool IsOf(const Mesh& mesh, const Shape& shape, const RelayoutCosts& costs) const {
     return shape_ == shape && mesh_ == mesh && costs_ == costs;
   }
-  bool HasManyAxes() const { return all_.ToList().size() > kMaxAxes; }
   const Mesh& mesh() const { return mesh_; }
   const Shape& shape() const { return shape_; }
   const AxisLists& lists() const { return lists_; }
@@ -164,7 +178,7 @@ class RelayoutSpace {
   struct DimBlocks {
     int64_t size = -1;                 // of a block; -1: not computed yet
     uint32_t nests = 0;                // bit n: the axes after the first n can be added or removed (Nests)
-    std::vector<Extent> extents = {};  // per device, if these are few
+    std::vector<Extent> extents = {};  // per device of devices_
   };
 
   const DimBlocks& BlocksOf(size_t dim, ListId id) {
@@ -180,9 +194,7 @@ class RelayoutSpace {
     blocks.size = BlockSize(mesh_, axes, shape_[dim]);
     for (size_t count = 0; count <= axes.size(); ++count)
       if (Nests(mesh_, axes, count, shape_[dim])) blocks.nests |= 1u << count;
-    if (mesh_.num_devices() <= kFewDevices)
-      for (int64_t device = 0; device < mesh_.num_devices(); ++device)
-        blocks.extents.push_back(ExtentOf(mesh_, axes, shape_[dim], device));
+    for (int64_t device : devices_) blocks.extents.push_back(ExtentOf(mesh_, axes, shape_[dim], device));
     return blocks;
   }
   // Whether the axes after the first `count` can be added or removed without changing the others' blocks.
@@ -226,9 +238,8 @@ class RelayoutSpace {
         .second;
   }
 
-  // The elements that the device which lacks most must receive; 0 if there are many devices.
+  // The elements that one of devices_ must receive, the one that lacks most. AllToAllVTraffic looks at these devices, too.
   int64_t LeastReceived(const ListIds& from, const ListIds& to) {
-    if (mesh_.num_devices() > kFewDevices) return 0;
     absl::InlinedVector<std::pair<const Extent*, const Extent*>, 4> changed;
     int64_t others = 1, block = 1, most = 0;
     for (size_t d = 0; d < from.size(); ++d) {
@@ -236,7 +247,7 @@ class RelayoutSpace {
       if (from[d] != to[d])
         changed.emplace_back(BlocksOf(d, from[d]).extents.data(), BlocksOf(d, to[d]).extents.data());
     }
-    for (int64_t device = 0; device < mesh_.num_devices() && most < block; ++device) {
+    for (size_t device = 0; device < devices_.size() && most < block; ++device) {
       int64_t needed = 1, own = 1;
       for (const auto& [has, needs] : changed) {
         const Extent &a = has[device], &b = needs[device];
@@ -254,8 +265,8 @@ class RelayoutSpace {
     const AxisList& group = MovesByLayouts(kind) ? GroupBetween(states_[from].cuts, cuts).axes : lists_[axes];
     const int64_t wire =
         WireElementsOf(kind, states_[from].local, states_[to].local, mesh_.GroupSize(lists_[axes]));
-    moves_.push_back({costs_.Of(kind, group, wire).seconds, wire, to, axes, kind, static_cast<int8_t>(dim),
-                      static_cast<int8_t>(to_dim)});
+    moves_.push_back({costs_.Of(kind, group, wire).seconds, wire, to, axes, kind, static_cast<int16_t>(dim),
+                      static_cast<int16_t>(to_dim)});
   }
 
   // Calls f(axes, all) for every ordered selection of the set by which dim d, cut by `have`, can be cut further.
@@ -364,7 +375,8 @@ class RelayoutSpace {
   const Mesh mesh_;
   const Shape shape_;
   const RelayoutCosts costs_;
-  AxisSet all_;  // but those of size 1
+  AxisSet all_;                   // but those of size 1
+  std::vector<int64_t> devices_;  // some
   size_t longest_ = 4;
   AxisLists lists_;
   std::array<std::vector<std::pair<uint32_t, Group>>, kGroups> groups_;  // by their axes, as bits
@@ -379,7 +391,7 @@ class Paths {
  public:
   // kept: the axes over which a reduction stays owed; peak: the most elements that a step may hold.
   Paths(RelayoutSpace& space, int from, AxisSet kept, int64_t peak)
-      : space_(space), from_(from), kept_(kept), peak_(peak) {
+      : space_(space), from_(from), kept_(kept), peak_(peak), has_many_axes_(HasManyAxes(space.mesh())) {
     Reach(from, {}, -1, -1);
   }
 
@@ -476,7 +488,7 @@ class Paths {
   // were looked at.
   bool Visit() {
     while (!queue_.empty()) {
-      if (!visited_.empty() && (space_.HasManyAxes() || visited_.back().looked_at > kMostMoves)) {
+      if (!visited_.empty() && (has_many_axes_ || visited_.back().looked_at > kMostMoves)) {
         is_cut_short_ = true;
         return false;
       }
@@ -485,7 +497,7 @@ class Paths {
       if (reached_[at].is_visited || cost != reached_[at].cost) continue;
       reached_[at].is_visited = true;
       const int id = reached_[at].state;
-      const auto [begin, end] = space_.HasManyAxes() ? std::pair(0, 0) : space_.MovesFrom(id);
+      const auto [begin, end] = has_many_axes_ ? std::pair(0, 0) : space_.MovesFrom(id);
       const AxisSet owed = space_.state(id).owed;
       const int64_t local = space_.state(id).local, before = visited_.empty() ? 0 : visited_.back().looked_at;
       visited_.push_back({cost, id, at, owed, local, before + end - begin});
@@ -531,6 +543,7 @@ class Paths {
   const int from_;
   const AxisSet kept_;
   const int64_t peak_;
+  const bool has_many_axes_;
   std::vector<int> at_;  // per state: its index in reached_; -1: not reached
   std::vector<Reached> reached_;
   std::vector<Visited> visited_;  // in order
@@ -588,6 +601,10 @@ RelayoutSearch SearchRelayout(const Layout& from, const Layout& to, const Shape&
                               const RelayoutCosts& costs, const RelayoutCost& below, int64_t peak_elements) {
   // No step holds more than the whole tensor twice.
   if (NumElements(shape) <= peak_elements / 2) peak_elements = std::numeric_limits<int64_t>::max();
+  if (HasManyAxes(from.mesh())) {
+    RelayoutSpace space(from.mesh(), shape, costs);
+    return Paths(space, space.IdOf(from), to.PartialAxes(), peak_elements).To(from, to, below);
+  }
   thread_local KnownPaths known;
   return known.From(from, shape, costs, to.PartialAxes(), peak_elements).To(from, to, below);
 }

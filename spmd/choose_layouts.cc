@@ -35,8 +35,7 @@ Graph MadeOf(const Graph& local) {
 // two of them would take longer than all the rest.
 constexpr size_t kFewOps = 32;
 constexpr size_t kFewAxes = 2;          // of the mesh, also those that cut nothing: plans may go by them
-constexpr size_t kFewWays = 16;         // in which axes cut one dim each, or none, of a value
-constexpr size_t kFewEntries = 10'000;  // of the tables
+constexpr size_t kFewWays = 16;  // in which axes cut one dim each, or none, of a value
 // Arithmetic that is not less by this factor is no reason to change layouts.
 constexpr double kWorthIt = 0.9;
 constexpr int kMostPrices = 6;  // of a collective, between none and what it takes by the assumed topology
@@ -122,7 +121,7 @@ class Chooser {
   std::optional<Tried> TryAt(double price) {
     std::optional<SolvedLayouts> solved = Solve({.open = {.is_wide = true, .pool = &pool_},
                                                  .price = {price, free_},
-                                                 .max_table_entries = kFewEntries});
+                                                 .max_table_entries = kTableEntriesOfFewOps});
     if (!solved.has_value()) return std::nullopt;
     if (!solved->is_better) return TriedOf(now_);
     InsertedRelayouts inserted = Inserted(*solved);

@@ -32,9 +32,6 @@ constexpr size_t kMostSteps = 3;  // times each set of axes
 // A byte that is held costs at least this part of a byte that is sent: so, of layouts that take the same time, those
 // that need less memory are found.
 constexpr double kHeldByte = 1e-3;
-// SolveOptions::max_entries of a search that, on more than two axes, only finds a start: along some of the axes, or along
-// joined axes.
-constexpr double kEntriesOfStart = 5e8;
 constexpr size_t kMostThorough = 3;   // axes of a mesh on which OpenAxes::is_thorough holds
 constexpr double kBetter = 1 - 1e-4;  // a cost that is not less by this factor is not worth another search
 
@@ -263,7 +260,7 @@ class LayoutFinder {
           .counts_all = true,
           .fold = &fold_,
           .work = &*work_,
-          .max_entries = IsStart(opening) ? kEntriesOfStart : std::numeric_limits<double>::infinity(),
+          .max_entries = IsStart(opening) ? kSolverEntriesOfStart : std::numeric_limits<double>::infinity(),
           .start = best.has_value() ? &*best : start};
       const auto solve = [&] {
         return SolveLayouts(opened_, propagated, choices, options_.topology, Replication(), options);

@@ -28,6 +28,10 @@ inline constexpr WorkLimits kWorkOfCompile = {
 // FindLayouts on one mesh: some ten searches at each price of memory.
 inline constexpr WorkLimits kWorkOfPlan = {
     .all = 8e8, .per_op = 1e7, .table_entries = 60'000'000, .solver_entries = 8e10};
+// A search of FindLayouts that, on more than two axes, only finds a start: along some of the axes, or along joined axes.
+inline constexpr double kSolverEntriesOfStart = 5e8;
+// A search of choose_layouts at a further price of a collective, in a program of few ops.
+inline constexpr size_t kTableEntriesOfFewOps = 10'000;
 // CostsOfChanges.
 inline constexpr WorkLimits kWorkOfChanges = {
     .all = 1e9, .per_op = 1e6, .table_entries = 1'000'000, .solver_entries = 3e5};

@@ -29,9 +29,9 @@
 namespace meshwork {
 namespace {
 
-constexpr std::string_view kMeshesToPlan[] = {"x=2,y=2,z=2",     "x=4,y=2,z=2",  "x=3,y=4,z=2",
-                                              "x=2,y=3,z=4",     "x=8,y=4,z=2",  "x=4,y=4",
-                                              "x=2,y=2,z=2,w=2", "x=2*2,y=3,z=2"};
+constexpr std::string_view kMeshesToPlan[] = {"x=2,y=2,z=2",     "x=4,y=2,z=2",   "x=3,y=4,z=2",
+                                              "x=2,y=3,z=4",     "x=8,y=4,z=2",   "x=4,y=4",
+                                              "x=2,y=2,z=2,w=2", "x=2*2,y=3,z=2", "x=16,y=8,z=4"};
 
 // Most operands are results of earlier ops, brought to the shape that the op needs; most values are open.
 class PlansDrawer : RowsDrawer {
