@@ -34,7 +34,7 @@ Graph MadeOf(const Graph& local) {
 // Limits of programs that are searched once more. If a value could have more layouts, finding the plans between each
 // two of them would take longer than all the rest.
 constexpr size_t kFewOps = 32;
-constexpr size_t kFewAxes = 2;          // of the mesh, also those that cut nothing: plans may go by them
+constexpr size_t kFewAxes = 2;   // of the mesh, also those that cut nothing: plans may go by them
 constexpr size_t kFewWays = 16;  // in which axes cut one dim each, or none, of a value
 // Arithmetic that is not less by this factor is no reason to change layouts.
 constexpr double kWorthIt = 0.9;
@@ -59,7 +59,7 @@ class Chooser {
  public:
   Chooser(const Graph& pinned, const Graph& propagated, const InsertedRelayouts& now,
           const std::vector<OpenedLoop>& loops, const Topology& topology, const Replication& replication,
-          int64_t memory_budget, bool is_short)
+          int64_t memory_budget, bool is_short, SearchWork& work)
       : pinned_(pinned),
         propagated_(propagated),
         now_(now),
@@ -67,7 +67,7 @@ class Chooser {
         topology_(topology),
         replication_(replication),
         memory_budget_(memory_budget),
-        work_(kWorkOfCompile, pinned.nodes().size()) {
+        work_(work) {
     if (is_short) fold_ = Unfolded(pinned);
   }
 
@@ -106,6 +106,8 @@ class Chooser {
 
   std::optional<SolvedLayouts> Solve(SolveOptions options) {
     options.work = &work_;
+    options.max_table_entries = std::min(options.max_table_entries, kWorkOfCompile.table_entries);
+    options.max_entries = kWorkOfCompile.solver_entries;
     return SolveLayouts(pinned_, propagated_, now_.choices, topology_, replication_, options);
   }
   InsertedRelayouts Inserted(SolvedLayouts& solved) const {
@@ -173,7 +175,7 @@ class Chooser {
   const Topology& topology_;
   const Replication& replication_;
   const int64_t memory_budget_;
-  SearchWork work_;
+  SearchWork& work_;
   std::optional<Fold> fold_;  // a short program is not folded again
   CutPool pool_;
   int num_prices_ = 0;
@@ -207,7 +209,7 @@ bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std
 std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& propagated,
                                            const InsertedRelayouts& now, const std::vector<OpenedLoop>& loops,
                                            const Topology& topology, const Replication& replication,
-                                           int64_t memory_budget, bool is_short) {
+                                           int64_t memory_budget, bool is_short, SearchWork* work) {
   // If a weight that must not be gathered is, the user gets an error rather than a dearer program.
   if (std::any_of(now.refused.begin(), now.refused.end(),
                   [&](const RefusedGather& gather) { return replication.IsBoundWeight(gather.value); }))
@@ -215,7 +217,9 @@ std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& pro
   if (!MaySolveLayouts(pinned, loops)) return std::nullopt;
   // A program that moves nothing cannot become cheaper.
   if (now.moved.empty() && now.refused.empty()) return std::nullopt;
-  Chooser chooser(pinned, propagated, now, loops, topology, replication, memory_budget, is_short);
+  SearchWork own_work(kWorkOfCompile, pinned.nodes().size());
+  Chooser chooser(pinned, propagated, now, loops, topology, replication, memory_budget, is_short,
+                  work != nullptr ? *work : own_work);
   chooser.TryFlowing();
   if (!is_short && now.refused.empty() && HasFewLayouts(pinned)) chooser.TryAllLayouts();
   return std::move(chooser).best();

@@ -12,6 +12,7 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/control/loops.h"
 #include "meshwork/spmd/insert_relayouts.h"
+#include "meshwork/spmd/passes.h"
 #include "meshwork/spmd/planner/choose_cuts.h"
 #include "meshwork/spmd/planner/cut.h"
 #include "meshwork/spmd/planner/move_seconds.h"
@@ -102,7 +103,7 @@ class LayoutFinder {
  private:
   // Plans again, to fit, those plans that need too much memory. Adds those that are then faster than all plans that
   // fit.
-  void AddFitted(std::vector<FoundLayouts>& found) const {
+  void AddFitted(std::vector<FoundLayouts>& found) {
     CompileOptions within = options_;
     within.memory_budget = budget_;
     double least = std::numeric_limits<double>::infinity();
@@ -110,7 +111,7 @@ class LayoutFinder {
       if (Fits(plan, budget_)) least = std::min(least, plan.seconds());
     for (size_t i = 0, size = found.size(); i < size; ++i) {
       if (Fits(found[i], budget_) || found[i].seconds() >= least) continue;
-      const absl::StatusOr<Program> program = Compile(found[i].graph, within);
+      const absl::StatusOr<Program> program = CompileWith(found[i].graph, within, {.work = &*work_});
       if (!program.ok()) continue;
       FoundLayouts fitted = found[i];
       fitted.is_fitted = true;
@@ -147,7 +148,7 @@ class LayoutFinder {
     }
     if (solved.has_value() && !is_opened_) PinValues(*solved, found.graph);
     AllowGathers(found.graph);
-    MESHWORK_ASSIGN_OR_RETURN(const Program program, Compile(found.graph, options_));
+    MESHWORK_ASSIGN_OR_RETURN(const Program program, CompileWith(found.graph, options_, {.work = &*work_}));
     SetCost(program, found);
     if (solved.has_value()) last_ = std::move(solved);
     return found;

@@ -38,7 +38,7 @@ inline constexpr WorkLimits kWorkOfChanges = {
 
 // What these take: one entry of a problem's tables; a move of a value from one layout to another, for which a plan is
 // made or that is known from an earlier search; and a step that the search for such a plan looks at.
-inline constexpr double kEntriesPerTableEntry = 10, kEntriesPerMove = 5000, kEntriesPerKnownMove = 300,
+inline constexpr double kEntriesPerTableEntry = 10, kEntriesPerMove = 5000, kEntriesPerKnownMove = 800,
                         kEntriesPerStep = 10;
 
 class SearchWork {
