@@ -39,7 +39,7 @@ inline constexpr WorkLimits kWorkOfChanges = {
 // What these take: one entry of a problem's tables; a move of a value from one layout to another, for which a plan is
 // made or that is known from an earlier search; and a step that the search for such a plan looks at.
 inline constexpr double kEntriesPerTableEntry = 10, kEntriesPerMove = 5000, kEntriesPerKnownMove = 800,
-                        kEntriesPerStep = 10;
+                        kEntriesPerStep = 15;
 
 class SearchWork {
  public:
@@ -60,7 +60,7 @@ class SearchWork {
   }
 
  private:
-  static constexpr double kPartOfSearch = 0.5, kLeastEntries = 2e6;
+  static constexpr double kPartOfSearch = 0.5, kLeastEntries = 5e5;
 
   const WorkLimits limits_;
   double left_;
