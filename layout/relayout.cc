@@ -242,22 +242,25 @@ Layout Spread(const Layout& like, const std::vector<FactorList>& dims, Shape& sh
   return Layout(like.mesh(), std::move(axes), like.partials());
 }
 
-// Appends `more`; two reshapes in a row are one.
-void Append(std::vector<RelayoutStep>& steps, std::vector<RelayoutStep> more) {
-  for (RelayoutStep& step : more) {
-    if (!steps.empty() && step.kind == RelayoutKind::kReshape && steps.back().kind == RelayoutKind::kReshape)
-      steps.pop_back();
-    steps.push_back(std::move(step));
-  }
-}
-
 // ---- Plans.
 
 // Steps, and a lower bound of the cost of any plan.
 struct Steps {
   std::vector<RelayoutStep> steps;
   RelayoutCost lower_bound = {};
+  int64_t looked_at = 0;
 };
+
+// Appends the steps of `more`; two reshapes in a row are one.
+void Append(Steps& plan, Steps more) {
+  for (RelayoutStep& step : more.steps) {
+    if (!plan.steps.empty() && step.kind == RelayoutKind::kReshape &&
+        plan.steps.back().kind == RelayoutKind::kReshape)
+      plan.steps.pop_back();
+    plan.steps.push_back(std::move(step));
+  }
+  plan.looked_at += more.looked_at;
+}
 
 // The options and the costs by which every part of a plan is made.
 struct Terms {
@@ -292,7 +295,8 @@ Steps PlanPlain(const Layout& from, const Layout& to, const Shape& shape, const 
     --cost.wire_elements;  // several collectives instead of one round down more often
   }
   RelayoutSearch search = SearchRelayout(from, to, shape, terms.costs, cost, peak);
-  if (search.steps.has_value()) return {*std::move(search.steps), search.lower_bound};
+  if (search.steps.has_value()) return {*std::move(search.steps), search.lower_bound, search.looked_at};
+  greedy.looked_at = search.looked_at;
   if (!search.is_complete) greedy.lower_bound = std::min(greedy.lower_bound, search.lower_bound);
   return greedy;
 }
@@ -313,17 +317,17 @@ Steps PlanSteps(const Layout& from, const Layout& to, const Shape& shape, const 
   Steps plan;
   if (from_dims.size() < kept.size()) {
     const Layout middle = Layout::Strided(from.mesh(), kept, to.partials());
-    Append(plan.steps, PlanSteps(from, middle, shape, terms).steps);
-    Append(plan.steps, PlanSteps(middle, to, shape, terms).steps);
+    Append(plan, PlanSteps(from, middle, shape, terms));
+    Append(plan, PlanSteps(middle, to, shape, terms));
     return plan;
   }
   Shape spread;
   const Layout flat_from = Spread(from, from_dims, spread), flat_to = Spread(to, to_dims, spread);
-  Append(plan.steps, {{.kind = RelayoutKind::kReshape, .result = flat_from, .shape = spread}});
+  Append(plan, {{{.kind = RelayoutKind::kReshape, .result = flat_from, .shape = spread}}});
   Steps flat = PlanPlain(flat_from, flat_to, spread, terms);
-  Append(plan.steps, std::move(flat.steps));
-  Append(plan.steps, {{.kind = RelayoutKind::kReshape, .result = to, .shape = shape}});
   plan.lower_bound = flat.lower_bound;
+  Append(plan, std::move(flat));
+  Append(plan, {{{.kind = RelayoutKind::kReshape, .result = to, .shape = shape}}});
   return plan;
 }
 
@@ -331,7 +335,7 @@ Steps PlanSteps(const Layout& from, const Layout& to, const Shape& shape, const 
 Steps ByGathering(const Layout& from, const Layout& to, const Shape& shape, const Terms& terms) {
   const Layout gathered = Layout::Replicated(from.mesh(), from.rank()).WithPartials(to.partials());
   Steps plan = PlanSteps(from, gathered, shape, terms);
-  Append(plan.steps, PlanSteps(gathered, to, shape, terms).steps);
+  Append(plan, PlanSteps(gathered, to, shape, terms));
   return plan;
 }
 
@@ -370,9 +374,10 @@ class PlanCache {
     for (int64_t size : shape) hash = Mix(hash, static_cast<uint64_t>(size));
     for (const Layout* layout : {&from, &to}) {
       for (int d = 0; d < layout->rank(); ++d) {
-        hash = Mix(hash, 1000);
-        if (layout->IsStrided(d)) continue;
-        for (int axis : layout->dim(d)) hash = Mix(hash, static_cast<uint64_t>(axis));
+        for (const Factor& factor : layout->Factors(d, shape[d])) {
+          hash = Mix(hash, 1000 + static_cast<uint64_t>(factor.size));
+          for (int axis : factor.axes) hash = Mix(hash, static_cast<uint64_t>(axis));
+        }
       }
       for (const Partial& partial : layout->partials()) hash = Mix(hash, 2000 + partial.axis);
     }
@@ -391,6 +396,7 @@ RelayoutPlan MakePlan(const Layout& from, const Layout& to, const Shape& shape,
   // too late. For strided dims, the search considers only layouts of their common factors.
   if ((!options.search || from.is_strided() || to.is_strided()) && cost.wire_elements > 0) {
     Steps other = ByGathering(from, to, shape, terms);
+    const int64_t looked_at = best.looked_at + other.looked_at;
     const RelayoutCost other_cost = terms.costs.Of(from, other.steps);
     const bool fits = PeakOf(from, best.steps, shape) <= options.peak_elements;
     const bool other_fits = PeakOf(from, other.steps, shape) <= options.peak_elements;
@@ -401,12 +407,14 @@ RelayoutPlan MakePlan(const Layout& from, const Layout& to, const Shape& shape,
       cost = other_cost;
     }
     best.lower_bound = {};
+    best.looked_at = looked_at;
   }
   RelayoutPlan plan{.wire_elements = cost.wire_elements,
                     .seconds = terms.costs.Seconds(from, best.steps),
                     .lower_bound = options.topology.is_assumed() ? best.lower_bound.wire_elements : 0,
                     .seconds_lower_bound = best.lower_bound.seconds,
-                    .peak_elements = PeakOf(from, best.steps, shape)};
+                    .peak_elements = PeakOf(from, best.steps, shape),
+                    .looked_at = best.looked_at};
   plan.steps = std::move(best.steps);
   return plan;
 }

@@ -34,7 +34,7 @@
 
 namespace meshwork {
 
-enum class RelayoutKind {
+enum class RelayoutKind : uint8_t {
   kShardSlice,
   kCollectivePermute,
   kAllToAll,
@@ -75,6 +75,8 @@ struct RelayoutPlan {
   // The most elements that operand and result of one step hold together on a device; a reshape's are the same
   // memory and count once.
   int64_t peak_elements = 0;
+  // How many steps the search looked at, a measure of its work. It does not depend on what was planned before.
+  int64_t looked_at = 0;
 };
 
 struct RelayoutOptions {

@@ -188,11 +188,13 @@ RelayoutCosts::RelayoutCosts(const Mesh& mesh, const Topology& topology, int64_t
       by_time_(!topology.is_assumed()) {}
 
 double RelayoutCosts::Seconds(RelayoutKind kind, const AxisList& axes, int64_t wire_elements) const {
-  if (axes.empty()) return 0;
+  return axes.empty() ? 0 : InGroup(kind, axes).Seconds(wire_elements);
+}
+
+GroupSeconds RelayoutCosts::InGroup(RelayoutKind kind, const AxisList& axes) const {
   Link link = links_[axes[0]];
   for (int axis : axes) link = Slowest(link, links_[axis]);
-  return link.Seconds(MessagesOf(kind, mesh_.GroupSize(axes)),
-                      static_cast<double>(wire_elements) * element_bytes_);
+  return {link, MessagesOf(kind, mesh_.GroupSize(axes)), element_bytes_};
 }
 
 RelayoutCost RelayoutCosts::Of(RelayoutKind kind, const AxisList& axes, int64_t wire_elements) const {

@@ -60,6 +60,17 @@ AxisList MovedAxes(std::span<const AxisList> from, std::span<const AxisList> to)
 Traffic AllToAllVTraffic(const Mesh& mesh, std::span<const AxisList> from, std::span<const AxisList> to,
                          const Shape& shape);
 
+// The time of one kind of step in one group, by what it sends.
+struct GroupSeconds {
+  Link link;
+  int64_t messages;
+  double element_bytes;
+
+  double Seconds(int64_t wire_elements) const {
+    return link.Seconds(messages, static_cast<double>(wire_elements) * element_bytes);
+  }
+};
+
 // Costs of steps on one mesh.
 class RelayoutCosts {
  public:
@@ -69,12 +80,17 @@ class RelayoutCosts {
   RelayoutCost Of(RelayoutKind kind, const AxisList& axes, int64_t wire_elements) const;
   // The cost of all steps, the first of which begins at `from`.
   RelayoutCost Of(const Layout& from, const std::vector<RelayoutStep>& steps) const;
+  // `axes`: not none.
+  GroupSeconds InGroup(RelayoutKind kind, const AxisList& axes) const;
+  bool is_by_time() const { return by_time_; }  // rather than by elements
   // By the topology, even an assumed one.
   double Seconds(RelayoutKind kind, const AxisList& axes, int64_t wire_elements) const;
   double Seconds(const Layout& from, const std::vector<RelayoutStep>& steps) const;
 
+  bool operator==(const RelayoutCosts&) const = default;
+
  private:
-  const Mesh& mesh_;
+  Mesh mesh_;
   std::vector<Link> links_;  // per axis
   double element_bytes_;
   bool by_time_;

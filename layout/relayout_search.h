@@ -3,8 +3,11 @@
 //
 // Dijkstra's algorithm over layouts, that is over (axes of each dim, owed reductions): a step leads from one
 // to another and costs its time where a topology is given, then what a device sends, then one collective,
-// then one step. Paths that cost no less than the best known plan, or that need more memory than allowed, are
-// not followed. An all_to_all_v leads only to the target, from every layout that owes the same reductions.
+// then one step. Steps that need more memory than allowed are not followed. An all_to_all_v leads only to the target,
+// from every layout that owes the same reductions.
+//
+// Each thread remembers the steps of a tensor, and the ways from a layout as far as they were looked for. So a planner
+// that asks for all pairs of some layouts pays for one search per layout, not for one per pair.
 // Compare the redistribution search of Rink et al., "Memory-efficient array redistribution through portable
 // collective communication", arXiv 2112.01075.
 #pragma once
@@ -25,6 +28,7 @@ struct RelayoutSearch {
   // was cut short; there may be a plan cheaper than `steps`, but none that costs less than `lower_bound`.
   bool is_complete = true;
   RelayoutCost lower_bound = {};
+  int64_t looked_at = 0;  // steps, whether they were remembered or not
 };
 
 // A plan cheaper than `below`, in which no step holds more than `peak_elements`. REQUIRES: plain layouts of

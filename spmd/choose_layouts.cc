@@ -34,9 +34,8 @@ Graph MadeOf(const Graph& local) {
 // Limits of programs that are searched once more. If a value could have more layouts, finding the plans between each
 // two of them would take longer than all the rest.
 constexpr size_t kFewOps = 32;
-constexpr size_t kFewAxes = 2;          // of the mesh, also those that cut nothing: plans may go by them
-constexpr size_t kFewWays = 16;         // in which axes cut one dim each, or none, of a value
-constexpr size_t kFewEntries = 10'000;  // of tables
+constexpr size_t kFewAxes = 2;   // of the mesh, also those that cut nothing: plans may go by them
+constexpr size_t kFewWays = 16;  // in which axes cut one dim each, or none, of a value
 // Arithmetic that is not less by this factor is no reason to change layouts.
 constexpr double kWorthIt = 0.9;
 constexpr int kMostPrices = 6;  // of a collective, between none and what it takes by the assumed topology
@@ -60,14 +59,15 @@ class Chooser {
  public:
   Chooser(const Graph& pinned, const Graph& propagated, const InsertedRelayouts& now,
           const std::vector<OpenedLoop>& loops, const Topology& topology, const Replication& replication,
-          int64_t memory_budget, bool is_short)
+          int64_t memory_budget, bool is_short, SearchWork& work)
       : pinned_(pinned),
         propagated_(propagated),
         now_(now),
         loops_(loops),
         topology_(topology),
         replication_(replication),
-        memory_budget_(memory_budget) {
+        memory_budget_(memory_budget),
+        work_(work) {
     if (is_short) fold_ = Unfolded(pinned);
   }
 
@@ -104,7 +104,10 @@ class Chooser {
     bool operator==(const Tried&) const = default;
   };
 
-  std::optional<SolvedLayouts> Solve(const SolveOptions& options) const {
+  std::optional<SolvedLayouts> Solve(SolveOptions options) {
+    options.work = &work_;
+    options.max_table_entries = std::min(options.max_table_entries, kWorkOfCompile.table_entries);
+    options.max_entries = kWorkOfCompile.solver_entries;
     return SolveLayouts(pinned_, propagated_, now_.choices, topology_, replication_, options);
   }
   InsertedRelayouts Inserted(SolvedLayouts& solved) const {
@@ -120,7 +123,7 @@ class Chooser {
   std::optional<Tried> TryAt(double price) {
     std::optional<SolvedLayouts> solved = Solve({.open = {.is_wide = true, .pool = &pool_},
                                                  .price = {price, free_},
-                                                 .max_table_entries = kFewEntries});
+                                                 .max_table_entries = kTableEntriesOfFewOps});
     if (!solved.has_value()) return std::nullopt;
     if (!solved->is_better) return TriedOf(now_);
     InsertedRelayouts inserted = Inserted(*solved);
@@ -172,6 +175,7 @@ class Chooser {
   const Topology& topology_;
   const Replication& replication_;
   const int64_t memory_budget_;
+  SearchWork& work_;
   std::optional<Fold> fold_;  // a short program is not folded again
   CutPool pool_;
   int num_prices_ = 0;
@@ -205,10 +209,12 @@ bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std
 std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& propagated,
                                            const InsertedRelayouts& now, const std::vector<OpenedLoop>& loops,
                                            const Topology& topology, const Replication& replication,
-                                           int64_t memory_budget, bool is_short) {
+                                           int64_t memory_budget, bool is_short, SearchWork* work) {
   // A program that moves nothing cannot become cheaper.
   if (now.moved.empty() && now.refused.empty()) return std::nullopt;
-  Chooser chooser(pinned, propagated, now, loops, topology, replication, memory_budget, is_short);
+  SearchWork own_work(kWorkOfCompile, pinned.nodes().size());
+  Chooser chooser(pinned, propagated, now, loops, topology, replication, memory_budget, is_short,
+                  work != nullptr ? *work : own_work);
   chooser.TryFlowing();
   if (!is_short && now.refused.empty() && HasFewLayouts(pinned)) chooser.TryAllLayouts();
   return std::move(chooser).best();

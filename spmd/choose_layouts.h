@@ -21,6 +21,7 @@
 #include "meshwork/ops/control/loops.h"
 #include "meshwork/spmd/insert_relayouts.h"
 #include "meshwork/spmd/planner/replication.h"
+#include "meshwork/spmd/planner/work.h"
 
 namespace meshwork {
 
@@ -42,10 +43,12 @@ bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std
 // `propagated`: Propagate's result for `pinned`, whose `loops` are opened; `now`: the program made of it. Nothing if no
 // layouts are found that cost less. memory_budget: bytes per device (see
 // CompileOptions), 0: no limit; layouts that need more are chosen only if they need no more than `now`. is_short: the
-// program stands for one of more layers (short_program.h), so it does not count as small.
+// program stands for one of more layers (short_program.h), so it does not count as small. work: what the searches draw on;
+// null: what a compile may take.
 std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& propagated,
                                            const InsertedRelayouts& now, const std::vector<OpenedLoop>& loops,
                                            const Topology& topology, const Replication& replication,
-                                           int64_t memory_budget, bool is_short = false);
+                                           int64_t memory_budget, bool is_short = false,
+                                           SearchWork* work = nullptr);
 
 }  // namespace meshwork

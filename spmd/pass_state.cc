@@ -113,9 +113,10 @@ std::optional<Graph> PassState::Placed(const Graph& graph) {
 }
 
 std::optional<Graph> PassState::WithChosenLayouts() {
-  std::optional<ChosenLayouts> chosen = ChooseLayouts(
-      pinned_, propagated_.graph, inserted_, loops_, options_.topology,
-      Replication(pinned_, options_.replication_budget), options_.memory_budget, short_.has_value());
+  std::optional<ChosenLayouts> chosen =
+      ChooseLayouts(pinned_, propagated_.graph, inserted_, loops_, options_.topology,
+                    Replication(pinned_, options_.replication_budget), options_.memory_budget,
+                    short_.has_value(), control_.work);
   if (!chosen.has_value() || !PaysInTheWhole(*chosen)) return std::nullopt;
   propagated_.graph = std::move(chosen->propagated);
   inserted_ = std::move(chosen->inserted);

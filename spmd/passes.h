@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/spmd/compile.h"
+#include "meshwork/spmd/planner/work.h"
 
 namespace meshwork {
 
@@ -29,6 +30,8 @@ struct PassControl {
   // The most bytes that a device may send in a step. If by a short program (short_program.h) it sends more, the compile
   // ends with Cancelled.
   std::optional<int64_t> most_wire_bytes = std::nullopt;
+  // What the search for layouts draws on; null: what a compile may take.
+  SearchWork* work = nullptr;
 };
 
 // The names of all passes, in their order, and of the optional ones.

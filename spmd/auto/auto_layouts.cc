@@ -12,6 +12,7 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/control/loops.h"
 #include "meshwork/spmd/insert_relayouts.h"
+#include "meshwork/spmd/passes.h"
 #include "meshwork/spmd/planner/choose_cuts.h"
 #include "meshwork/spmd/planner/cut.h"
 #include "meshwork/spmd/planner/move_seconds.h"
@@ -32,13 +33,6 @@ constexpr size_t kMostSteps = 3;  // times each set of axes
 // A byte that is held costs at least this part of a byte that is sent: so, of layouts that take the same time, those
 // that need less memory are found.
 constexpr double kHeldByte = 1e-3;
-// Limits of a search (SolveOptions).
-constexpr size_t kMostTableEntries = 60'000'000;
-// max_entries on a mesh of at most two axes, as most meshes are, and on a mesh of more; at the second price of a held
-// byte and at later ones, of which there may be many; and for a search that, on more than two axes, only finds a start:
-// along some of the axes, or along joined axes.
-constexpr int64_t kMostEntries = 20'000'000'000, kMostEntriesOfMany = 80'000'000'000,
-                  kMostEntriesLater = 4'000'000'000, kMostEntriesOfPart = 500'000'000;
 constexpr size_t kMostThorough = 3;   // axes of a mesh on which OpenAxes::is_thorough holds
 constexpr double kBetter = 1 - 1e-4;  // a cost that is not less by this factor is not worth another search
 
@@ -72,6 +66,7 @@ class LayoutFinder {
     propagated_ = Propagate(opened_).graph;
     choices_ = ChooseCuts(propagated_, options_.topology, Replication());
     fold_ = RepeatsOf(opened_, propagated_, choices_, Replication());
+    work_.emplace(kWorkOfPlan, fold_.first.size());
   }
 
   absl::StatusOr<std::vector<FoundLayouts>> Run() {
@@ -108,7 +103,7 @@ class LayoutFinder {
  private:
   // Plans again, to fit, those plans that need too much memory. Adds those that are then faster than all plans that
   // fit.
-  void AddFitted(std::vector<FoundLayouts>& found) const {
+  void AddFitted(std::vector<FoundLayouts>& found) {
     CompileOptions within = options_;
     within.memory_budget = budget_;
     double least = std::numeric_limits<double>::infinity();
@@ -116,7 +111,7 @@ class LayoutFinder {
       if (Fits(plan, budget_)) least = std::min(least, plan.seconds());
     for (size_t i = 0, size = found.size(); i < size; ++i) {
       if (Fits(found[i], budget_) || found[i].seconds() >= least) continue;
-      const absl::StatusOr<Program> program = Compile(found[i].graph, within);
+      const absl::StatusOr<Program> program = CompileWith(found[i].graph, within, {.work = &*work_});
       if (!program.ok()) continue;
       FoundLayouts fitted = found[i];
       fitted.is_fitted = true;
@@ -153,7 +148,7 @@ class LayoutFinder {
     }
     if (solved.has_value() && !is_opened_) PinValues(*solved, found.graph);
     AllowGathers(found.graph);
-    MESHWORK_ASSIGN_OR_RETURN(const Program program, Compile(found.graph, options_));
+    MESHWORK_ASSIGN_OR_RETURN(const Program program, CompileWith(found.graph, options_, {.work = &*work_}));
     SetCost(program, found);
     if (solved.has_value()) last_ = std::move(solved);
     return found;
@@ -180,7 +175,8 @@ class LayoutFinder {
   // Returns the best result of several searches. The first one takes all axes as one; if there are more than two, the
   // next ones take them as two. Then come the pairs of axes, each as if the others were not there; or the single axes,
   // if pairs are too much or find nothing better. The last search takes all axes at once, starting from the best
-  // results so far, if that is not too much.
+  // results so far, if that is not too much. Once the work is spent, there is only a last search from the result at
+  // another price.
   std::optional<SolvedLayouts> Solve(double price) {
     const AxisList axes = AxesThatCut(graph_.mesh());
     const bool is_single = axes.size() < 2;
@@ -188,6 +184,12 @@ class LayoutFinder {
     for (size_t i = 0; i < axes.size(); ++i) {
       single.push_back({AxisSet(AxisList{axes[i]})});
       for (size_t j = 0; j < i; ++j) pairs.push_back({AxisSet(AxisList{axes[j], axes[i]})});
+    }
+    if (work_->is_spent() && last_.has_value()) {
+      std::optional<SolvedLayouts> near = Descend({{AxisSet(axes)}}, price, &*last_, &*last_);
+      if (!near.has_value()) near = last_;
+      near->lower_bound = std::min(LeastArithmetic(), near->cost);
+      return near;
     }
     std::optional<SolvedLayouts> best;
     const auto keep = [&](std::optional<SolvedLayouts> of) {
@@ -248,18 +250,19 @@ class LayoutFinder {
     size_t failures = 0;
     for (size_t step = 0; failures < sets.size() && step < kMostSteps * sets.size(); ++step) {
       const Opening& opening = sets[step % sets.size()];
-      SolveOptions options{.open = {.arguments = opening.axes,
-                                    .fixed = seen.Minus(opening.axes),
-                                    .joined = opening.joined,
-                                    .is_thorough = AxesThatCut(graph_.mesh()).size() <= kMostThorough,
-                                    .pool = &pool_},
-                           .byte_seconds = price,
-                           .may_compute_more = true,
-                           .counts_all = true,
-                           .fold = &fold_,
-                           .max_table_entries = kMostTableEntries,
-                           .max_entries = MostEntries(opening),
-                           .start = best.has_value() ? &*best : start};
+      SolveOptions options{
+          .open = {.arguments = opening.axes,
+                   .fixed = seen.Minus(opening.axes),
+                   .joined = opening.joined,
+                   .is_thorough = AxesThatCut(graph_.mesh()).size() <= kMostThorough,
+                   .pool = &pool_},
+          .byte_seconds = price,
+          .may_compute_more = true,
+          .counts_all = true,
+          .fold = &fold_,
+          .work = &*work_,
+          .max_entries = IsStart(opening) ? kSolverEntriesOfStart : std::numeric_limits<double>::infinity(),
+          .start = best.has_value() ? &*best : start};
       const auto solve = [&] {
         return SolveLayouts(opened_, propagated, choices, options_.topology, Replication(), options);
       };
@@ -280,11 +283,9 @@ class LayoutFinder {
     return best;
   }
 
-  int64_t MostEntries(const Opening& open) const {
+  bool IsStart(const Opening& open) const {
     const AxisList axes = AxesThatCut(graph_.mesh());
-    if (axes.size() > 2 && (!open.joined.empty() || open.axes.ToList() != axes)) return kMostEntriesOfPart;
-    if (last_.has_value()) return kMostEntriesLater;
-    return axes.size() > 2 ? kMostEntriesOfMany : kMostEntries;
+    return axes.size() > 2 && (!open.joined.empty() || open.axes.ToList() != axes);
   }
 
   double LeastArithmetic() const {
@@ -378,6 +379,7 @@ class LayoutFinder {
   std::vector<std::optional<Choice>> choices_;
   Fold fold_;
   CutPool pool_;
+  std::optional<SearchWork> work_;
   std::optional<SolvedLayouts> last_;  // at another price
 };
 

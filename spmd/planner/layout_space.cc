@@ -34,7 +34,8 @@ bool IsRelayout(const Node& node) { return node.row->name == "relayout"; }
 
 LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
                          const std::vector<std::optional<Choice>>& choices, const Fold& fold,
-                         const FoldedNodes& nodes, const OpenAxes& open, const CollectivePrice& price)
+                         const FoldedNodes& nodes, const OpenAxes& open, const CollectivePrice& price,
+                         SearchWork* work)
     : pinned_(pinned),
       choices_(choices),
       fold_(fold),
@@ -63,7 +64,7 @@ LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
     table_[id] = static_cast<size_t>(found - tables_.begin());
     if (found == tables_.end())
       tables_.emplace_back(pinned.mesh(), pool_, info.type, price,
-                           /*is_rough=*/!open_.further.empty());
+                           /*is_rough=*/!open_.further.empty(), work);
     lies_[id] = TableOf(id).IdOf(*propagated.value(id).layout);
     may_owe_[id] = info.node >= 0 && !info.layout.has_value() && !kept_[id];
     for (CutId cut : TableOf(id).cuts(lies_[id])) {

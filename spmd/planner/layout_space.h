@@ -66,11 +66,11 @@ class LayoutSpace {
  public:
   // `pinned`: the user's program, its loops opened; `propagated`: Propagate's result for it; `choices`: how each
   // op runs there, nothing for relayouts; `fold`: of `propagated`, in which only values with equal pins are alike;
-  // `nodes`: its nodes; price: see LayoutTable. All must outlive this. Below, values are those that stand for
+  // `nodes`: its nodes; price, work: see LayoutTable. All must outlive this. Below, values are those that stand for
   // themselves (fold.value_of[id] == id), and nodes are numbers of classes.
   LayoutSpace(const Graph& pinned, const Graph& propagated, const std::vector<std::optional<Choice>>& choices,
               const Fold& fold, const FoldedNodes& nodes, const OpenAxes& open = {},
-              const CollectivePrice& price = {});
+              const CollectivePrice& price = {}, SearchWork* work = nullptr);
 
   LayoutTable& TableOf(ValueId id) { return tables_[table_[id]]; }
   // The layouts in which a value could be made, by their numbers in its table; one if all its dims are pinned, or if it
@@ -81,8 +81,9 @@ class LayoutSpace {
   const OpModes& modes(int node) const { return modes_[modes_of_[node]]; }
   // Ops that run in the same ways have the same number.
   int modes_id(int node) const { return modes_of_[node]; }
-  // Whether there are more layouts, or ways to run an op, than are looked at, not counting those that owe a sum.
-  bool is_cut_off() const { return is_cut_off_; }
+  // Whether there are more layouts, or ways to run an op, than are looked at, not counting those that owe a sum; or
+  // whether moves may cost less than they seem to.
+  bool is_cut_off() const { return is_cut_off_ || pool_.is_rough; }
   // A choice as ChooseCuts makes it, except that its layouts also say what is owed.
   Choice ChoiceOf(int node, size_t mode);
   const Rule& RuleAt(int node) const { return *kinds_[kind_[node]].rule; }

@@ -100,11 +100,14 @@ double LayoutTable::RememberedSeconds(int from, int to, const Topology& topology
   const bool is_linear = topology.is_assumed() && NumElements(type_.shape) > 0 && IsEven(from) && IsEven(to);
   const double scale = is_linear ? static_cast<double>(NumElements(type_.shape)) : 1;
   const auto [known, is_new] = pool_.moves.try_emplace(KeyOf(from, to, is_linear), 0);
+  if (work_ != nullptr) work_->Take(is_new ? kEntriesPerMove : kEntriesPerKnownMove);
   if (is_new) {
     // Plans of many axes take long to search for.
     const bool is_greedy = topology.is_assumed() && (is_rough_ || AxesThatCut(mesh_).size() > kMostSearched);
-    known->second = (is_greedy ? RelayoutSeconds(layout(from), layout(to), type_, topology)
-                               : LeastSeconds(layout(from), layout(to), type_, topology)) /
+    const bool is_spent = !is_greedy && work_ != nullptr && work_->is_spent();
+    pool_.is_rough |= is_spent;
+    known->second = (is_greedy || is_spent ? RoughSeconds(layout(from), layout(to), type_, topology)
+                                           : LeastSeconds(layout(from), layout(to), type_, topology, work_)) /
                     scale;
   }
   return known->second * scale;

@@ -10,11 +10,12 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "meshwork/base/hash.h"
 #include "meshwork/ir/type.h"
 #include "meshwork/layout/layout.h"
 #include "meshwork/mesh/topology.h"
@@ -26,6 +27,17 @@ namespace meshwork {
 using CutId = uint16_t;
 inline constexpr CutId kWhole = 0;
 using CutIds = absl::InlinedVector<CutId, 4>;  // one per dim, or per letter
+
+// By all that a property of a move depends on, as numbers.
+struct HashOfMove {
+  size_t operator()(const std::vector<int64_t>& key) const {
+    uint64_t hash = key.size();
+    for (int64_t number : key) hash = MixedHash(hash, static_cast<uint64_t>(number));
+    return hash;
+  }
+};
+template <typename T>
+using MoveMap = std::unordered_map<std::vector<int64_t>, T, HashOfMove>;
 
 // The cuts, and the sets of what is owed, that a program's layouts are made of.
 class CutPool {
@@ -42,8 +54,10 @@ class CutPool {
   const PartialSet& owed(int id) const { return owed_[id]; }
 
   // Seconds of moves, by all that they depend on. Types that are alike share them; see LayoutTable::Seconds.
-  std::map<std::vector<int64_t>, double> moves;
-  std::map<std::vector<int64_t>, int> collectives;  // of moves
+  MoveMap<double> moves;
+  MoveMap<int> collectives;  // of moves
+  bool is_rough =
+      false;  // some moves have the cost of a plan that was not searched for, because work was spent
 
  private:
   std::vector<Cut> cuts_;
@@ -55,9 +69,11 @@ class CutPool {
 class LayoutTable {
  public:
   // price: of each collective, beside what it sends. is_rough: with the assumed topology, moves cost what the greedy
-  // plan costs; tables that share a pool must have the same is_rough.
-  LayoutTable(const Mesh& mesh, CutPool& pool, Type type, CollectivePrice price = {}, bool is_rough = false)
-      : mesh_(mesh), pool_(pool), type_(std::move(type)), price_(price), is_rough_(is_rough) {}
+  // plan costs; tables that share a pool must have the same is_rough. work: taken by the search for plans of moves; null:
+  // without limit.
+  LayoutTable(const Mesh& mesh, CutPool& pool, Type type, CollectivePrice price = {}, bool is_rough = false,
+              SearchWork* work = nullptr)
+      : mesh_(mesh), pool_(pool), type_(std::move(type)), price_(price), is_rough_(is_rough), work_(work) {}
 
   const Type& type() const { return type_; }
   size_t size() const { return keys_.size(); }
@@ -98,6 +114,7 @@ class LayoutTable {
   const Type type_;
   const CollectivePrice price_;
   const bool is_rough_;
+  SearchWork* const work_;
   std::vector<Key> keys_;
   std::deque<std::optional<Layout>> layouts_;  // as far as they are asked for
   std::vector<std::vector<double>> seconds_;   // per layout, as far as a row is used; -1: not known yet

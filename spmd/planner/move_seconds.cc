@@ -79,6 +79,14 @@ RelayoutPlan GreedyPlan(const Layout& from, const Layout& to, const Type& type) 
   return PlanRelayout(from, to, type.shape, options).value();
 }
 
+// The plan by a known topology.
+RelayoutPlan TimedPlan(const Layout& from, const Layout& to, const Type& type, const Topology& topology,
+                       bool search, bool is_picked = false) {
+  const int64_t size = DTypeSize(is_picked ? type.dtype : CarriedDType(type.dtype, from.partials()));
+  return PlanRelayout(from, to, type.shape, {.search = search, .topology = topology, .element_bytes = size})
+      .value();
+}
+
 // Whether no plan can send fewer bytes, because some device must receive as many. False if blocks are uneven: then a
 // plan may count fewer elements than a device with a short block receives.
 bool SendsTheLeast(const RelayoutPlan& plan, const Layout& from, const Layout& to, const Shape& shape) {
@@ -97,17 +105,27 @@ double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, c
   // A cheaper plan of more collectives is no reason to run an op otherwise, as long as nothing says what a
   // collective costs.
   if (topology.is_assumed()) return SecondsOf(GreedyPlan(from, to, type), from, type, is_picked);
-  const int64_t size = DTypeSize(is_picked ? type.dtype : CarriedDType(type.dtype, from.partials()));
-  return PlanRelayout(from, to, type.shape, {.topology = topology, .element_bytes = size}).value().seconds;
+  return TimedPlan(from, to, type, topology, /*search=*/true, is_picked).seconds;
 }
 
-double LeastSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology) {
-  if (from == to || !topology.is_assumed()) return RelayoutSeconds(from, to, type, topology);
+double RoughSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology) {
+  if (from == to || topology.is_assumed()) return RelayoutSeconds(from, to, type, topology);
+  return TimedPlan(from, to, type, topology, /*search=*/false).seconds;
+}
+
+double LeastSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology,
+                    SearchWork* work) {
+  if (from == to) return 0;
+  const auto searched = [&](const RelayoutPlan& plan) {
+    if (work != nullptr) work->Take(kEntriesPerStep * static_cast<double>(plan.looked_at));
+    return plan;
+  };
+  if (!topology.is_assumed()) return searched(TimedPlan(from, to, type, topology, /*search=*/true)).seconds;
   const RelayoutPlan greedy = GreedyPlan(from, to, type);
   const double seconds = SecondsOf(greedy, from, type, /*is_picked=*/false);
   if (greedy.steps.size() < 2 || seconds == 0 || SendsTheLeast(greedy, from, to, type.shape)) return seconds;
-  return std::min(seconds,
-                  SecondsOf(PlanRelayout(from, to, type.shape).value(), from, type, /*is_picked=*/false));
+  const RelayoutPlan plan = searched(PlanRelayout(from, to, type.shape).value());
+  return std::min(seconds, SecondsOf(plan, from, type, /*is_picked=*/false));
 }
 
 int CountCollectives(const Layout& from, const Layout& to, const Type& type,

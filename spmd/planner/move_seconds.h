@@ -15,6 +15,7 @@
 #include "meshwork/ir/plan/step_cost.h"
 #include "meshwork/layout/relayout.h"
 #include "meshwork/mesh/topology.h"
+#include "meshwork/spmd/planner/work.h"
 
 namespace meshwork {
 
@@ -26,7 +27,11 @@ inline constexpr double kLess = 1 - 1e-9;
 double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology,
                        bool is_picked = false);
 // As above, by the plan that Localize writes. If the greedy plan has several steps, that may be another plan.
-double LeastSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology);
+// work: takes what the search for the plan looks at.
+double LeastSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology,
+                    SearchWork* work = nullptr);
+// As above, by a plan that is not searched for. LeastSeconds may be less.
+double RoughSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology);
 // The number of collectives in that plan, with the assumed topology. Those of the kind `but` do not count.
 int CountCollectives(const Layout& from, const Layout& to, const Type& type,
                      std::optional<RelayoutKind> but = {});

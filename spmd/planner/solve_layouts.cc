@@ -27,10 +27,7 @@ namespace {
 
 constexpr int kRounds = 1;      // of FoldAlike
 constexpr size_t kFewAxes = 2;  // on which all further forms of a value are looked at
-// For changes of pins: how many variables may change with them, and how many combinations may be looked at.
-constexpr size_t kNear = 64;
-constexpr double kMostEntriesNear = 300'000;
-constexpr size_t kMostTableEntriesOfChanges = 1'000'000;
+constexpr size_t kNear = 64;    // variables that may change with a change of pins
 
 class LayoutSolver {
  public:
@@ -40,11 +37,14 @@ class LayoutSolver {
       : pinned_(pinned),
         propagated_(propagated),
         options_(options),
+        own_work_(kWorkOfCompile, pinned.nodes().size()),
+        work_(options.work != nullptr ? *options.work : own_work_),
+        max_table_entries_(std::min(options.max_table_entries, work_.table_entries())),
         refuses_(replication.refuses()),
         fold_(options.fold != nullptr ? *options.fold : RepeatsOf(pinned, propagated, choices, replication)),
         counts_(CountsOf(pinned, fold_, options.counts_all)),
         nodes_(propagated, fold_),
-        space_(pinned, propagated, choices, fold_, nodes_, options.open, options.price),
+        space_(pinned, propagated, choices, fold_, nodes_, options.open, options.price, &work_),
         held_(pinned, fold_, topology, space_, /*few_others=*/!options.open.further.empty(),
               /*many_states=*/options.open.is_thorough && options.open.arguments.ToList().size() <= kFewAxes),
         costs_(pinned, nodes_, counts_, topology, replication, space_, held_, options.price.seconds),
@@ -56,8 +56,11 @@ class LayoutSolver {
     const double cost_now = problem_.CostOf(as_now);
     std::vector<int> start = options_.start != nullptr ? AssignmentOf(*options_.start) : as_now;
     if (cost_now < problem_.CostOf(start)) start = as_now;
+    const double most = std::min(options_.max_entries, work_.solver_entries());
     const MinSumResult found = Minimize(
-        problem_, {.max_entries = options_.max_entries, .start = std::move(start), .order = ProgramOrder()});
+        problem_,
+        {.max_entries = static_cast<int64_t>(most), .start = std::move(start), .order = ProgramOrder()});
+    work_.Take(found.entries);
     if (options_.text != nullptr) *options_.text = TextOf(found.assignment);
     // So high a cost contains a refused gather.
     if (refuses_ && found.cost >= costs_.refused_seconds()) return std::nullopt;
@@ -95,7 +98,7 @@ class LayoutSolver {
           if (of_value_[id].index >= 0)
             lists.back().push_back(StatesIn(id, space_.TableOf(id).IdOf(changes[end].layout)));
       }
-      const std::vector<double> of_these = sums.MoreWith(variables, lists, kNear, kMostEntriesNear);
+      const std::vector<double> of_these = sums.MoreWith(variables, lists, kNear, work_.solver_entries());
       more.insert(more.end(), of_these.begin(), of_these.end());
     }
     return more;
@@ -129,6 +132,12 @@ class LayoutSolver {
 
   // Returns false if the tables are too large.
   bool MakeProblem() {
+    const bool is_made = MakeTables();
+    work_.Take(kEntriesPerTableEntry * static_cast<double>(entries_));
+    return is_made;
+  }
+
+  bool MakeTables() {
     for (ValueId id = 0; id < static_cast<ValueId>(of_value_.size()); ++id) {
       if (fold_.value_of[id] != id) continue;
       of_value_[id] = AddVariable(held_.of(id).size());
@@ -136,8 +145,8 @@ class LayoutSolver {
       if (options_.byte_seconds > 0 && IsHeldLong(id))
         AddTable(of_value_[id], {}, costs_.Memory(id, options_.byte_seconds));
     }
-    for (int n = 0; n < nodes_.size() && entries_ <= options_.max_table_entries; ++n) AddNode(n);
-    if (entries_ > options_.max_table_entries) return false;
+    for (int n = 0; n < nodes_.size() && entries_ <= max_table_entries_; ++n) AddNode(n);
+    if (entries_ > max_table_entries_) return false;
     for (const auto& [update, times] : counts_.updates) {
       const auto& [value, variable] = update;
       if (value != variable)
@@ -147,7 +156,7 @@ class LayoutSolver {
       const ValueId x = fold_.value_of[a], y = fold_.value_of[b];
       if (x != y) AddTable(of_value_[x], of_value_[y], costs_.Alike(x, y));
     }
-    return entries_ <= options_.max_table_entries;
+    return entries_ <= max_table_entries_;
   }
 
   // The variables in the order of the program.
@@ -298,6 +307,9 @@ class LayoutSolver {
   const Graph& pinned_;
   const Graph& propagated_;
   const SolveOptions options_;
+  SearchWork own_work_;
+  SearchWork& work_;
+  const size_t max_table_entries_;
   const bool refuses_;  // some gathers may be refused
   const Fold fold_;
   const FoldCounts counts_;
@@ -350,11 +362,10 @@ std::optional<std::vector<double>> CostsOfChanges(const Graph& pinned, const Gra
   for (const PinChange& change : changes)
     for (ValueId id : change.values) further.emplace_back(id, change.layout);
   const Fold fold = Unfolded(pinned);
-  return LayoutSolver(pinned, propagated, choices, topology, Replication(),
-                      {.open = {.further = further},
-                       .price = {collective_seconds},
-                       .fold = &fold,
-                       .max_table_entries = kMostTableEntriesOfChanges})
+  SearchWork work(kWorkOfChanges, pinned.nodes().size());
+  return LayoutSolver(
+             pinned, propagated, choices, topology, Replication(),
+             {.open = {.further = further}, .price = {collective_seconds}, .fold = &fold, .work = &work})
       .RunChanges(changes);
 }
 

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +28,7 @@
 #include "meshwork/spmd/planner/choose_cuts.h"
 #include "meshwork/spmd/planner/layout_space.h"
 #include "meshwork/spmd/planner/replication.h"
+#include "meshwork/spmd/planner/work.h"
 
 namespace meshwork {
 
@@ -54,9 +56,11 @@ struct SolveOptions {
   bool counts_all = false;
   // Which layers stand for others; null: RepeatsOf. Costs of searches with one fold can be compared.
   const Fold* fold = nullptr;
-  // Entries of all tables: a program with more, on a mesh of several axes, is left as it is.
-  size_t max_table_entries = 4'000'000;
-  int64_t max_entries = 20'000'000;  // see MinSumOptions
+  // What this search draws on; null: what a compile may take. A program whose tables would have too many entries is left
+  // as it is.
+  SearchWork* work = nullptr;
+  size_t max_table_entries = std::numeric_limits<size_t>::max();  // if it may take fewer
+  double max_entries = std::numeric_limits<double>::infinity();   // likewise, of the solver (MinSumOptions)
   // The result of another search with the same fold, from which this one starts. The result costs no more, if this
   // search looks at the same layouts.
   const SolvedLayouts* start = nullptr;

@@ -59,7 +59,7 @@ class BoundedSearch {
       bound = BoundOfBranches(all, bound);
     }
     if (!IsDone(bound)) Search(BestInPart(), all, bound, max_entries_ - entries_);
-    return {std::move(best_), std::min(bound, cost_)};
+    return {std::move(best_), std::min(bound, cost_), entries_};
   }
 
  private:

@@ -14,7 +14,8 @@ namespace meshwork {
 
 struct BoundedResult {
   std::vector<int> assignment;
-  double bound = 0;  // no assignment has a smaller sum, up to rounding
+  double bound = 0;    // no assignment has a smaller sum, up to rounding
+  double entries = 0;  // that were looked at
 };
 
 // model: as Reduce leaves it, of costs >= 0. start: empty, or an assignment; the result has no larger sum.

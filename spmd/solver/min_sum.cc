@@ -55,7 +55,7 @@ std::optional<MinSumResult> EliminateAsItIs(const MinSum& problem, double max_en
   std::vector<int> found = Eliminate(problem.model(), order.order).assignment;
   const double cost = problem.CostOf(found);
   if (cost == kNever) return std::nullopt;
-  return MinSumResult{std::move(found), cost, /*lower_bound=*/cost, /*is_optimal=*/true};
+  return MinSumResult{std::move(found), cost, /*lower_bound=*/cost, /*is_optimal=*/true, order.entries};
 }
 
 }  // namespace
@@ -80,6 +80,7 @@ MinSumResult Minimize(const MinSum& problem, const MinSumOptions& options) {
   const bool is_exact = order.entries <= most;
   std::vector<int> found;
   if (is_exact) {
+    result.entries = order.entries;
     found = reduced.Original(Eliminate(std::move(reduced.model), order.order).assignment);
   } else {
     std::vector<int> start;
@@ -87,6 +88,7 @@ MinSumResult Minimize(const MinSum& problem, const MinSumOptions& options) {
     const BoundedResult bounded = SearchBounded(reduced.model, start, max_entries, options.order);
     found = reduced.Original(bounded.assignment);
     result.lower_bound = bounded.bound;
+    result.entries = bounded.entries;
   }
   const double cost = problem.CostOf(found);
   if (is_exact || cost < result.cost) {

@@ -99,6 +99,7 @@ struct MinSumResult {
   double cost = 0;          // CostOf(assignment); infinity if none was found, or there is none, that may be
   double lower_bound = 0;   // no assignment costs less, up to rounding; infinity if none may be
   bool is_optimal = false;  // cost and lower_bound agree to 1e-9 of the cost
+  double entries = 0;       // about how many entries of tables were looked at
 };
 
 // An assignment of small cost: of least cost, if problem and max_entries allow. Of states that cost the same, the one

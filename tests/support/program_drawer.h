@@ -11,7 +11,9 @@
 #include <iterator>
 #include <map>
 #include <random>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,8 +30,8 @@ struct RandomProgram {
 // The program that is drawn is in the drawer, which must not move while it is built.
 class ProgramDrawer {
  protected:
-  explicit ProgramDrawer(uint64_t seed)
-      : engine_(seed), program_{Graph(Mesh::Parse(kMeshes[Below(std::size(kMeshes))]).value()), {}} {
+  explicit ProgramDrawer(uint64_t seed, std::span<const std::string_view> meshes = kMeshes)
+      : engine_(seed), program_{Graph(Mesh::Parse(meshes[Below(meshes.size())]).value()), {}} {
     root().name = "random";
   }
   ProgramDrawer(const ProgramDrawer&) = delete;

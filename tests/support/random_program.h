@@ -39,6 +39,9 @@ class RandomPrograms {
     }
   }
 
+  // What rows are applied to, and with which attributes.
+  const std::vector<Sample>& pool() const { return pool_; }
+
   RandomProgram Draw(uint64_t seed) const { return RowsDrawer(pool_, seed).Draw(); }
   // Programs of the same ops, with empty dims; every third program has loops.
   RandomProgram DrawEmpty(uint64_t seed) const {

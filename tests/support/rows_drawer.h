@@ -19,6 +19,8 @@ namespace meshwork {
 class RowsDrawer : protected ProgramDrawer {
  public:
   RowsDrawer(const std::vector<Sample>& pool, uint64_t seed) : ProgramDrawer(seed), pool_(pool) {}
+  RowsDrawer(const std::vector<Sample>& pool, uint64_t seed, std::span<const std::string_view> meshes)
+      : ProgramDrawer(seed, meshes), pool_(pool) {}
 
   RandomProgram Draw() && {
     for (uint64_t nodes = 1 + Below(8); nodes > 0; --nodes) AddNode();
