@@ -8,7 +8,6 @@
 namespace meshwork {
 namespace {
 
-constexpr size_t kMostSearched = 2;       // axes of a mesh
 constexpr int64_t kLargeBlock = 1 << 14;  // elements
 
 }  // namespace
@@ -101,11 +100,10 @@ double LayoutTable::RememberedSeconds(int from, int to, const Topology& topology
   const double scale = is_linear ? static_cast<double>(NumElements(type_.shape)) : 1;
   const auto [known, is_new] = pool_.moves.try_emplace(KeyOf(from, to, is_linear), 0);
   if (is_new) {
-    // Plans of many axes take long to search for.
-    const bool is_greedy = topology.is_assumed() && (is_rough_ || AxesThatCut(mesh_).size() > kMostSearched);
-    known->second = (is_greedy ? RelayoutSeconds(layout(from), layout(to), type_, topology)
-                               : LeastSeconds(layout(from), layout(to), type_, topology)) /
-                    scale;
+    known->second =
+        (is_greedy_ && topology.is_assumed() ? RelayoutSeconds(layout(from), layout(to), type_, topology)
+                                             : LeastSeconds(layout(from), layout(to), type_, topology)) /
+        scale;
   }
   return known->second * scale;
 }
