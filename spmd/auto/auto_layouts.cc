@@ -10,10 +10,9 @@
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/layout/reshape.h"
-#include "meshwork/ops/blockwise.h"
 #include "meshwork/ops/control/loops.h"
 #include "meshwork/spmd/auto/try_arguments.h"
+#include "meshwork/spmd/cut_mesh.h"
 #include "meshwork/spmd/insert_relayouts.h"
 #include "meshwork/spmd/planner/choose_cuts.h"
 #include "meshwork/spmd/planner/cut.h"
@@ -53,12 +52,6 @@ bool IsPinned(const ValueInfo& info) {
 }
 
 bool Fits(const FoundLayouts& plan, int64_t budget) { return budget == 0 || plan.cost.peak_bytes <= budget; }
-
-bool IsComposite(int64_t number) {
-  for (int64_t i = 2; i <= number / i; ++i)
-    if (number % i == 0) return true;
-  return false;
-}
 
 // The topology without latencies; the same one if it is assumed, as its latencies do not count.
 Topology WithoutLatencies(const Topology& topology, const Mesh& mesh) {
@@ -301,25 +294,12 @@ class LayoutFinder {
   // split or merged, run ops along a dim on its blocks, lay out optimizer state, or split collectives at domains.
   bool MayRewrite() const {
     if (options_.shard_weight_update || options_.num_domains > 1) return true;
-    const Mesh& mesh = graph_.mesh();
-    const AxisList axes = AxesThatCut(mesh);
-    const bool may_cut = options_.cut_mesh && std::any_of(axes.begin(), axes.end(), [&](int axis) {
-                           return IsComposite(mesh.axis(axis).size);
-                         });
-    for (const Node& node : opened_.nodes()) {
-      if (node.row->blockwise != nullptr && BlockwiseAt(opened_, node).has_value()) return true;
-      if (!may_cut || node.row->name != "reshape") continue;
-      const Shape& from = opened_.value(node.operands[0]).type.shape;
-      const Shape& to = opened_.value(node.results[0]).type.shape;
-      if (NumElements(from) == 0) continue;
-      const auto cuts_evenly = [&](int64_t size) { return size % mesh.num_devices() == 0; };
-      for (const ReshapeGroup& group : ReshapeGroups(from, to))
-        if (!group.is_single() &&
-            (!std::all_of(from.begin() + group.from, from.begin() + group.from_end, cuts_evenly) ||
-             !std::all_of(to.begin() + group.to, to.begin() + group.to_end, cuts_evenly)))
-          return true;
-    }
-    return false;
+    if (options_.cut_mesh && MayCutMesh(opened_)) return true;
+    return std::any_of(opened_.nodes().begin(), opened_.nodes().end(), [](const Node& node) {
+      const OpRow& row = *node.row;
+      return row.blockwise != nullptr &&
+             (row.blockwise_at == nullptr || row.blockwise_at(node.attrs).has_value());
+    });
   }
 
   // Opens the layouts of values inside the program.
