@@ -122,4 +122,31 @@ std::optional<Graph> CutMesh(const Graph& pinned, const Graph& propagated, const
   return CutTo(pinned, mesh);
 }
 
+bool MayCutMesh(const Graph& graph) {
+  const Mesh& mesh = graph.mesh();
+  const auto has_parts = [&](int64_t size) {
+    for (int64_t i = 2; i <= size / i; ++i)
+      if (size % i == 0) return true;
+    return false;
+  };
+  bool has_axis = false;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) has_axis |= has_parts(mesh.axis(axis).size);
+  if (!has_axis) return false;
+  const auto is_even = [&](const Shape& shape, int begin, int end) {
+    return std::all_of(shape.begin() + begin, shape.begin() + end,
+                       [&](int64_t size) { return size % mesh.num_devices() == 0; });
+  };
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
+    if (node.row->name != "reshape") return false;
+    const Shape& from = graph.value(node.operands[0]).type.shape;
+    const Shape& to = graph.value(node.results[0]).type.shape;
+    if (NumElements(from) == 0) return false;
+    const std::vector<ReshapeGroup> groups = ReshapeGroups(from, to);
+    return std::any_of(groups.begin(), groups.end(), [&](const ReshapeGroup& group) {
+      return !group.is_single() &&
+             !(is_even(from, group.from, group.from_end) && is_even(to, group.to, group.to_end));
+    });
+  });
+}
+
 }  // namespace meshwork

@@ -25,4 +25,8 @@ namespace meshwork {
 std::optional<Graph> CutMesh(const Graph& pinned, const Graph& propagated, const Topology& topology,
                              int64_t replication_budget);
 
+// Whether CutMesh could cut the mesh for some layouts: an axis has parts, and a reshape splits or merges dims that all
+// axes together do not cut evenly.
+bool MayCutMesh(const Graph& graph);
+
 }  // namespace meshwork

@@ -11,6 +11,8 @@
 #include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/control/loops.h"
+#include "meshwork/spmd/auto/try_arguments.h"
+#include "meshwork/spmd/cut_mesh.h"
 #include "meshwork/spmd/insert_relayouts.h"
 #include "meshwork/spmd/passes.h"
 #include "meshwork/spmd/planner/choose_cuts.h"
@@ -34,7 +36,10 @@ constexpr size_t kMostSteps = 3;  // times each set of axes
 // that need less memory are found.
 constexpr double kHeldByte = 1e-3;
 constexpr size_t kMostThorough = 3;   // axes of a mesh on which OpenAxes::is_thorough holds
+constexpr size_t kFewOps = 32;        // of a program for which OpenAxes::is_small holds
 constexpr double kBetter = 1 - 1e-4;  // a cost that is not less by this factor is not worth another search
+// In the search for the lower bound, all that can be held costs at most this part of the step.
+constexpr double kHeldPart = 1e-7;
 
 bool IsPinned(const ValueInfo& info) {
   return info.layout.has_value() && LayoutPin{*info.layout, info.modes}.is_locked();
@@ -42,13 +47,25 @@ bool IsPinned(const ValueInfo& info) {
 
 bool Fits(const FoundLayouts& plan, int64_t budget) { return budget == 0 || plan.cost.peak_bytes <= budget; }
 
+// The topology without latencies; the same one if it is assumed, as its latencies do not count.
+Topology WithoutLatencies(const Topology& topology, const Mesh& mesh) {
+  if (topology.is_assumed()) return topology;
+  const std::vector<Link> links = topology.LinksOf(mesh);
+  std::vector<Topology::AxisLink> without;
+  for (int axis : AxesThatCut(mesh)) without.push_back({mesh.axis(axis).name, {links[axis].bandwidth, 0}});
+  return Topology::Create(mesh, without, topology.flops()).value();
+}
+
 // Searches for layouts of one program.
 class LayoutFinder {
  public:
-  LayoutFinder(const Graph& graph, const CompileOptions& options)
+  // is_relaxed: for a lower bound (FindBound).
+  LayoutFinder(const Graph& graph, const CompileOptions& options, int64_t most_tried, bool is_relaxed = false)
       : graph_(graph),
         options_(options),
         budget_(options.memory_budget),
+        most_tried_(most_tried),
+        is_relaxed_(is_relaxed),
         opened_(graph.mesh()),
         propagated_(graph.mesh()) {
     options_.verify = false;
@@ -62,7 +79,8 @@ class LayoutFinder {
       opened_ = std::move(opened.graph);
     }
     is_opened_ = !loops.empty();
-    is_solvable_ = true;
+    if (is_relaxed) OpenInside(opened_);
+    is_small_ = opened_.nodes().size() <= kFewOps && (is_relaxed || AxesThatCut(graph.mesh()).size() <= 2);
     propagated_ = Propagate(opened_).graph;
     choices_ = ChooseCuts(propagated_, options_.topology, Replication());
     fold_ = RepeatsOf(opened_, propagated_, choices_, Replication());
@@ -81,77 +99,218 @@ class LayoutFinder {
     std::vector<FoundLayouts> found;
     found.push_back(std::move(first));
     const auto fits = [&](const FoundLayouts& plan) { return Fits(plan, budget_); };
-    if (is_solvable_) {
-      double low = cheapest, high = price / kRaise;
-      for (int i = 0; i < kRaises && !fits(found.back()); ++i) {
-        low = i == 0 ? cheapest : high;
-        high *= kRaise;
-        MESHWORK_ASSIGN_OR_RETURN(FoundLayouts dearer, At(high));
-        found.push_back(std::move(dearer));
-      }
-      for (int i = 0; i < kHalvings && high > price / kRaise && fits(found.back()); ++i) {
-        const double middle = (low + high) / 2;
-        MESHWORK_ASSIGN_OR_RETURN(FoundLayouts between, At(middle));
-        (fits(between) ? high : low) = middle;
-        found.insert(found.end() - 1, std::move(between));
-      }
+    double low = cheapest, high = price / kRaise;
+    for (int i = 0; i < kRaises && !fits(found.back()); ++i) {
+      low = i == 0 ? cheapest : high;
+      high *= kRaise;
+      MESHWORK_ASSIGN_OR_RETURN(FoundLayouts dearer, At(high));
+      found.push_back(std::move(dearer));
     }
-    if (budget_ > 0) AddFitted(found);
+    for (int i = 0; i < kHalvings && high > price / kRaise && fits(found.back()); ++i) {
+      const double middle = (low + high) / 2;
+      MESHWORK_ASSIGN_OR_RETURN(FoundLayouts between, At(middle));
+      (fits(between) ? high : low) = middle;
+      found.insert(found.end() - 1, std::move(between));
+    }
+    if (budget_ > 0) PlanWithin(found);
+    AddAsPinned(found);
+    AddTried(found);
+    FindBound(found);
+    for (FoundLayouts& plan : found)
+      plan.gap = plan.seconds() > 0 ? std::clamp(1 - bound_ / plan.seconds(), 0.0, 1.0) : 0;
     return found;
   }
 
  private:
-  // Plans again, to fit, those plans that need too much memory. Adds those that are then faster than all plans that
-  // fit.
-  void AddFitted(std::vector<FoundLayouts>& found) {
+  CompileOptions Within() const {
     CompileOptions within = options_;
     within.memory_budget = budget_;
+    return within;
+  }
+
+  // The time of the fastest plan that fits.
+  double LeastSeconds(const std::vector<FoundLayouts>& found) const {
     double least = std::numeric_limits<double>::infinity();
     for (const FoundLayouts& plan : found)
       if (Fits(plan, budget_)) least = std::min(least, plan.seconds());
-    for (size_t i = 0, size = found.size(); i < size; ++i) {
-      if (Fits(found[i], budget_) || found[i].seconds() >= least) continue;
-      const absl::StatusOr<Program> program = CompileWith(found[i].graph, within, {.work = &*work_});
-      if (!program.ok()) continue;
-      FoundLayouts fitted = found[i];
-      fitted.is_fitted = true;
-      SetCost(*program, fitted);
-      if (fitted.seconds() >= least) continue;
+    return least;
+  }
+
+  // Plans are compiled without a memory budget first. Here, those that fit are compiled with it, as their users will
+  // do. Then adds those that Compile plans again to fit, if they are then faster than all plans that fit.
+  void PlanWithin(std::vector<FoundLayouts>& found) {
+    const std::vector<FoundLayouts> without = found;
+    for (FoundLayouts& plan : found)
+      if (Fits(plan, budget_)) Measure(Within(), plan).IgnoreError();
+    double least = LeastSeconds(found);
+    for (const FoundLayouts& plan : without) {
+      if (Fits(plan, budget_) || plan.seconds() >= least) continue;
+      FoundLayouts fitted = plan;
+      if (!Measure(Within(), fitted).ok() || fitted.seconds() >= least) continue;
       least = fitted.seconds();
       found.push_back(std::move(fitted));
     }
   }
 
-  void SetCost(const Program& program, FoundLayouts& plan) const {
-    plan.cost = CostOf(program.body, options_.topology);
-    plan.cost.seconds = LinkSeconds(plan.cost, options_.topology);
-    plan.compute_seconds = CountFlops(program.body) / options_.topology.flops();
+  // Adds the layouts that Compile chooses by the pins of the user alone, if the step is then faster than all others.
+  void AddAsPinned(std::vector<FoundLayouts>& found) {
+    const absl::StatusOr<Program> program = CompileWith(graph_, Within(), {.work = &*work_});
+    if (!program.ok()) return;
+    FoundLayouts plan{.graph = graph_};
+    SetStep(StepOf(*program, options_.topology), plan);
+    if (plan.seconds() >= LeastSeconds(found) * kLess) return;
+    if (program->body.mesh() == graph_.mesh()) {
+      FoundLayouts pinned = plan;
+      for (size_t i = 0; i < graph_.arguments().size(); ++i)
+        Pin(graph_.arguments()[i].value, *program->body.value(program->body.arguments()[i].value).layout,
+            pinned);
+      if (Measure(Within(), pinned).ok() && pinned.seconds() * kLess <= plan.seconds()) {
+        found.push_back(std::move(pinned));
+        return;
+      }
+    }
+    for (size_t i = 0; i < graph_.arguments().size(); ++i) {
+      const ValueId id = graph_.arguments()[i].value;
+      if (IsPinned(graph_.value(id))) continue;
+      plan.pins.push_back({graph_.value(id).name,
+                           program->body.value(program->body.arguments()[i].value).layout->ToString(),
+                           false});
+    }
+    found.push_back(std::move(plan));
+  }
+
+  // Adds the best layouts of even blocks for the arguments of a small program, if they are better than all others.
+  void AddTried(std::vector<FoundLayouts>& found) {
+    const auto is_better = [&](const FoundLayouts& a, const FoundLayouts& b) {
+      const bool fits = Fits(a, budget_);
+      return fits != Fits(b, budget_) ? fits : fits ? a < b : a.cost.peak_bytes < b.cost.peak_bytes;
+    };
+    const FoundLayouts& best = *std::min_element(found.begin(), found.end(), is_better);
+    const CompileOptions within = Within();
+    TriedArguments tried = TryArguments(graph_, best.graph, within, most_tried_);
+    if (tried.has_tried_all && tried.graph.has_value()) bound_ = std::max(bound_, tried.step.seconds());
+    if (!tried.graph.has_value() || tried.step.seconds() >= LeastSeconds(found) * kLess) return;
+    FoundLayouts plan{.graph = graph_};
+    for (const Argument& argument : graph_.arguments())
+      Pin(argument.value, *tried.graph->value(argument.value).layout, plan);
+    SetStep(tried.step, plan);
+    found.push_back(std::move(plan));
+  }
+
+  // Pins an argument, unless the user has.
+  void Pin(ValueId id, const Layout& layout, FoundLayouts& plan, bool gathers = false) const {
+    ValueInfo& info = plan.graph.mutable_value(id);
+    if (IsPinned(graph_.value(id))) return;
+    info.layout = layout;
+    info.modes.clear();
+    if (gathers) info.gather = Gathering::kOnUse;
+    plan.pins.push_back({info.name, layout.ToString(), gathers});
+  }
+
+  static void SetStep(const CompiledStep& step, FoundLayouts& plan) {
+    plan.cost = step.cost;
+    plan.compute_seconds = step.compute_seconds;
+    plan.is_fitted = step.is_fitted;
+  }
+
+  absl::Status Measure(const CompileOptions& options, FoundLayouts& plan) {
+    MESHWORK_ASSIGN_OR_RETURN(const CompiledStep step, CompileStep(plan.graph, options, &*work_));
+    SetStep(step, plan);
+    return absl::OkStatus();
   }
 
   // The plan at a price, in seconds, of a byte that a device holds.
   absl::StatusOr<FoundLayouts> At(double price) {
-    std::optional<SolvedLayouts> solved = is_solvable_ ? Solve(price) : std::nullopt;
-    FoundLayouts found{.graph = graph_, .gap = 1};
-    if (solved.has_value()) found.gap = solved->cost > 0 ? 1 - solved->lower_bound / solved->cost : 0;
+    std::optional<SolvedLayouts> solved = Solve(price);
+    FoundLayouts found{.graph = graph_};
     const Graph& laid_out = solved.has_value() ? solved->propagated : propagated_;
     const std::vector<bool> gathered = solved.has_value() ? Gathered(*solved) : std::vector<bool>();
     for (size_t i = 0; i < graph_.arguments().size(); ++i) {
       const Argument& argument = graph_.arguments()[i];
-      ValueInfo& info = found.graph.mutable_value(argument.value);
-      if (IsPinned(info)) continue;
       const ValueId there = opened_.arguments()[i].value;
-      info.layout = laid_out.value(there).layout;
-      info.modes.clear();
-      const bool gathers = argument.is_variable && solved.has_value() && gathered[there];
-      if (gathers) info.gather = Gathering::kOnUse;
-      found.pins.push_back({info.name, info.layout->ToString(), gathers});
+      Pin(argument.value, *laid_out.value(there).layout, found,
+          argument.is_variable && solved.has_value() && gathered[there]);
     }
-    if (solved.has_value() && !is_opened_) PinValues(*solved, found.graph);
+    FoundLayouts of_arguments = found;
+    const bool pins_values = solved.has_value() && !is_opened_ && PinValues(*solved, found.graph);
     AllowGathers(found.graph);
-    MESHWORK_ASSIGN_OR_RETURN(const Program program, CompileWith(found.graph, options_, {.work = &*work_}));
-    SetCost(program, found);
+    absl::Status status = Measure(options_, found);
+    if (pins_values) {
+      AllowGathers(of_arguments.graph);
+      const bool is_compiled = Measure(options_, of_arguments).ok();
+      const bool is_better = !status.ok() || (Fits(of_arguments, budget_) != Fits(found, budget_)
+                                                  ? Fits(of_arguments, budget_)
+                                                  : of_arguments.seconds() < found.seconds() * kLess);
+      if (is_compiled && is_better) {
+        found = std::move(of_arguments);
+        status = absl::OkStatus();
+      }
+    }
+    MESHWORK_RETURN_IF_ERROR(status);
     if (solved.has_value()) last_ = std::move(solved);
     return found;
+  }
+
+  // Raises the bound to the time that no layouts fall below, as far as that is known. What the search looks at is
+  // not all that Compile does. So the bound is that of another search, whose programs take no longer than Compile's:
+  // without what nobody reads; without pins inside, which Compile leaves out where nobody reads the pinned value;
+  // without latencies, which collectives save that run as one; and what is held costs next to nothing.
+  // Adds what that search finds, if it is better.
+  void FindBound(std::vector<FoundLayouts>& found) {
+    const double least = LeastSeconds(found);
+    CompileOptions options = options_;
+    options.topology = WithoutLatencies(options_.topology, graph_.mesh());
+    const Graph graph = DropDeadCode(ShareSubexpressions(FoldSizes(graph_)));
+    LayoutFinder relaxed(graph, options, /*most_tried=*/0, /*is_relaxed=*/true);
+    bound_ = std::max(bound_, relaxed.LeastArithmetic());
+    if (!(bound_ < least * kLess) || !last_.has_value() || !knows_all_ || MayRewrite()) return;
+    double held = 0;
+    for (const ValueInfo& info : relaxed.opened_.values()) held += 2 * static_cast<double>(info.type.bytes());
+    const double price = kHeldPart * least / std::max(1.0, held);
+    relaxed.work_.emplace(*work_);
+    const std::optional<SolvedLayouts> solved = relaxed.Solve(price);
+    if (!solved.has_value()) return;
+    bound_ = std::max(bound_, solved->lower_bound - price * held);
+    const std::vector<bool> gathered = relaxed.Gathered(*solved);
+    FoundLayouts plan{.graph = graph_};
+    for (size_t i = 0; i < graph_.arguments().size(); ++i) {
+      const Argument& argument = graph_.arguments()[i];
+      const ValueId there = relaxed.opened_.arguments()[i].value;
+      Pin(argument.value, *solved->propagated.value(there).layout, plan,
+          argument.is_variable && gathered[there]);
+    }
+    AllowGathers(plan.graph);
+    if (Measure(Within(), plan).ok() && plan.seconds() < least * kBetter) found.push_back(std::move(plan));
+  }
+
+  // Whether Compile may change the program in ways that the search does not know: cut axes of the mesh where dims are
+  // split or merged, run ops along a dim on its blocks, lay out optimizer state, or split collectives at domains.
+  bool MayRewrite() const {
+    if (options_.shard_weight_update || options_.num_domains > 1) return true;
+    if (options_.cut_mesh && MayCutMesh(opened_)) return true;
+    return std::any_of(opened_.nodes().begin(), opened_.nodes().end(), [](const Node& node) {
+      const OpRow& row = *node.row;
+      return row.blockwise != nullptr &&
+             (row.blockwise_at == nullptr || row.blockwise_at(node.attrs).has_value());
+    });
+  }
+
+  // Opens the layouts of values inside the program.
+  static void OpenInside(Graph& graph) {
+    std::vector<bool> is_outside(graph.values().size(), false);
+    for (const OutputInfo& output : graph.outputs()) is_outside[output.value] = true;
+    for (const VariableUpdate& update : graph.updates()) is_outside[update.value] = true;
+    for (ValueId id = 0; id < static_cast<ValueId>(is_outside.size()); ++id) {
+      ValueInfo& info = graph.mutable_value(id);
+      if (info.node < 0 || is_outside[id]) continue;
+      info.layout.reset();
+      info.modes.clear();
+      Node& node = graph.mutable_node(info.node);
+      if (node.row->name != "relayout") continue;
+      const auto rank = static_cast<size_t>(info.type.rank());
+      node.attrs.Set("layout", LayoutPin{Layout(graph.mesh(), std::vector<AxisList>(rank)),
+                                         absl::InlinedVector<DimMode, 4>(rank, DimMode::kOpen)});
+    }
   }
 
   // Axes that are open, and which of them cut only together.
@@ -179,6 +338,11 @@ class LayoutFinder {
   // another price.
   std::optional<SolvedLayouts> Solve(double price) {
     const AxisList axes = AxesThatCut(graph_.mesh());
+    if (is_relaxed_ && is_small_) {
+      std::optional<SolvedLayouts> found = Descend({{AxisSet(axes)}}, price, Start(std::nullopt));
+      if (found.has_value() && found->is_cut_off) found->lower_bound = LeastArithmetic();
+      return found;
+    }
     const bool is_single = axes.size() < 2;
     std::vector<Opening> pairs, single;
     for (size_t i = 0; i < axes.size(); ++i) {
@@ -224,8 +388,8 @@ class LayoutFinder {
       }
     }
     if (!best.has_value()) return best;
-    const bool knows_all = known.of_all && known.cost * kLess <= best->cost;
-    best->lower_bound = std::min(knows_all ? known.lower_bound : LeastArithmetic(), best->cost);
+    knows_all_ = known.of_all && known.cost * kLess <= best->cost;
+    best->lower_bound = std::min(knows_all_ ? known.lower_bound : LeastArithmetic(), best->cost);
     return best;
   }
 
@@ -255,6 +419,7 @@ class LayoutFinder {
                    .fixed = seen.Minus(opening.axes),
                    .joined = opening.joined,
                    .is_thorough = AxesThatCut(graph_.mesh()).size() <= kMostThorough,
+                   .is_small = is_small_,
                    .pool = &pool_},
           .byte_seconds = price,
           .may_compute_more = true,
@@ -292,7 +457,7 @@ class LayoutFinder {
     const std::vector<int64_t> runs = RunsOf(opened_);
     double flops = 0;
     for (size_t n = 0; n < runs.size(); ++n)
-      if (const Node& node = opened_.nodes()[n]; node.row->name != "relayout")
+      if (const Node& node = opened_.nodes()[n]; node.row->name != "relayout" && !IsMark(node))
         flops += static_cast<double>(runs[n]) * FlopsOf(opened_, node);
     return flops / options_.topology.flops() / static_cast<double>(graph_.mesh().num_devices());
   }
@@ -310,9 +475,10 @@ class LayoutFinder {
     }
   }
 
-  // Pins the values that would have other layouts by the arguments' pins alone.
-  void PinValues(const SolvedLayouts& solved, Graph& graph) const {
+  // Pins the values that would have other layouts by the arguments' pins alone. Returns whether there are any.
+  bool PinValues(const SolvedLayouts& solved, Graph& graph) const {
     const Graph guessed = Propagate(FoldSizes(graph)).graph;
+    bool pins = false;
     for (ValueId id = 0; id < static_cast<ValueId>(graph.values().size()); ++id) {
       ValueInfo& info = graph.mutable_value(id);
       if (info.node < 0 || info.layout.has_value() || graph.nodes()[info.node].row->name == "relayout")
@@ -323,7 +489,9 @@ class LayoutFinder {
           opened_.value(there).type != info.type)
         continue;
       info.layout = layout;
+      pins = true;
     }
+    return pins;
   }
 
   // Marks the values that the found layouts gather with gather=allowed.
@@ -373,14 +541,19 @@ class LayoutFinder {
   const Graph& graph_;
   CompileOptions options_;
   const int64_t budget_;
+  const int64_t most_tried_;  // see FindLayoutsOptions
+  const bool is_relaxed_;
+  bool is_small_ = false;           // see OpenAxes
   std::vector<ValueId> to_opened_;  // per value of the program, without loops: its value in opened_
   Graph opened_, propagated_;
-  bool is_opened_ = false, is_solvable_ = false;
+  bool is_opened_ = false;
   std::vector<std::optional<Choice>> choices_;
   Fold fold_;
   CutPool pool_;
   std::optional<SearchWork> work_;
   std::optional<SolvedLayouts> last_;  // at another price
+  bool knows_all_ = false;             // the last search has looked at all layouts
+  double bound_ = 0;                   // seconds; no layouts take less
 };
 
 }  // namespace
@@ -396,8 +569,11 @@ absl::StatusOr<std::vector<FoundLayouts>> FindLayouts(const Graph& graph, const 
                                                       const FindLayoutsOptions& find) {
   MESHWORK_RETURN_IF_ERROR(graph.status());
   MESHWORK_RETURN_IF_ERROR(options.topology.CheckDescribes(graph.mesh()));
+  if (find.most_tried < 0)
+    return InvalidArgument("FindLayouts: most_tried={}; it is a number of ops, 0 or more.", find.most_tried);
   if (find.most < 1) return InvalidArgument("FindLayouts: most={}; ask for at least one plan.", find.most);
-  MESHWORK_ASSIGN_OR_RETURN(std::vector<FoundLayouts> all, LayoutFinder(graph, options).Run());
+  MESHWORK_ASSIGN_OR_RETURN(std::vector<FoundLayouts> all,
+                            LayoutFinder(graph, options, find.most_tried).Run());
   int64_t least = kNoLimit;
   for (const FoundLayouts& plan : all) least = std::min(least, plan.cost.peak_bytes);
   std::erase_if(all, [&](const FoundLayouts& plan) { return !Fits(plan, options.memory_budget); });

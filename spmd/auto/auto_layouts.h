@@ -5,11 +5,13 @@
 //                             FindLayouts(graph, {.memory_budget = int64_t{16} << 30, .topology = topology}));
 //   Compile(found[0].graph, {.topology = topology})     // the fastest, with its pins
 //
-// The search is SolveLayouts (spmd/planner/solve_layouts.h) with arguments open. There, each byte that a device holds
-// has a price in seconds. With a higher price, weights and their state are laid out over more devices, and gathered for
-// each op that reads them (ZeRO stage 3). A few prices are tried, and each plan is compiled. A plan that does not fit
-// is dropped, unless Compile can plan it again so that it fits, and it is then faster than the plans that fit as they
-// are: on slow links, computing a value again for a late reader takes less time than a layout that holds less.
+// The search is SolveLayouts (spmd/planner/solve_layouts.h) with arguments open. In a small program, layouts of its
+// arguments are then compiled one by one, which finds what the search does not know (try_arguments.h). In the search,
+// each byte that a device holds has a price in seconds. With a higher price, weights and their state are laid out over
+// more devices, and gathered for each op that reads them (ZeRO stage 3). A few prices are tried, and each plan is
+// compiled. A plan that does not fit is dropped, unless Compile can plan it again so that it fits, and it is then faster
+// than the plans that fit as they are: on slow links, computing a value again for a late reader takes less time than a
+// layout that holds less.
 //
 // Times are those of the topology: of collectives, and of floating-point operations, one after the other. With the
 // assumed topology they compare layouts and predict nothing.
@@ -36,14 +38,17 @@ struct FoundLayouts {
     bool operator==(const Pin&) const = default;
   };
 
-  Graph graph;                 // the program, with a pin for every argument
+  // The program, with a pin for every argument; without further pins, if only so Compile finds what is best.
+  Graph graph;
   std::vector<Pin> pins;       // those that the user has not given
   StepCost cost;               // of the compiled step
   double compute_seconds = 0;  // its floating-point operations
-  // The part of the search's cost by which the cost could be lower. 0: it is the least of all layouts that are looked
-  // at. In these, a value has at most one further form; on meshes of more than two axes, only some of the further
-  // forms, and of the layouts that owe a sum, are looked at. If there are too many layouts, the lower bound is the time
-  // of the operations alone. 1: nothing is known, for instance because a manual region lays out its values itself.
+  // The part of seconds() by which a step could take less time: no layouts of even blocks for the arguments give one
+  // that takes less than (1 - gap) * seconds(). It is 0 where all of them were compiled. Otherwise the bound is that of a
+  // search in which latencies do not count and nothing has to fit; or, if there are too many layouts, or Compile may
+  // change the program in ways that the search does not know, the time of the operations alone, shared by all devices.
+  // 1: nothing is known, for instance because a manual region lays out its values itself. In programs of more than 32
+  // ops the search looks at axes of one dim in the order of the mesh only.
   double gap = 0;
   // The plan fits only because Compile plans it again for the memory budget (spmd/local/fit_memory.h): in another
   // order, with smaller collectives, with values computed again. `cost` and `compute_seconds` are those of that
@@ -57,12 +62,16 @@ struct FoundLayouts {
 
 struct FindLayoutsOptions {
   int most = 3;  // plans that are returned
+  // Layouts of the arguments of a small program are also compiled one by one (try_arguments.h). About how many ops these
+  // programs together have; 0: none is compiled.
+  int64_t most_tried = 4096;
 };
 
 // `options`: those of the compile that is asked for; verify and dump are ignored. Values that a plan gathers beyond the
 // replication budget are marked gather=allowed in it.
 // Returns plans that fit into options.memory_budget, the fastest first, each with other pins. Errors: those of Compile,
 // for the program as it is pinned; RESOURCE_EXHAUSTED: no plan fits, with the least memory that one needs.
+// The fastest takes no longer than what Compile makes of the program as it is pinned.
 absl::StatusOr<std::vector<FoundLayouts>> FindLayouts(const Graph& graph, const CompileOptions& options = {},
                                                       const FindLayoutsOptions& find = {});
 

@@ -6,13 +6,15 @@
 
 #include "meshwork/ir/row.h"
 #include "meshwork/layout/reshape.h"
+#include "meshwork/spmd/planner/cut.h"
 #include "meshwork/spmd/planner/kept_values.h"
 #include "meshwork/spmd/planner/strided.h"
 
 namespace meshwork {
 namespace {
 
-constexpr int kMostRounds = 8;  // in which cuts flow through the program and back
+constexpr size_t kMostSearched = 2;  // axes of a mesh on which plans of relayouts are searched for
+constexpr int kMostRounds = 8;       // in which cuts flow through the program and back
 // Cuts of OpenAxes::further flow along one op; in programs of at most so many ops, along kMostFlowFew.
 constexpr int kFewNodesOfSpace = 256, kMostFlowFew = 4;
 
@@ -56,6 +58,8 @@ LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
   for (const Node& node : pinned.nodes())
     if (IsRelayout(node) && node.attrs.Get<LayoutPin>("layout").Has(DimMode::kMatch))
       closed_[fold.value_of[node.operands[0]]] = true;
+  // Plans of many axes take long to search for.
+  const bool is_large_mesh = !open.is_small && AxesThatCut(pinned.mesh()).size() > kMostSearched;
   for (ValueId id = 0; id < static_cast<ValueId>(cuts_.size()); ++id) {
     if (fold.value_of[id] != id) continue;
     const ValueInfo& info = pinned.value(id);
@@ -64,7 +68,7 @@ LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
     table_[id] = static_cast<size_t>(found - tables_.begin());
     if (found == tables_.end())
       tables_.emplace_back(pinned.mesh(), pool_, info.type, price,
-                           /*is_rough=*/!open_.further.empty(), work);
+                           /*is_greedy=*/!open_.further.empty() || is_large_mesh, work);
     lies_[id] = TableOf(id).IdOf(*propagated.value(id).layout);
     may_owe_[id] = info.node >= 0 && !info.layout.has_value() && !kept_[id];
     for (CutId cut : TableOf(id).cuts(lies_[id])) {
@@ -77,8 +81,8 @@ LayoutSpace::LayoutSpace(const Graph& pinned, const Graph& propagated,
   for (const VariableUpdate& update : pinned.updates()) may_owe_[update.value] = false;
   for (const OutputInfo& output : pinned.outputs()) may_owe_[output.value] = false;
   if (!open.arguments.empty()) {
-    for (const Argument& argument : pinned.arguments())
-      if (fold.value_of[argument.value] == argument.value) Offer(argument.value);
+    for (ValueId id = 0; id < static_cast<ValueId>(cuts_.size()); ++id)
+      if (fold.value_of[id] == id && (open.is_small || pinned.value(id).node < 0)) Offer(id);
   }
   FindKinds();
   Spread();
@@ -161,35 +165,55 @@ bool LayoutSpace::AddCut(ValueId id, int dim, CutId cut) {
   return true;
 }
 
-// Offers cuts of each dim of the value: by each of the open axes (or joined axes), and by several that follow each
-// other; these alone, and after the axes that cut the dim now. A dim is cut into no more blocks than it has elements.
+// Offers cuts of each dim of the value by the open axes (or joined axes).
 void LayoutSpace::Offer(ValueId id) {
-  const Mesh& mesh = pinned_.mesh();
-  const Shape& shape = pinned_.value(id).type.shape;
   std::vector<AxisList> units = open_.joined;
   if (units.empty())
     for (int axis : open_.arguments.ToList()) units.push_back({axis});
+  for (int d = 0; d < pinned_.value(id).type.rank(); ++d) {
+    if (open_.is_small) OfferInAnyOrder(id, d, units, {});
+    OfferInOrder(id, d, units);
+  }
+}
+
+// A dim is cut into no more blocks than it has elements.
+void LayoutSpace::OfferCut(ValueId id, int dim, const AxisList& axes) {
+  if (pinned_.mesh().GroupSize(axes) <= pinned_.value(id).type.shape[dim])
+    AddCut(id, dim, pool_.IdOf({{1, axes}}));
+}
+
+// Cuts by each unit, and by several that follow each other; these alone, and after the axes that cut the dim now.
+void LayoutSpace::OfferInOrder(ValueId id, int dim, const std::vector<AxisList>& units) {
+  const Mesh& mesh = pinned_.mesh();
   const auto follow = [&](int before, int axis) {
     while (++before < axis && mesh.axis(before).size == 1) {
     }
     return before == axis;
   };
-  for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
-    const CutId now = TableOf(id).cuts(lies_[id])[d];
-    AxisList before;
-    if (now != kWhole && !pool_.is_strided(now)) before = pool_.cut(now)[0].axes;
-    for (size_t first = 0; first < units.size(); ++first) {
-      for (const AxisList& major : {AxisList(), before}) {
-        AxisList cut = major;
-        for (size_t u = first; u < units.size(); ++u) {
-          if (AxisSet(cut).Intersects(AxisSet(units[u]))) break;
-          if (u > first && !follow(units[u - 1].back(), units[u][0])) break;
-          cut.insert(cut.end(), units[u].begin(), units[u].end());
-          if (mesh.GroupSize(units[u]) > 1 && mesh.GroupSize(cut) <= shape[d])
-            AddCut(id, d, pool_.IdOf({{1, cut}}));
-        }
+  const CutId now = TableOf(id).cuts(lies_[id])[dim];
+  AxisList before;
+  if (now != kWhole && !pool_.is_strided(now)) before = pool_.cut(now)[0].axes;
+  for (size_t first = 0; first < units.size(); ++first) {
+    for (const AxisList& major : {AxisList(), before}) {
+      AxisList cut = major;
+      for (size_t u = first; u < units.size(); ++u) {
+        if (AxisSet(cut).Intersects(AxisSet(units[u]))) break;
+        if (u > first && !follow(units[u - 1].back(), units[u][0])) break;
+        cut.insert(cut.end(), units[u].begin(), units[u].end());
+        if (mesh.GroupSize(units[u]) > 1) OfferCut(id, dim, cut);
       }
     }
+  }
+}
+
+void LayoutSpace::OfferInAnyOrder(ValueId id, int dim, const std::vector<AxisList>& units,
+                                  const AxisList& major) {
+  for (const AxisList& unit : units) {
+    if (AxisSet(major).Intersects(AxisSet(unit)) || pinned_.mesh().GroupSize(unit) == 1) continue;
+    AxisList cut = major;
+    cut.insert(cut.end(), unit.begin(), unit.end());
+    OfferCut(id, dim, cut);
+    OfferInAnyOrder(id, dim, units, cut);
   }
 }
 
@@ -309,7 +333,7 @@ bool LayoutSpace::SpreadAt(int n) {
 }
 
 // Spreads cuts through dims that a reshape merges or splits, if no element then moves. Of a group of dims, one dim is
-// cut at a time.
+// cut at a time; in a small program, several are, too.
 bool LayoutSpace::SpreadReshape(const Node& node) {
   const Shape& from = pinned_.value(node.operands[0]).type.shape;
   const Shape& to = pinned_.value(node.results[0]).type.shape;
@@ -317,28 +341,34 @@ bool LayoutSpace::SpreadReshape(const Node& node) {
   bool changed = false;
   auto follow = [&](ValueId source, const Shape& sizes, int begin, int end, ValueId target,
                     const Shape& target_sizes, int to_begin, int to_end) {
-    for (int at = begin; at < end; ++at) {
-      const Candidates candidates = cuts_[source][at];
-      for (CutId cut : candidates) {
-        if (cut == kWhole) continue;
-        FactorList factors;
-        for (int d = begin; d < end; ++d) {
-          if (d != at) {
-            factors.push_back({sizes[d], {}});
-            continue;
-          }
-          factors.insert(factors.end(), pool_.cut(cut).begin(), pool_.cut(cut).end());
-          if (!pool_.is_strided(cut)) factors.back().size = sizes[d];
-        }
-        const auto dims = ReshapeFactors(
-            pinned_.mesh(), factors,
-            std::span(target_sizes.begin() + to_begin, static_cast<size_t>(to_end - to_begin)));
-        if (!dims.has_value()) continue;
-        const Layout layout = Layout::Strided(pinned_.mesh(), *dims);
-        for (int d = to_begin; d < to_end; ++d)
-          changed |= AddCut(target, d, pool_.IdOf(layout.Factors(d - to_begin, 1)));
+    const auto spread = [&](const FactorList& factors) {
+      const auto dims =
+          ReshapeFactors(pinned_.mesh(), factors,
+                         std::span(target_sizes.begin() + to_begin, static_cast<size_t>(to_end - to_begin)));
+      if (!dims.has_value()) return;
+      const Layout layout = Layout::Strided(pinned_.mesh(), *dims);
+      for (int d = to_begin; d < to_end; ++d)
+        changed |= AddCut(target, d, pool_.IdOf(layout.Factors(d - to_begin, 1)));
+    };
+    const auto choose = [&](auto& self, int d, const FactorList& before, AxisSet taken) -> void {
+      if (d == end) {
+        if (!taken.empty()) spread(before);
+        return;
       }
-    }
+      const Candidates candidates = cuts_[source][d];
+      for (CutId cut : candidates) {
+        if (cut == kWhole || taken.Intersects(pool_.axes(cut)) || (!taken.empty() && !open_.is_small))
+          continue;
+        FactorList factors = before;
+        factors.insert(factors.end(), pool_.cut(cut).begin(), pool_.cut(cut).end());
+        if (!pool_.is_strided(cut)) factors.back().size = sizes[d];
+        self(self, d + 1, factors, taken.Union(pool_.axes(cut)));
+      }
+      FactorList factors = before;
+      factors.push_back({sizes[d], {}});
+      self(self, d + 1, factors, taken);
+    };
+    choose(choose, begin, {}, AxisSet());
   };
   for (const ReshapeGroup& group : ReshapeGroups(from, to)) {
     if (group.is_single()) continue;

@@ -56,6 +56,8 @@ struct OpenAxes {
   bool is_wide = false;
   // With arguments open: many more cuts, layouts, ways to run an op and forms of a value are looked at.
   bool is_thorough = false;
+  // With arguments open, in a small program: all values, not only arguments, may be cut, and by axes in any order.
+  bool is_small = false;
   // Further layouts of pinned values.
   std::span<const std::pair<ValueId, Layout>> further = {};
   // Shared by searches of one mesh and topology, which run one after the other; null: this search has its own.
@@ -133,6 +135,9 @@ class LayoutSpace {
   const std::optional<Choice>& ChoiceNow(int n) const { return choices_[fold_.first[n]]; }
   void FindKinds();
   void Offer(ValueId id);
+  void OfferInOrder(ValueId id, int dim, const std::vector<AxisList>& units);
+  void OfferInAnyOrder(ValueId id, int dim, const std::vector<AxisList>& units, const AxisList& major);
+  void OfferCut(ValueId id, int dim, const AxisList& axes);
   bool KeepsFixed(ValueId id, int dim, CutId cut) const;
   void Spread();
   void Widen();

@@ -8,7 +8,6 @@
 namespace meshwork {
 namespace {
 
-constexpr size_t kMostSearched = 2;       // axes of a mesh
 constexpr int64_t kLargeBlock = 1 << 14;  // elements
 
 }  // namespace
@@ -102,8 +101,7 @@ double LayoutTable::RememberedSeconds(int from, int to, const Topology& topology
   const auto [known, is_new] = pool_.moves.try_emplace(KeyOf(from, to, is_linear), 0);
   if (work_ != nullptr) work_->Take(is_new ? kEntriesPerMove : kEntriesPerKnownMove);
   if (is_new) {
-    // Plans of many axes take long to search for.
-    const bool is_greedy = topology.is_assumed() && (is_rough_ || AxesThatCut(mesh_).size() > kMostSearched);
+    const bool is_greedy = is_greedy_ && topology.is_assumed();
     const bool is_spent = !is_greedy && work_ != nullptr && work_->is_spent();
     pool_.is_rough |= is_spent;
     known->second = (is_greedy || is_spent ? RoughSeconds(layout(from), layout(to), type_, topology)

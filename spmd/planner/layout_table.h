@@ -68,12 +68,12 @@ class CutPool {
 // The layouts of values of one type.
 class LayoutTable {
  public:
-  // price: of each collective, beside what it sends. is_rough: with the assumed topology, moves cost what the greedy
-  // plan costs; tables that share a pool must have the same is_rough. work: taken by the search for plans of moves; null:
-  // without limit.
-  LayoutTable(const Mesh& mesh, CutPool& pool, Type type, CollectivePrice price = {}, bool is_rough = false,
+  // price: of each collective, beside what it sends. is_greedy: with the assumed topology, moves cost what the greedy
+  // plan costs; tables that share a pool must have the same is_greedy. work: taken by the search for plans of moves;
+  // null: without limit.
+  LayoutTable(const Mesh& mesh, CutPool& pool, Type type, CollectivePrice price = {}, bool is_greedy = false,
               SearchWork* work = nullptr)
-      : mesh_(mesh), pool_(pool), type_(std::move(type)), price_(price), is_rough_(is_rough), work_(work) {}
+      : mesh_(mesh), pool_(pool), type_(std::move(type)), price_(price), is_greedy_(is_greedy), work_(work) {}
 
   const Type& type() const { return type_; }
   size_t size() const { return keys_.size(); }
@@ -113,7 +113,7 @@ class LayoutTable {
   CutPool& pool_;
   const Type type_;
   const CollectivePrice price_;
-  const bool is_rough_;
+  const bool is_greedy_;
   SearchWork* const work_;
   std::vector<Key> keys_;
   std::deque<std::optional<Layout>> layouts_;  // as far as they are asked for

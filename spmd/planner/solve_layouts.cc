@@ -181,7 +181,7 @@ class LayoutSolver {
     const Node& node = nodes_[n];
     const Variable variable = AddVariable(space_.modes(n).count);
     of_node_.push_back(variable);
-    if (node.row->name != "relayout" && (variable.index >= 0 || options_.counts_all))
+    if (node.row->name != "relayout" && !IsMark(node) && (variable.index >= 0 || options_.counts_all))
       AddTable(variable, {}, Arithmetic(n));
     if (variable.index >= 0 || options_.counts_all) AddTable(variable, {}, costs_.Exchanges(n));
     for (size_t i = 0; i < node.operands.size(); ++i)

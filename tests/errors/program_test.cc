@@ -30,8 +30,9 @@ namespace {
 Graph Parse(std::string_view text) { return ParseGraph(text, "step.mw").value(); }
 
 TEST(ProgramErrors, FindLayouts) {
-  const auto find = [](std::string_view text, const CompileOptions& options = {}, int most = 3) {
-    return FindLayouts(Parse(text), options, {.most = most}).status();
+  const auto find = [](std::string_view text, const CompileOptions& options = {},
+                       const FindLayoutsOptions& find_options = {}) {
+    return FindLayouts(Parse(text), options, find_options).status();
   };
   constexpr std::string_view kProduct =
       "mesh [x=2] func f(%a: f32[8,4], var %w: f32[4,6]) { %h = matmul %a, %w return h=%h }";
@@ -39,7 +40,8 @@ TEST(ProgramErrors, FindLayouts) {
                                           {{.axis = "y", .link = {.bandwidth = 1e9, .latency = 1e-6}}})
                              .value();
   ExpectErrors("find_layouts", {
-                                   MISTAKE(find(kProduct, {}, 0)),
+                                   MISTAKE(find(kProduct, {}, {.most = 0})),
+                                   MISTAKE(find(kProduct, {}, {.most_tried = -1})),
                                    MISTAKE(find(kProduct, {.memory_budget = 100})),
                                    MISTAKE(find(kProduct, {.topology = other})),
                                });

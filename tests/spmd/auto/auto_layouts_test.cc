@@ -47,9 +47,12 @@ std::vector<ModelByHand> Models() {
                     [=](bool pinned) { return Mlp("x=8", pinned, 32, 1024, 8192, rows, columns, whole); }});
   // Weights and gradients that do not fit whole: ZeRO stage 3.
   models.push_back(
-      {"zero3", "x=8",
+      {"zero3",
+       "x=8",
        [=](bool pinned) { return Mlp("x=8", pinned, 8192, 512, 2048, rows, rows, rows, Gathering::kOnUse); },
-       40'000'000});
+       40'000'000,
+       {},
+       /*gap=*/0.005});  // the bound is that of plans of any size
   // Distant hosts shard the examples, the devices of a host the weights.
   models.push_back({"hybrid", "host=4,device=8",
                     [](bool pinned) {
@@ -58,7 +61,8 @@ std::vector<ModelByHand> Models() {
                     },
                     0,
                     R"({"axes": {"host": {"bandwidth": 1e9, "latency": 1e-5},
-                                 "device": {"bandwidth": 1e11, "latency": 1e-6}}, "flops": 1e13})"});
+                                 "device": {"bandwidth": 1e11, "latency": 1e-6}}, "flops": 1e13})",
+                    /*gap=*/0.03});  // the bound has no latencies
   // One long sequence: the devices share its tokens.
   models.push_back({"sequence", "x=8", [](bool pinned) {
                       const LayoutSpec by_tokens = {UNSHARDED, "x", UNSHARDED};

@@ -93,15 +93,33 @@ Graph Transformer(const std::string& mesh, const TransformerSizes& n, const Tran
 
 std::vector<ModelByHand> WholeModels() {
   std::vector<ModelByHand> models;
-  models.push_back({"dlrm", "x=8", [](bool pinned) { return Dlrm("x=8", "x", 32, pinned); }});
+  // Plans that hold much more would be a little faster, or nothing is known but the time of the operations: these gaps
+  // are not 0.
+  models.push_back(
+      {"dlrm", "x=8", [](bool pinned) { return Dlrm("x=8", "x", 32, pinned); }, 0, {}, /*gap=*/1e-4});
   // Rows with fewer units than there are devices.
-  models.push_back({"dlrm_of_short_rows", "x=8", [](bool pinned) { return Dlrm("x=8", "x", 4, pinned); }});
-  models.push_back({"dlrm_of_two_axes", "x=4,y=2", [](bool pinned) {
+  models.push_back({"dlrm_of_short_rows",
+                    "x=8",
+                    [](bool pinned) { return Dlrm("x=8", "x", 4, pinned); },
+                    0,
+                    {},
+                    /*gap=*/1e-3});
+  models.push_back({"dlrm_of_two_axes",
+                    "x=4,y=2",
+                    [](bool pinned) {
                       return Dlrm("x=4,y=2", {"x", "y"}, 32, pinned);
-                    }});
-  models.push_back({"dlrm_of_three_axes", "x=16,y=16,z=4", [](bool pinned) {
+                    },
+                    0,
+                    {},
+                    /*gap=*/0.005});
+  models.push_back({"dlrm_of_three_axes",
+                    "x=16,y=16,z=4",
+                    [](bool pinned) {
                       return Dlrm("x=16,y=16,z=4", {"x", "y", "z"}, 32, pinned);
-                    }});
+                    },
+                    0,
+                    {},
+                    /*gap=*/0.03});
   // Wide layers: blocks by heads and units, activations between them by tokens (Korthikanti et al., arXiv
   // 2205.05198). Distant hosts shard the sequences.
   models.push_back({"sequence_parallel", "host=2,device=4",
@@ -115,16 +133,22 @@ std::vector<ModelByHand> WholeModels() {
                     },
                     0,
                     R"({"axes": {"host": {"bandwidth": 1e10, "latency": 1e-5},
-                                 "device": {"bandwidth": 1e11, "latency": 1e-6}}, "flops": 1e13})"});
+                                 "device": {"bandwidth": 1e11, "latency": 1e-6}}, "flops": 1e13})",
+                    /*gap=*/0.05});
   // One long sequence, narrow layers: the devices share its tokens, and attend to the keys of all.
-  models.push_back({"long_sequence", "x=8", [](bool pinned) {
+  models.push_back({"long_sequence",
+                    "x=8",
+                    [](bool pinned) {
                       return Transformer("x=8", {1, 4096, 2, 64},
                                          {.between = {UNSHARDED, "x", UNSHARDED},
                                           .heads = {UNSHARDED, UNSHARDED, "x", UNSHARDED},
                                           .in = {UNSHARDED, UNSHARDED},
                                           .out = {UNSHARDED, UNSHARDED}},
                                          pinned);
-                    }});
+                    },
+                    0,
+                    {},
+                    /*gap=*/0.03});
   return models;
 }
 
