@@ -1,7 +1,6 @@
 #include "meshwork/spmd/planner/search_text.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -29,7 +28,8 @@ class SearchWriter {
       for (ValueId id : search_.nodes[n].results) WriteValue(id);
     }
     out_ += "\nWhat combinations cost, in microseconds.\n";
-    for (const CostTable& table : search_.problem.tables()) WriteTable(table);
+    for (size_t t = 0; t < search_.purposes.size(); ++t)
+      WriteTable(search_.problem.tables()[t], search_.purposes[t]);
     out_ += fmt::format("\n{} us as Propagate has it, {} us as the search has it.\n",
                         Cost(search_.problem.CostOf(std::vector<int>(found_.size(), 0))),
                         Cost(search_.problem.CostOf(found_)));
@@ -81,14 +81,16 @@ class SearchWriter {
   }
 
   // Rows are the states of the first variable, columns those of the second one, which are told above the table.
-  void WriteTable(const CostTable& table) {
+  void WriteTable(const CostTable& table, const TablePurpose& purpose) {
+    std::string title(purpose.what);
+    if (purpose.value != kNoValue) title += " " + NameOf(search_.pinned, purpose.value);
     const int rows = table.variables.empty() ? -1 : table.variables[0];
     const int columns = table.variables.size() < 2 ? -1 : table.variables[1];
     if (rows < 0) {
-      out_ += fmt::format("\nin any case: {}\n", Cost(table.costs[0]));
+      out_ += fmt::format("\n{}, in any case: {}\n", title, Cost(table.costs[0]));
       return;
     }
-    out_ += fmt::format("\n{}{}\n", titles_[rows], columns < 0 ? "" : ", " + titles_[columns]);
+    out_ += fmt::format("\n{}: {}{}\n", title, titles_[rows], columns < 0 ? "" : ", " + titles_[columns]);
     const size_t width = columns < 0 ? 1 : states_[columns].size();
     size_t longest = 0;
     for (const std::string& state : states_[rows]) longest = std::max(longest, state.size());

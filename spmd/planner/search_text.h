@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "meshwork/ir/graph.h"
@@ -14,6 +15,12 @@
 
 namespace meshwork {
 
+// What the costs of a table are for: "to read", %x.
+struct TablePurpose {
+  std::string_view what;
+  ValueId value = kNoValue;  // if it is about one
+};
+
 struct WeighedSearch {
   const Graph& pinned;
   const Fold& fold;
@@ -23,6 +30,7 @@ struct WeighedSearch {
   const MinSum& problem;
   // The variable per value and per node; -1: there is nothing to choose.
   std::vector<int> of_value, of_node;
+  std::span<const TablePurpose> purposes;  // per table of the problem
 };
 
 // A state is marked with "*" if Propagate chose it, and with ">" if it is in `found`, a state per variable. Costs are in

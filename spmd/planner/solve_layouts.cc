@@ -106,7 +106,7 @@ class LayoutSolver {
 
  private:
   std::string TextOf(const std::vector<int>& assignment) {
-    WeighedSearch search{pinned_, fold_, nodes_, space_, held_, problem_};
+    WeighedSearch search{pinned_, fold_, nodes_, space_, held_, problem_, {}, {}, purposes_};
     for (Variable variable : of_value_) search.of_value.push_back(variable.index);
     for (Variable variable : of_node_) search.of_node.push_back(variable.index);
     return meshwork::TextOf(search, assignment, costs_.refused_seconds());
@@ -121,13 +121,14 @@ class LayoutSolver {
     return states > 1 ? Variable{problem_.AddVariable(static_cast<int>(states))} : Variable{};
   }
   // costs: [states of a, states of b].
-  void AddTable(Variable a, Variable b, CostList costs) {
+  void AddTable(Variable a, Variable b, CostList costs, TablePurpose purpose) {
     std::vector<int> variables;
     if (a.index >= 0) variables.push_back(a.index);
     if (b.index >= 0) variables.push_back(b.index);
     if (std::all_of(costs.begin(), costs.end(), [&](double cost) { return cost == 0; })) return;
     entries_ += costs.size();
     problem_.AddTable(std::move(variables), std::move(costs));
+    purposes_.push_back(purpose);
   }
 
   // Returns false if the tables are too large.
@@ -141,20 +142,22 @@ class LayoutSolver {
     for (ValueId id = 0; id < static_cast<ValueId>(of_value_.size()); ++id) {
       if (fold_.value_of[id] != id) continue;
       of_value_[id] = AddVariable(held_.of(id).size());
-      if (pinned_.value(id).node < 0) AddTable(of_value_[id], {}, costs_.Argument(id));
+      if (pinned_.value(id).node < 0)
+        AddTable(of_value_[id], {}, costs_.Argument(id), {"further form of", id});
       if (options_.byte_seconds > 0 && IsHeldLong(id))
-        AddTable(of_value_[id], {}, costs_.Memory(id, options_.byte_seconds));
+        AddTable(of_value_[id], {}, costs_.Memory(id, options_.byte_seconds), {"to hold", id});
     }
     for (int n = 0; n < nodes_.size() && entries_ <= max_table_entries_; ++n) AddNode(n);
     if (entries_ > max_table_entries_) return false;
     for (const auto& [update, times] : counts_.updates) {
       const auto& [value, variable] = update;
       if (value != variable)
-        AddTable(of_value_[value], of_value_[variable], costs_.Update(value, variable, times));
+        AddTable(of_value_[value], of_value_[variable], costs_.Update(value, variable, times),
+                 {"to update", variable});
     }
     for (const auto& [a, b] : AlikeAtMarks(pinned_)) {
       const ValueId x = fold_.value_of[a], y = fold_.value_of[b];
-      if (x != y) AddTable(of_value_[x], of_value_[y], costs_.Alike(x, y));
+      if (x != y) AddTable(of_value_[x], of_value_[y], costs_.Alike(x, y), {"alike"});
     }
     return entries_ <= max_table_entries_;
   }
@@ -182,13 +185,15 @@ class LayoutSolver {
     const Variable variable = AddVariable(space_.modes(n).count);
     of_node_.push_back(variable);
     if (node.row->name != "relayout" && !IsMark(node) && (variable.index >= 0 || options_.counts_all))
-      AddTable(variable, {}, Arithmetic(n));
-    if (variable.index >= 0 || options_.counts_all) AddTable(variable, {}, costs_.Exchanges(n));
+      AddTable(variable, {}, Arithmetic(n), {"arithmetic"});
+    if (variable.index >= 0 || options_.counts_all)
+      AddTable(variable, {}, costs_.Exchanges(n), {"exchanges"});
     for (size_t i = 0; i < node.operands.size(); ++i)
       for (const auto& [id, times] : counts_.reads[n][i])
-        AddTable(of_value_[id], variable, costs_.Reads(n, i, id, times));
+        AddTable(of_value_[id], variable, costs_.Reads(n, i, id, times), {"to read", id});
     for (size_t r = 0; r < node.results.size(); ++r)
-      AddTable(variable, of_value_[node.results[r]], costs_.Leaves(n, r, node.results[r]));
+      AddTable(variable, of_value_[node.results[r]], costs_.Leaves(n, r, node.results[r]),
+               {"to leave", node.results[r]});
   }
 
   // For changes of pins only communication counts. So arithmetic costs nothing then, unless it is forbidden.
@@ -319,7 +324,8 @@ class LayoutSolver {
   LayoutCosts costs_;
   std::vector<Variable> of_value_, of_node_;
   MinSum problem_;
-  size_t entries_ = 0;  // of its tables
+  std::vector<TablePurpose> purposes_;  // per table
+  size_t entries_ = 0;                  // of its tables
 };
 
 }  // namespace

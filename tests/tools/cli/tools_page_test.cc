@@ -1,5 +1,5 @@
-// docs/tools.md and docs/explain.md: every line that begins with "$ " is run, and prints what stands below
-// it.
+// docs/tools.md, docs/explain.md and docs/partitioner.md: every line that begins with "$ " is run, and prints what
+// stands below it.
 #include <unistd.h>
 
 #include <filesystem>
@@ -119,7 +119,7 @@ TEST_P(ToolsPageTest, ShowsWhatCommandsPrint) {
   else EXPECT_EQ(WithoutTimes(page), WithoutTimes(expected)) << "UPDATE_GOLDEN=1 rewrites " << file;
 }
 
-INSTANTIATE_TEST_SUITE_P(Pages, ToolsPageTest, testing::Values("tools", "explain"),
+INSTANTIATE_TEST_SUITE_P(Pages, ToolsPageTest, testing::Values("tools", "explain", "partitioner"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
