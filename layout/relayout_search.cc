@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <limits>
+#include <list>
 #include <optional>
 #include <queue>
 #include <span>
@@ -19,8 +20,9 @@ namespace {
 
 // A search from one layout ends after it has looked at so many moves. A tensor of rank 4 on four axes has fewer.
 constexpr int64_t kMostMoves = 200'000;
-// The moves and layouts of all tensors that one thread remembers: about 32 bytes each.
-constexpr size_t kMostKnown = 1'000'000;
+// What one thread remembers of all tensors: so many tensors, and moves, layouts and blocks of about 32 bytes each, of which a
+// tensor takes at least kLeastKnown.
+constexpr size_t kMostTensors = 256, kMostKnown = 1'000'000, kLeastKnown = 150;
 // With more axes than this, no steps are looked at but exchanges from the first layout.
 constexpr int kMaxAxes = 6;
 // Permutes that are tried from one layout.
@@ -132,7 +134,8 @@ class RelayoutSpace {
   const AxisLists& lists() const { return lists_; }
   const RelayoutState& state(int id) const { return states_[id]; }
   const RelayoutMove& move(int id) const { return moves_[id]; }
-  size_t size() const { return moves_.size() + 2 * states_.size(); }
+  // See kMostKnown.
+  size_t size() const { return kLeastKnown + moves_.size() + 4 * states_.size() + num_extents_; }
 
   int IdOf(const Layout& layout) {
     ListIds cuts;
@@ -177,7 +180,7 @@ class RelayoutSpace {
   // How a list of axes cuts one dim.
   struct DimBlocks {
     int64_t size = -1;                 // of a block; -1: not computed yet
-    uint32_t nests = 0;                // bit n: the axes after the first n can be added or removed (Nests)
+    uint64_t nests = 0;                // bit n: the axes after the first n can be added or removed (Nests)
     std::vector<Extent> extents = {};  // per device of devices_
   };
 
@@ -193,8 +196,9 @@ class RelayoutSpace {
     const AxisList& axes = lists_[id];
     blocks.size = BlockSize(mesh_, axes, shape_[dim]);
     for (size_t count = 0; count <= axes.size(); ++count)
-      if (Nests(mesh_, axes, count, shape_[dim])) blocks.nests |= 1u << count;
+      if (Nests(mesh_, axes, count, shape_[dim])) blocks.nests |= uint64_t{1} << count;
     for (int64_t device : devices_) blocks.extents.push_back(ExtentOf(mesh_, axes, shape_[dim], device));
+    num_extents_ += devices_.size();
     return blocks;
   }
   // Whether the axes after the first `count` can be added or removed without changing the others' blocks.
@@ -381,6 +385,7 @@ class RelayoutSpace {
   AxisLists lists_;
   std::array<std::vector<std::pair<uint32_t, Group>>, kGroups> groups_;  // by their axes, as bits
   std::vector<std::vector<DimBlocks>> blocks_;                           // per dim and list
+  size_t num_extents_ = 0;                                               // of all blocks
   std::vector<RelayoutState> states_;
   std::unordered_map<std::string, int> ids_;
   std::vector<RelayoutMove> moves_;
@@ -399,7 +404,8 @@ class Paths {
     return from_ == from && kept_ == kept && peak_ == peak;
   }
 
-  size_t size() const { return 2 * reached_.size(); }
+  // See kMostKnown.
+  size_t size() const { return 3 * reached_.size() + 2 * visited_.size() + 2 * queue_.size(); }
 
   // The cheapest way to `to` of less cost than `below`. It does not depend on what was asked before.
   RelayoutSearch To(const Layout& from, const Layout& to, const RelayoutCost& below) {
@@ -471,6 +477,7 @@ class Paths {
   }
 
   void Reach(int state, const RelayoutCost& cost, int before, int move) {
+    if (!(cost < kNoCost)) return;  // it takes infinitely long
     if (at_.size() <= static_cast<size_t>(state)) at_.resize(static_cast<size_t>(state) + 1, -1);
     if (at_[state] < 0) {
       at_[state] = static_cast<int>(reached_.size());
@@ -551,48 +558,79 @@ class Paths {
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
 };
 
-// Spaces and paths of the last questions: a planner asks for all pairs of some layouts of a tensor.
+// Spaces and paths of the last questions: a planner asks for all pairs of some layouts of a tensor. What is forgotten is
+// found again, so that results do not depend on it.
 class KnownPaths {
  public:
-  Paths& From(const Layout& from, const Shape& shape, const RelayoutCosts& costs, AxisSet kept,
-              int64_t peak) {
-    Tensor* tensor = Find(from.mesh(), shape, costs);
-    if (tensor != nullptr) {
-      const int state = tensor->space.IdOf(from);
-      for (Paths& paths : tensor->paths)
-        if (paths.IsOf(state, kept, peak)) return paths;
-    }
-    while (!tensors_.empty() && Size() > kMostKnown) {
-      if (&tensors_.front() == tensor) tensor = nullptr;
-      tensors_.pop_front();
-    }
-    if (tensor == nullptr) tensor = &tensors_.emplace_back(from.mesh(), shape, costs);
-    return tensor->paths.emplace_back(tensor->space, tensor->space.IdOf(from), kept, peak);
+  RelayoutSearch Search(const Layout& from, const Layout& to, const Shape& shape, const RelayoutCosts& costs,
+                        const RelayoutCost& below, int64_t peak) {
+    Tensor& tensor = TensorOf(from.mesh(), shape, costs);
+    const size_t space_before = tensor.space.size();
+    Paths& paths = PathsOf(tensor, from, to.PartialAxes(), peak);
+    const size_t paths_before = paths.size();
+    RelayoutSearch search = paths.To(from, to, below);
+    Count(tensor, tensor.space.size() - space_before + paths.size() - paths_before);
+    Forget();
+    return search;
   }
 
  private:
   struct Tensor {
     Tensor(const Mesh& mesh, const Shape& shape, const RelayoutCosts& costs) : space(mesh, shape, costs) {}
     RelayoutSpace space;
-    std::deque<Paths> paths = {};
+    std::list<Paths> paths = {};  // the last that were asked for are at the end, here and below
+    size_t size = 0;
   };
 
-  Tensor* Find(const Mesh& mesh, const Shape& shape, const RelayoutCosts& costs) {
-    for (Tensor& tensor : tensors_)
-      if (tensor.space.IsOf(mesh, shape, costs)) return &tensor;
-    return nullptr;
+  // Moves `found` to the end of the list.
+  template <typename T>
+  static T& Last(std::list<T>& list, typename std::list<T>::iterator found) {
+    list.splice(list.end(), list, found);
+    return list.back();
   }
 
-  size_t Size() const {
-    size_t size = 0;
-    for (const Tensor& tensor : tensors_) {
-      size += tensor.space.size();
-      for (const Paths& paths : tensor.paths) size += paths.size();
+  void Count(Tensor& tensor, size_t more) {
+    tensor.size += more;
+    size_ += more;
+  }
+
+  Tensor& TensorOf(const Mesh& mesh, const Shape& shape, const RelayoutCosts& costs) {
+    for (auto tensor = tensors_.end(); tensor != tensors_.begin();)
+      if ((--tensor)->space.IsOf(mesh, shape, costs)) return Last(tensors_, tensor);
+    Tensor& tensor = tensors_.emplace_back(mesh, shape, costs);
+    Count(tensor, tensor.space.size());
+    return tensor;
+  }
+
+  Paths& PathsOf(Tensor& tensor, const Layout& from, AxisSet kept, int64_t peak) {
+    const int state = tensor.space.IdOf(from);
+    for (auto paths = tensor.paths.end(); paths != tensor.paths.begin();)
+      if ((--paths)->IsOf(state, kept, peak)) return Last(tensor.paths, paths);
+    Paths& paths = tensor.paths.emplace_back(tensor.space, state, kept, peak);
+    Count(tensor, paths.size());
+    return paths;
+  }
+
+  // Other tensors first, then other paths of the last tensor, then this tensor.
+  void Forget() {
+    while (tensors_.size() > 1 && (tensors_.size() > kMostTensors || size_ > kMostKnown)) {
+      size_ -= tensors_.front().size;
+      tensors_.pop_front();
     }
-    return size;
+    Tensor& last = tensors_.back();
+    while (last.paths.size() > 1 && size_ > kMostKnown) {
+      const size_t less = last.paths.front().size();
+      last.paths.pop_front();
+      last.size -= less;
+      size_ -= less;
+    }
+    if (size_ <= kMostKnown) return;
+    tensors_.clear();
+    size_ = 0;
   }
 
-  std::deque<Tensor> tensors_;
+  std::list<Tensor> tensors_;
+  size_t size_ = 0;
 };
 
 }  // namespace
@@ -606,7 +644,7 @@ RelayoutSearch SearchRelayout(const Layout& from, const Layout& to, const Shape&
     return Paths(space, space.IdOf(from), to.PartialAxes(), peak_elements).To(from, to, below);
   }
   thread_local KnownPaths known;
-  return known.From(from, shape, costs, to.PartialAxes(), peak_elements).To(from, to, below);
+  return known.Search(from, to, shape, costs, below, peak_elements);
 }
 
 }  // namespace meshwork

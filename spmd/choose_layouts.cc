@@ -33,7 +33,6 @@ Graph MadeOf(const Graph& local) {
 
 // Limits of programs that are searched once more. If a value could have more layouts, finding the plans between each
 // two of them would take longer than all the rest.
-constexpr size_t kFewOps = 32;
 constexpr size_t kFewAxes = 2;   // of the mesh, also those that cut nothing: plans may go by them
 constexpr size_t kFewWays = 16;  // in which axes cut one dim each, or none, of a value
 // Arithmetic that is not less by this factor is no reason to change layouts.
@@ -52,6 +51,17 @@ bool HasFewLayouts(const Graph& pinned) {
   size_t ways = 1;
   for (size_t axes = named.ToList().size(); axes > 0; --axes) ways *= static_cast<size_t>(rank) + 1;
   return ways <= kFewWays;
+}
+
+// Whether some op runs on blocks of a dim that it sees through a window, so that it may exchange their ends.
+bool HasExchanges(const InsertedRelayouts& now) {
+  return std::any_of(now.choices.begin(), now.choices.end(), [](const std::optional<Choice>& choice) {
+    if (!choice.has_value()) return false;
+    const std::vector<WindowedDim>& windows = choice->rule->windows;
+    return std::any_of(windows.begin(), windows.end(), [&](const WindowedDim& w) {
+      return choice->operands[w.operand].NumShards(w.dim) > 1;
+    });
+  });
 }
 
 // Keeps the best of the programs that searches find (SendsLess).
@@ -211,12 +221,12 @@ std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& pro
                                            const Topology& topology, const Replication& replication,
                                            int64_t memory_budget, bool is_short, SearchWork* work) {
   // A program that moves nothing cannot become cheaper.
-  if (now.moved.empty() && now.refused.empty()) return std::nullopt;
+  if (now.moved.empty() && now.refused.empty() && !HasExchanges(now)) return std::nullopt;
   SearchWork own_work(kWorkOfCompile, pinned.nodes().size());
-  Chooser chooser(pinned, propagated, now, loops, topology, replication, memory_budget, is_short,
-                  work != nullptr ? *work : own_work);
+  Chooser chooser(pinned, propagated, now, loops, topology, replication, memory_budget, is_short, own_work);
   chooser.TryFlowing();
   if (!is_short && now.refused.empty() && HasFewLayouts(pinned)) chooser.TryAllLayouts();
+  if (work != nullptr) work->Take(own_work.taken());
   return std::move(chooser).best();
 }
 

@@ -9,9 +9,10 @@
 
 namespace meshwork {
 
-// The first search of choose_layouts (spmd/choose_layouts.h) for `global` as text: the layouts that each value could
-// have, the ways to run each op, and the tables of costs between them. Of layers that repeat, all are shown that are
-// looked at. Errors: those of Compile.
+// The search that choose_layouts begins with (spmd/choose_layouts.h) as text: the layouts that each value could have, the
+// ways to run each op, and the tables of costs between them. It is that of the whole program, also where layers repeat.
+// choose_layouts searches small programs again, at several prices of a collective, and none in which nothing moves.
+// Errors: those of Compile.
 absl::StatusOr<std::string> DescribeSearch(const Graph& global, const CompileOptions& options = {});
 
 }  // namespace meshwork

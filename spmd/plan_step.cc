@@ -15,7 +15,8 @@ PlannedStep PlanStep(const Graph& pinned, const Graph& propagated, const Topolog
 }
 
 PlannedStep StepOf(InsertedRelayouts inserted, const Topology& topology) {
-  PlannedStep step{std::move(inserted.graph), std::ssize(inserted.refused), Graph(inserted.graph.mesh())};
+  const Mesh mesh = inserted.graph.mesh();
+  PlannedStep step{std::move(inserted.graph), std::ssize(inserted.refused), Graph(mesh)};
   step.local = DropDeadCode(ShareSubexpressions(Localize(step.placed, {.topology = topology})));
   return step;
 }

@@ -36,7 +36,6 @@ constexpr size_t kMostSteps = 3;  // times each set of axes
 // that need less memory are found.
 constexpr double kHeldByte = 1e-3;
 constexpr size_t kMostThorough = 3;   // axes of a mesh on which OpenAxes::is_thorough holds
-constexpr size_t kFewOps = 32;        // of a program for which OpenAxes::is_small holds
 constexpr double kBetter = 1 - 1e-4;  // a cost that is not less by this factor is not worth another search
 // In the search for the lower bound, all that can be held costs at most this part of the step.
 constexpr double kHeldPart = 1e-7;
@@ -80,7 +79,8 @@ class LayoutFinder {
     }
     is_opened_ = !loops.empty();
     if (is_relaxed) OpenInside(opened_);
-    is_small_ = opened_.nodes().size() <= kFewOps && (is_relaxed || AxesThatCut(graph.mesh()).size() <= 2);
+    is_small_ = opened_.nodes().size() <= kFewOps &&
+                AxesThatCut(graph.mesh()).size() <= (is_relaxed ? kMostThorough : 2);
     propagated_ = Propagate(opened_).graph;
     choices_ = ChooseCuts(propagated_, options_.topology, Replication());
     fold_ = RepeatsOf(opened_, propagated_, choices_, Replication());
@@ -92,11 +92,28 @@ class LayoutFinder {
     for (const Link& link : options_.topology.LinksOf(graph_.mesh()))
       bandwidth = std::max(bandwidth, link.bandwidth);
     const double cheapest = kHeldByte / (bandwidth > 0 ? bandwidth : Topology::kAssumedLink.bandwidth);
+    std::vector<FoundLayouts> found;
+    const absl::Status status = AddAtPrices(cheapest, found);
+    if (budget_ > 0) PlanWithin(found);
+    AddAsPinned(found);
+    if (found.empty()) return status;
+    AddTried(found);
+    FindBound(found);
+    // What is faster than the bound shows that it is none: Compile does more than the searches know.
+    if (LeastSeconds(found) < bound_ * kLess) bound_ = LeastArithmetic();
+    for (FoundLayouts& plan : found)
+      plan.gap = plan.seconds() > 0 ? std::clamp(1 - bound_ / plan.seconds(), 0.0, 1.0) : 0;
+    return found;
+  }
+
+ private:
+  // Adds plans at rising prices of a held byte until one fits, and then some at prices between. The error is that of
+  // the first plan that does not compile.
+  absl::Status AddAtPrices(double cheapest, std::vector<FoundLayouts>& found) {
     MESHWORK_ASSIGN_OR_RETURN(FoundLayouts first, At(cheapest));
     const double price =
         std::max(kRaise * cheapest,
                  first.seconds() / static_cast<double>(std::max<int64_t>(1, first.cost.peak_bytes)));
-    std::vector<FoundLayouts> found;
     found.push_back(std::move(first));
     const auto fits = [&](const FoundLayouts& plan) { return Fits(plan, budget_); };
     double low = cheapest, high = price / kRaise;
@@ -112,16 +129,9 @@ class LayoutFinder {
       (fits(between) ? high : low) = middle;
       found.insert(found.end() - 1, std::move(between));
     }
-    if (budget_ > 0) PlanWithin(found);
-    AddAsPinned(found);
-    AddTried(found);
-    FindBound(found);
-    for (FoundLayouts& plan : found)
-      plan.gap = plan.seconds() > 0 ? std::clamp(1 - bound_ / plan.seconds(), 0.0, 1.0) : 0;
-    return found;
+    return absl::OkStatus();
   }
 
- private:
   CompileOptions Within() const {
     CompileOptions within = options_;
     within.memory_budget = budget_;
@@ -141,7 +151,7 @@ class LayoutFinder {
   void PlanWithin(std::vector<FoundLayouts>& found) {
     const std::vector<FoundLayouts> without = found;
     for (FoundLayouts& plan : found)
-      if (Fits(plan, budget_)) Measure(Within(), plan).IgnoreError();
+      if (Fits(plan, budget_) && !Measure(Within(), plan).ok()) plan.cost.peak_bytes = budget_ + 1;
     double least = LeastSeconds(found);
     for (const FoundLayouts& plan : without) {
       if (Fits(plan, budget_) || plan.seconds() >= least) continue;
@@ -157,7 +167,7 @@ class LayoutFinder {
     const absl::StatusOr<Program> program = CompileWith(graph_, Within(), {.work = &*work_});
     if (!program.ok()) return;
     FoundLayouts plan{.graph = graph_};
-    SetStep(StepOf(*program, options_.topology), plan);
+    SetStep(CompiledStepOf(*program, options_.topology), plan);
     if (plan.seconds() >= LeastSeconds(found) * kLess) return;
     if (program->body.mesh() == graph_.mesh()) {
       FoundLayouts pinned = plan;
@@ -187,8 +197,9 @@ class LayoutFinder {
     };
     const FoundLayouts& best = *std::min_element(found.begin(), found.end(), is_better);
     const CompileOptions within = Within();
-    TriedArguments tried = TryArguments(graph_, best.graph, within, most_tried_);
-    if (tried.has_tried_all && tried.graph.has_value()) bound_ = std::max(bound_, tried.step.seconds());
+    TriedArguments tried = TryArguments(graph_, best.graph, within, most_tried_, *work_);
+    if (tried.has_tried_all && tried.graph.has_value() && tried.step.seconds() * kLess <= LeastSeconds(found))
+      bound_ = std::max(bound_, tried.step.seconds());
     if (!tried.graph.has_value() || tried.step.seconds() >= LeastSeconds(found) * kLess) return;
     FoundLayouts plan{.graph = graph_};
     for (const Argument& argument : graph_.arguments())
@@ -269,6 +280,7 @@ class LayoutFinder {
     const double price = kHeldPart * least / std::max(1.0, held);
     relaxed.work_.emplace(*work_);
     const std::optional<SolvedLayouts> solved = relaxed.Solve(price);
+    work_.emplace(*relaxed.work_);
     if (!solved.has_value()) return;
     bound_ = std::max(bound_, solved->lower_bound - price * held);
     const std::vector<bool> gathered = relaxed.Gathered(*solved);
@@ -284,9 +296,10 @@ class LayoutFinder {
   }
 
   // Whether Compile may change the program in ways that the search does not know: cut axes of the mesh where dims are
-  // split or merged, run ops along a dim on its blocks, lay out optimizer state, or split collectives at domains.
+  // split or merged, run ops along a dim on its blocks, lay out optimizer state, or split collectives at domains; or send sums in a
+  // narrower dtype.
   bool MayRewrite() const {
-    if (options_.shard_weight_update || options_.num_domains > 1) return true;
+    if (options_.shard_weight_update || options_.narrow_sums || options_.num_domains > 1) return true;
     if (options_.cut_mesh && MayCutMesh(opened_)) return true;
     return std::any_of(opened_.nodes().begin(), opened_.nodes().end(), [](const Node& node) {
       const OpRow& row = *node.row;

@@ -38,7 +38,7 @@ struct FoundLayouts {
     bool operator==(const Pin&) const = default;
   };
 
-  // The program, with a pin for every argument; without further pins, if only so Compile finds what is best.
+  // The program, with a pin for every argument; arguments that are faster without one stay as they are.
   Graph graph;
   std::vector<Pin> pins;       // those that the user has not given
   StepCost cost;               // of the compiled step
@@ -47,8 +47,9 @@ struct FoundLayouts {
   // that takes less than (1 - gap) * seconds(). It is 0 where all of them were compiled. Otherwise the bound is that of a
   // search in which latencies do not count and nothing has to fit; or, if there are too many layouts, or Compile may
   // change the program in ways that the search does not know, the time of the operations alone, shared by all devices.
-  // 1: nothing is known, for instance because a manual region lays out its values itself. In programs of more than 32
-  // ops the search looks at axes of one dim in the order of the mesh only.
+  // The search does not know sums in another order (spmd/regroup_sums.h), nor more than one further form of a value; in
+  // programs of more than 32 ops it looks at axes of one dim in the order of the mesh only. Where a plan is faster than
+  // the bound, the operations alone are the bound.
   double gap = 0;
   // The plan fits only because Compile plans it again for the memory budget (spmd/local/fit_memory.h): in another
   // order, with smaller collectives, with values computed again. `cost` and `compute_seconds` are those of that

@@ -17,8 +17,8 @@
 namespace meshwork {
 namespace {
 
-constexpr int64_t kMostNodes = 32;  // of a program that is tried
-constexpr int64_t kLeastNodes = 8;  // a compile of a smaller program counts as one of so many ops
+constexpr size_t kMostTriedAxes = 3;  // of a mesh: on more there are too many layouts to list
+constexpr int64_t kLeastNodes = 8;    // a compile of a smaller program counts as one of so many ops
 
 // Every layout of even blocks: each axis cuts one dim or none, and axes of one dim stand in any order.
 std::vector<Layout> EvenLayouts(const Mesh& mesh, const Shape& shape) {
@@ -42,8 +42,33 @@ std::vector<Layout> EvenLayouts(const Mesh& mesh, const Shape& shape) {
 
 class ArgumentTrials {
  public:
-  ArgumentTrials(const Graph& graph, const Graph& from, const CompileOptions& options, int64_t most)
-      : graph_(graph), from_(from), options_(options), left_(most) {
+  ArgumentTrials(const Graph& graph, const Graph& from, const CompileOptions& options, int64_t most,
+                 SearchWork& work)
+      : graph_(graph), from_(from), options_(options), left_(most), work_(work) {}
+
+  TriedArguments Run() && {
+    if (graph_.nodes().size() > kFewOps || AxesThatCut(graph_.mesh()).size() > kMostTriedAxes || left_ <= 0)
+      return {};
+    ListOpen();
+    double all = 1;
+    for (const Open& open : open_) all *= static_cast<double>(open.layouts.size());
+    if (all * static_cast<double>(NodesOf(graph_)) <= static_cast<double>(left_)) {
+      TryAll(0, graph_);
+      best_.has_tried_all = !is_refused_;
+    } else {
+      Descend();
+    }
+    return std::move(best_);
+  }
+
+ private:
+  struct Open {
+    ValueId id;
+    std::vector<Layout> layouts;
+  };
+
+  void ListOpen() {
+    const Graph& graph = graph_;
     for (const Argument& argument : graph.arguments()) {
       const ValueInfo& info = graph.value(argument.value);
       const std::optional<LayoutPin> pin =
@@ -58,25 +83,6 @@ class ArgumentTrials {
       open_.push_back({argument.value, std::move(layouts)});
     }
   }
-
-  TriedArguments Run() && {
-    if (static_cast<int64_t>(graph_.nodes().size()) > kMostNodes || left_ <= 0) return {};
-    double all = 1;
-    for (const Open& open : open_) all *= static_cast<double>(open.layouts.size());
-    if (all * static_cast<double>(NodesOf(graph_)) <= static_cast<double>(left_)) {
-      TryAll(0, graph_);
-      best_.has_tried_all = true;
-    } else {
-      Descend();
-    }
-    return std::move(best_);
-  }
-
- private:
-  struct Open {
-    ValueId id;
-    std::vector<Layout> layouts;
-  };
 
   static int64_t NodesOf(const Graph& graph) {
     return std::max<int64_t>(kLeastNodes, std::ssize(graph.nodes()));
@@ -125,12 +131,15 @@ class ArgumentTrials {
   Rank Try(const Graph& pinned) {
     constexpr auto kNone = std::numeric_limits<int64_t>::max();
     left_ -= NodesOf(pinned);
-    const absl::StatusOr<CompiledStep> step = CompileStep(pinned, options_);
+    const absl::StatusOr<CompiledStep> step = CompileStep(pinned, options_, &work_);
     if (!step.ok()) {
-      if (options_.memory_budget == 0 || !absl::IsResourceExhausted(step.status())) return {kNone, 0, 0};
+      const bool is_too_large = options_.memory_budget > 0 && absl::IsResourceExhausted(step.status());
+      is_refused_ |= !is_too_large;
+      if (!is_too_large) return {kNone, 0, 0};
       CompileOptions without = options_;
       without.memory_budget = 0;
-      const absl::StatusOr<CompiledStep> larger = CompileStep(pinned, without);
+      left_ -= NodesOf(pinned);
+      const absl::StatusOr<CompiledStep> larger = CompileStep(pinned, without, &work_);
       if (!larger.ok()) return {kNone, 0, 0};
       return {larger->cost.peak_bytes - options_.memory_budget, larger->seconds(), 0};
     }
@@ -149,6 +158,8 @@ class ArgumentTrials {
   const CompileOptions& options_;
   std::vector<Open> open_;
   int64_t left_;  // ops that may yet be compiled
+  SearchWork& work_;
+  bool is_refused_ = false;  // some layouts
   TriedArguments best_;
 };
 
@@ -157,10 +168,10 @@ class ArgumentTrials {
 absl::StatusOr<CompiledStep> CompileStep(const Graph& graph, const CompileOptions& options,
                                          SearchWork* work) {
   MESHWORK_ASSIGN_OR_RETURN(const Program program, CompileWith(graph, options, {.work = work}));
-  return StepOf(program, options.topology);
+  return CompiledStepOf(program, options.topology);
 }
 
-CompiledStep StepOf(const Program& program, const Topology& topology) {
+CompiledStep CompiledStepOf(const Program& program, const Topology& topology) {
   CompiledStep step{.cost = CostOf(program.body, topology)};
   step.cost.seconds = LinkSeconds(step.cost, topology);
   step.compute_seconds = CountFlops(program.body) / topology.flops();
@@ -170,8 +181,8 @@ CompiledStep StepOf(const Program& program, const Topology& topology) {
 }
 
 TriedArguments TryArguments(const Graph& graph, const Graph& from, const CompileOptions& options,
-                            int64_t most) {
-  return ArgumentTrials(graph, from, options, most).Run();
+                            int64_t most, SearchWork& work) {
+  return ArgumentTrials(graph, from, options, most, work).Run();
 }
 
 }  // namespace meshwork

@@ -25,9 +25,9 @@ struct CompiledStep {
   double seconds() const { return cost.seconds + compute_seconds; }
 };
 
-CompiledStep StepOf(const Program& program, const Topology& topology);
+CompiledStep CompiledStepOf(const Program& program, const Topology& topology);
 
-// work: that the compile draws on; null: its own. Errors: those of Compile.
+// work: what the compile took is taken from it; null: from nothing. Errors: those of Compile.
 absl::StatusOr<CompiledStep> CompileStep(const Graph& graph, const CompileOptions& options,
                                          SearchWork* work = nullptr);
 
@@ -35,13 +35,14 @@ struct TriedArguments {
   // The program with pins for the layouts whose step takes least; nothing if no step fits.
   std::optional<Graph> graph;
   CompiledStep step;
-  bool has_tried_all = false;  // layouts of even blocks, for arguments that are not pinned
+  // Layouts of even blocks, for arguments that are not pinned, and Compile has refused none of them.
+  bool has_tried_all = false;
 };
 
 // most: about how many ops all programs together have that are compiled. If there are too many layouts to try all, the
 // search starts with the layouts of `from`, which is `graph` with its arguments pinned, and changes one argument at a
-// time. Nothing is tried if the program is large. Only steps within options.memory_budget count.
+// time. Nothing is tried if the program is large, or the mesh has more than three axes. Only steps within options.memory_budget count.
 TriedArguments TryArguments(const Graph& graph, const Graph& from, const CompileOptions& options,
-                            int64_t most);
+                            int64_t most, SearchWork& work);
 
 }  // namespace meshwork

@@ -123,6 +123,7 @@ CostList LayoutCosts::Known(int n, size_t i, ValueId id, double times, Make&& ma
     refused = {replication_.KindOf(id), static_cast<uint64_t>(space_.layouts(id)[0])};
     for (ValueId result : nodes_[n].results) refused.push_back(replication_.KindOf(result));
   }
+  if (gathers_bound_weights_) refused.push_back(pinned_.value(id).layout.has_value() ? 1 : 0);
   auto [known, is_new] = known_.try_emplace(
       {space_.modes_id(n), static_cast<int>(i), held_.kind(id), times, std::move(refused)});
   if (is_new) known->second = make();

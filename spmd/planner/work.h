@@ -1,4 +1,4 @@
-// How much the searches of the planner may look at. All limits of it are here.
+// How much the searches of the planner may look at.
 //
 // A question – a compile, a plan, what other pins would cost – takes several searches. All of them draw on one
 // SearchWork. Once that is spent, searches end with the best that they have found, and say so: the gap between what a
@@ -13,6 +13,9 @@
 #include <cstdint>
 
 namespace meshwork {
+
+// A program of so many ops is small: more of its layouts are looked at, and some are compiled one by one.
+inline constexpr size_t kFewOps = 32;
 
 // Of one question.
 struct WorkLimits {
@@ -46,7 +49,11 @@ class SearchWork {
   SearchWork(const WorkLimits& limits, size_t ops)
       : limits_(limits), left_(limits.all + limits.per_op * static_cast<double>(ops)) {}
 
-  void Take(double entries) { left_ -= entries; }
+  void Take(double entries) {
+    left_ -= entries;
+    taken_ += entries;
+  }
+  double taken() const { return taken_; }
   bool is_spent() const { return left_ <= 0; }
 
   // What the next search may take: a part of what is left, so that those after it have some, too; never nothing, so that
@@ -63,7 +70,7 @@ class SearchWork {
   static constexpr double kPartOfSearch = 0.5, kLeastEntries = 5e5;
 
   const WorkLimits limits_;
-  double left_;
+  double left_, taken_ = 0;
 };
 
 }  // namespace meshwork

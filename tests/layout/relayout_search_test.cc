@@ -3,10 +3,14 @@
 // a table of all single steps, with or without an exchange as the last step. And whole tensors whose dims are
 // evenly sharded move no more than the lower bound of what devices lack and replicas have to send.
 // MESHWORK_LONG_TESTS=1 takes every pair; without it, every nth of the first test.
+#include "meshwork/layout/relayout_search.h"
+
 #include <algorithm>
 #include <functional>
 #include <limits>
 #include <queue>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -365,6 +369,44 @@ TEST(RelayoutSearchTest, ReducesWithinTheHostsFirst) {
   const double bytes = 1024 * 1024 * 4;
   EXPECT_NEAR(plan.seconds, 2 * (3e-6 + bytes * 7 / 8 / 1e11) + 4e-5 + bytes / 8 * 1.5 / 1e9, 1e-12);
   EXPECT_EQ(plan.seconds, plan.seconds_lower_bound);
+}
+
+// Each plan ends at its target, even where every way takes longer than a double can say.
+TEST(RelayoutSearchTest, LinksThatNeverEndHavePlansToo) {
+  for (const auto& [axes, from, to, shape] :
+       std::vector<std::tuple<const char*, const char*, const char*, Shape>>{
+           {"x=8", "{x}", "{_}", {64}},
+           {"x=8", "{x,_}", "{_,x}", {64, 64}},
+           {"x=4,y=2", "{(x,y),_}", "{_,(y,x)}", {64, 64}}}) {
+    const Mesh mesh = Mesh::Parse(axes).value();
+    const Layout source = Layout::Parse(mesh, from).value(), target = Layout::Parse(mesh, to).value();
+    for (const Link& link : {Link{1e-310, 0}, Link{1e9, 1e308}}) {
+      std::vector<Topology::AxisLink> links;
+      for (const Axis& axis : mesh.axes()) links.push_back({axis.name, link});
+      const RelayoutPlan plan =
+          PlanRelayout(source, target, shape, {.topology = Topology::Create(mesh, links).value()}).value();
+      ASSERT_FALSE(plan.steps.empty()) << from << " -> " << to;
+      EXPECT_EQ(plan.steps.back().result, target);
+    }
+  }
+}
+
+// More tensors than a thread remembers have the same plans when they are asked for again.
+TEST(RelayoutSearchTest, WhatIsForgottenIsFoundAgain) {
+  const Mesh mesh = Mesh::Parse("x=4,y=2").value();
+  const Topology topology = Topology::Create(mesh, {{"x", {1e9, 1e-5}}, {"y", {1e11, 1e-6}}}).value();
+  const Layout from = Layout::Parse(mesh, "{(x,y),_}").value(), to = Layout::Parse(mesh, "{y,x}").value();
+  const RelayoutCosts costs(mesh, topology, /*element_bytes=*/4);
+  std::vector<RelayoutCost> found;
+  for (int round = 0; round < 2; ++round) {
+    for (int64_t i = 0; i < 600; ++i) {
+      const RelayoutSearch search =
+          SearchRelayout(from, to, {8 + 8 * i, 16}, costs, kNoCost, std::numeric_limits<int64_t>::max());
+      ASSERT_TRUE(search.steps.has_value());
+      if (round == 0) found.push_back(search.lower_bound);
+      else EXPECT_EQ(search.lower_bound.seconds, found[static_cast<size_t>(i)].seconds);
+    }
+  }
 }
 
 // Blocks of [2,4] of 8 by 8 become blocks of [4,2]: half of the devices already have one element of their block.

@@ -278,6 +278,25 @@ TEST(FindLayoutsTest, AxesOfOneDeviceChangeNothing) {
   EXPECT_LT(apart.gap, 1e-6);
 }
 
+// There are millions of layouts of a large tensor on so many axes, and many orders of axes on one dim.
+TEST(FindLayoutsTest, ManyAxesAreNotTriedOneByOne) {
+  for (const std::string_view text : {R"(mesh [a=2, b=2, c=2, d=2, e=2, f=2, g=2, h=2, i=2]
+func f(%x: f32[1024,1024,1024,1024]) {
+  %h = relu %x
+  return h=%h
+})",
+                                      R"(mesh [a=2, b=2, c=2, d=2, e=2, f=2, g=2, h=2]
+func f(%x: f32[4096] {(a,b,c,d,e,f,g,h)}, %y: f32[4096] {(b,c,d,e,f,g,h,a)}, %z: f32[4096]) {
+  %s = add %x, %y
+  %t = add %s, %z
+  return t=%t
+})"}) {
+    const absl::StatusOr<std::vector<FoundLayouts>> found = FindLayouts(ParseGraph(text).value());
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_GT((*found)[0].seconds(), 0);
+  }
+}
+
 // A reshape joins the channels of a convolution with rows and columns of the image: there are more ways to
 // shard the convolution's result than pairs of dims and axes.
 TEST(FindLayoutsTest, SeveralAxesCutJoinedDimsAsOneDoes) {
