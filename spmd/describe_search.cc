@@ -26,7 +26,8 @@ absl::StatusOr<std::string> DescribeSearch(const Graph& global, const CompileOpt
   const Replication replication(pinned, options.replication_budget);
   const InsertedRelayouts now = InsertRelayouts(propagated, options.topology, replication);
   std::string text;
-  if (!SolveLayouts(pinned, propagated, now.choices, options.topology, replication, {.text = &text}).has_value() &&
+  if (!SolveLayouts(pinned, propagated, now.choices, options.topology, replication, {.text = &text})
+           .has_value() &&
       text.empty())
     return "The program has more tables than the search looks at.\n";
   return text;
