@@ -64,7 +64,7 @@ TEST_F(MeshworkTest, RefusesArgumentsThatAreWrong) {
       {{"compile"}, "meshwork compile: FILE is missing. See --help."},
       {{"compile", step, step}, "meshwork compile: \"$/step.mw\" is one argument too many. See --help."},
       {{"compile", step, "--emit=locl"},
-       "meshwork compile: --emit: \"locl\" is not one of global, propagated, local, stats, memory, "
+       "meshwork compile: --emit: \"locl\" is not one of global, propagated, search, local, stats, memory, "
        "explain, certificate; did you mean \"local\"?"},
       {{"compile", step, "--emti", "local"},
        "meshwork compile: there is no flag --emti; did you mean \"emit\"? See --help."},
