@@ -77,6 +77,7 @@ class Chooser {
         topology_(topology),
         replication_(replication),
         memory_budget_(memory_budget),
+        gathers_bound_weights_(GathersBoundWeights(now, replication)),
         work_(work) {
     if (is_short) fold_ = Unfolded(pinned);
   }
@@ -116,8 +117,7 @@ class Chooser {
 
   std::optional<SolvedLayouts> Solve(SolveOptions options) {
     options.work = &work_;
-    options.max_table_entries = std::min(options.max_table_entries, kWorkOfCompile.table_entries);
-    options.max_entries = kWorkOfCompile.solver_entries;
+    options.gathers_bound_weights = gathers_bound_weights_;
     return SolveLayouts(pinned_, propagated_, now_.choices, topology_, replication_, options);
   }
   InsertedRelayouts Inserted(SolvedLayouts& solved) const {
@@ -185,6 +185,7 @@ class Chooser {
   const Topology& topology_;
   const Replication& replication_;
   const int64_t memory_budget_;
+  const bool gathers_bound_weights_;
   SearchWork& work_;
   std::optional<Fold> fold_;  // a short program is not folded again
   CutPool pool_;

@@ -26,11 +26,9 @@ absl::StatusOr<std::string> DescribeSearch(const Graph& global, const CompileOpt
   const Replication replication(pinned, options.replication_budget);
   const InsertedRelayouts now = InsertRelayouts(propagated, options.topology, replication);
   std::string text;
-  if (!SolveLayouts(pinned, propagated, now.choices, options.topology, replication, {.text = &text})
-           .has_value() &&
-      text.empty())
-    return "The program has more tables than the search looks at.\n";
-  return text;
+  SolveLayouts(pinned, propagated, now.choices, options.topology, replication,
+               {.gathers_bound_weights = GathersBoundWeights(now, replication), .text = &text});
+  return text.empty() ? "The program has more tables than the search looks at.\n" : text;
 }
 
 }  // namespace meshwork

@@ -381,6 +381,11 @@ class Inserter {
 
 }  // namespace
 
+bool GathersBoundWeights(const InsertedRelayouts& inserted, const Replication& replication) {
+  return std::any_of(inserted.refused.begin(), inserted.refused.end(),
+                     [&](const RefusedGather& gather) { return replication.IsBoundWeight(gather.value); });
+}
+
 Graph InsertRelayouts(const Graph& graph, const Topology& topology) {
   return InsertRelayouts(graph, topology, Replication()).graph;
 }

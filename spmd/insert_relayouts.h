@@ -35,7 +35,10 @@ struct InsertedRelayouts {
   std::vector<std::optional<Choice>> choices;
   std::vector<Moved> moved;
 };
-// As above. If the cheapest way to run an op gathers a value that `replication` refuses, the op runs on its
+// Whether weights are gathered that must not be.
+bool GathersBoundWeights(const InsertedRelayouts& inserted, const Replication& replication);
+
+// As the first one. If the cheapest way to run an op gathers a value that `replication` refuses, the op runs on its
 // operands as they lie, if it can; gathers that are still refused then are returned.
 InsertedRelayouts InsertRelayouts(const Graph& graph, const Topology& topology,
                                   const Replication& replication);

@@ -41,9 +41,7 @@ Passed PassState::Run() && {
 }
 
 bool PassState::gathers_bound_weights() const {
-  const Replication replication(pinned_, options_.replication_budget);
-  return std::any_of(inserted_.refused.begin(), inserted_.refused.end(),
-                     [&](const RefusedGather& gather) { return replication.IsBoundWeight(gather.value); });
+  return GathersBoundWeights(inserted_, Replication(pinned_, options_.replication_budget));
 }
 
 Graph PassState::CutAtDomains(Graph graph) const {

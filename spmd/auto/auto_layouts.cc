@@ -169,24 +169,11 @@ class LayoutFinder {
     FoundLayouts plan{.graph = graph_};
     SetStep(CompiledStepOf(*program, options_.topology), plan);
     if (plan.seconds() >= LeastSeconds(found) * kLess) return;
-    if (program->body.mesh() == graph_.mesh()) {
-      FoundLayouts pinned = plan;
-      for (size_t i = 0; i < graph_.arguments().size(); ++i)
-        Pin(graph_.arguments()[i].value, *program->body.value(program->body.arguments()[i].value).layout,
-            pinned);
-      if (Measure(Within(), pinned).ok() && pinned.seconds() * kLess <= plan.seconds()) {
-        found.push_back(std::move(pinned));
-        return;
-      }
-    }
-    for (size_t i = 0; i < graph_.arguments().size(); ++i) {
-      const ValueId id = graph_.arguments()[i].value;
-      if (IsPinned(graph_.value(id))) continue;
-      plan.pins.push_back({graph_.value(id).name,
-                           program->body.value(program->body.arguments()[i].value).layout->ToString(),
-                           false});
-    }
-    found.push_back(std::move(plan));
+    FoundLayouts pinned = WithArguments(program->body);
+    plan.pins = pinned.pins;
+    const bool is_pinnable = program->body.mesh() == graph_.mesh() && Measure(Within(), pinned).ok() &&
+                             pinned.seconds() * kLess <= plan.seconds();
+    found.push_back(is_pinnable ? std::move(pinned) : std::move(plan));
   }
 
   // Adds the best layouts of even blocks for the arguments of a small program, if they are better than all others.
@@ -201,21 +188,27 @@ class LayoutFinder {
     if (tried.has_tried_all && tried.graph.has_value() && tried.step.seconds() * kLess <= LeastSeconds(found))
       bound_ = std::max(bound_, tried.step.seconds());
     if (!tried.graph.has_value() || tried.step.seconds() >= LeastSeconds(found) * kLess) return;
-    FoundLayouts plan{.graph = graph_};
-    for (const Argument& argument : graph_.arguments())
-      Pin(argument.value, *tried.graph->value(argument.value).layout, plan);
+    FoundLayouts plan = WithArguments(*tried.graph);
     SetStep(tried.step, plan);
     found.push_back(std::move(plan));
   }
 
-  // Pins an argument, unless the user has.
-  void Pin(ValueId id, const Layout& layout, FoundLayouts& plan, bool gathers = false) const {
-    ValueInfo& info = plan.graph.mutable_value(id);
-    if (IsPinned(graph_.value(id))) return;
-    info.layout = layout;
-    info.modes.clear();
-    if (gathers) info.gather = Gathering::kOnUse;
-    plan.pins.push_back({info.name, layout.ToString(), gathers});
+  // The program with its arguments pinned as they lie in `laid_out`, which was made from it, unless the user has pinned
+  // them. gathered: per value of `laid_out`, whether it is gathered for each op that reads it; empty: none is.
+  FoundLayouts WithArguments(const Graph& laid_out, const std::vector<bool>& gathered = {}) const {
+    FoundLayouts plan{.graph = graph_};
+    for (size_t i = 0; i < graph_.arguments().size(); ++i) {
+      const Argument& argument = graph_.arguments()[i];
+      const ValueId there = laid_out.arguments()[i].value;
+      ValueInfo& info = plan.graph.mutable_value(argument.value);
+      if (IsPinned(info)) continue;
+      info.layout = laid_out.value(there).layout;
+      info.modes.clear();
+      const bool gathers = argument.is_variable && !gathered.empty() && gathered[there];
+      if (gathers) info.gather = Gathering::kOnUse;
+      plan.pins.push_back({info.name, info.layout->ToString(), gathers});
+    }
+    return plan;
   }
 
   static void SetStep(const CompiledStep& step, FoundLayouts& plan) {
@@ -233,15 +226,8 @@ class LayoutFinder {
   // The plan at a price, in seconds, of a byte that a device holds.
   absl::StatusOr<FoundLayouts> At(double price) {
     std::optional<SolvedLayouts> solved = Solve(price);
-    FoundLayouts found{.graph = graph_};
-    const Graph& laid_out = solved.has_value() ? solved->propagated : propagated_;
-    const std::vector<bool> gathered = solved.has_value() ? Gathered(*solved) : std::vector<bool>();
-    for (size_t i = 0; i < graph_.arguments().size(); ++i) {
-      const Argument& argument = graph_.arguments()[i];
-      const ValueId there = opened_.arguments()[i].value;
-      Pin(argument.value, *laid_out.value(there).layout, found,
-          argument.is_variable && solved.has_value() && gathered[there]);
-    }
+    FoundLayouts found = solved.has_value() ? WithArguments(solved->propagated, Gathered(*solved))
+                                            : WithArguments(propagated_);
     FoundLayouts of_arguments = found;
     const bool pins_values = solved.has_value() && !is_opened_ && PinValues(*solved, found.graph);
     AllowGathers(found.graph);
@@ -283,21 +269,14 @@ class LayoutFinder {
     work_.emplace(*relaxed.work_);
     if (!solved.has_value()) return;
     bound_ = std::max(bound_, solved->lower_bound - price * held);
-    const std::vector<bool> gathered = relaxed.Gathered(*solved);
-    FoundLayouts plan{.graph = graph_};
-    for (size_t i = 0; i < graph_.arguments().size(); ++i) {
-      const Argument& argument = graph_.arguments()[i];
-      const ValueId there = relaxed.opened_.arguments()[i].value;
-      Pin(argument.value, *solved->propagated.value(there).layout, plan,
-          argument.is_variable && gathered[there]);
-    }
+    FoundLayouts plan = WithArguments(solved->propagated, relaxed.Gathered(*solved));
     AllowGathers(plan.graph);
     if (Measure(Within(), plan).ok() && plan.seconds() < least * kBetter) found.push_back(std::move(plan));
   }
 
   // Whether Compile may change the program in ways that the search does not know: cut axes of the mesh where dims are
-  // split or merged, run ops along a dim on its blocks, lay out optimizer state, or split collectives at domains; or send sums in a
-  // narrower dtype.
+  // split or merged, run ops along a dim on its blocks, lay out optimizer state, split collectives at domains, or send
+  // sums in a narrower dtype.
   bool MayRewrite() const {
     if (options_.shard_weight_update || options_.narrow_sums || options_.num_domains > 1) return true;
     if (options_.cut_mesh && MayCutMesh(opened_)) return true;

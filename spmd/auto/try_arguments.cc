@@ -68,13 +68,12 @@ class ArgumentTrials {
   };
 
   void ListOpen() {
-    const Graph& graph = graph_;
-    for (const Argument& argument : graph.arguments()) {
-      const ValueInfo& info = graph.value(argument.value);
+    for (const Argument& argument : graph_.arguments()) {
+      const ValueInfo& info = graph_.value(argument.value);
       const std::optional<LayoutPin> pin =
           info.layout.has_value() ? std::optional(LayoutPin{*info.layout, info.modes}) : std::nullopt;
       if (pin.has_value() && pin->is_locked()) continue;
-      std::vector<Layout> layouts = EvenLayouts(graph.mesh(), info.type.shape);
+      std::vector<Layout> layouts = EvenLayouts(graph_.mesh(), info.type.shape);
       std::erase_if(layouts, [&](const Layout& layout) {
         for (int d = 0; pin.has_value() && d < layout.rank(); ++d)
           if (pin->mode(d) == DimMode::kLocked && layout.dim(d) != pin->layout.dim(d)) return true;

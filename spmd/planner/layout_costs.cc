@@ -27,7 +27,7 @@ constexpr double kHeavy = 8;
 
 LayoutCosts::LayoutCosts(const Graph& pinned, const FoldedNodes& nodes, const FoldCounts& counts,
                          const Topology& topology, const Replication& replication, LayoutSpace& space,
-                         const HeldValues& held, double collective_seconds)
+                         const HeldValues& held, double collective_seconds, bool gathers_bound_weights)
     : pinned_(pinned),
       nodes_(nodes),
       counts_(counts),
@@ -37,26 +37,11 @@ LayoutCosts::LayoutCosts(const Graph& pinned, const FoldedNodes& nodes, const Fo
       held_(held),
       collective_seconds_(collective_seconds),
       refused_seconds_(kRefusedSeconds),
-      gathers_bound_weights_(GathersBoundWeights()) {
+      gathers_bound_weights_(gathers_bound_weights) {
   double flops = 0;
   for (int n = 0; n < nodes.size(); ++n)
     if (nodes[n].row->name != "relayout") flops += counts.runs[n] * FlopsOf(pinned, nodes[n]);
   refused_seconds_ += 2 * flops / topology.flops();
-}
-
-bool LayoutCosts::GathersBoundWeights() {
-  for (int n = 0; replication_.refuses() && n < nodes_.size(); ++n) {
-    const Node& node = nodes_[n];
-    for (size_t i = 0; i < node.operands.size() && node.row->name != "relayout"; ++i) {
-      const ValueId id = node.operands[i];
-      LayoutTable& table = space_.TableOf(id);
-      if (replication_.IsBoundWeight(id) &&
-          replication_.Refuses(id, node.results, table.layout(space_.layouts(id)[0]),
-                               table.layout(space_.modes(n).WantedBy(0)[i])))
-        return true;
-    }
-  }
-  return false;
 }
 
 // Whether blocks of a value are cut along another dim only because weights must not be gathered. For their sake a value

@@ -23,10 +23,11 @@ namespace meshwork {
 // forbidden. Values are those that stand for themselves (Fold::value_of); nodes are numbers of classes.
 class LayoutCosts {
  public:
-  // All must outlive this. collective_seconds: the price of a collective, beside what it sends.
+  // All must outlive this. collective_seconds: the price of a collective, beside what it sends. gathers_bound_weights: see
+  // SolveOptions.
   LayoutCosts(const Graph& pinned, const FoldedNodes& nodes, const FoldCounts& counts,
               const Topology& topology, const Replication& replication, LayoutSpace& space,
-              const HeldValues& held, double collective_seconds);
+              const HeldValues& held, double collective_seconds, bool gathers_bound_weights);
 
   // The cost of a refused gather: more than all the rest of any step that is looked at.
   double refused_seconds() const { return refused_seconds_; }
@@ -61,7 +62,6 @@ class LayoutCosts {
         true;  // false for values that are never refused, and for relayouts, which the user asks for
   };
 
-  bool GathersBoundWeights();
   bool TurnsUnasked(int n, ValueId id, int from, int to, std::pair<int, int> now);
   double Move(ValueId id, int from, int to, const Mover& mover);
   double RefusedSeconds(ValueId id, int from, int to, const Mover& mover);
@@ -82,7 +82,7 @@ class LayoutCosts {
   const HeldValues& held_;
   const double collective_seconds_;
   double refused_seconds_;
-  const bool gathers_bound_weights_;  // as the program is laid out now
+  const bool gathers_bound_weights_;
   // Costs by all that they depend on: the ways to run the op, its tensor, the states of the value, how often it is
   // moved, and which gathers are refused.
   std::map<std::tuple<int, int, int, double, std::vector<uint64_t>>, CostList> known_;

@@ -56,8 +56,8 @@ class CutPool {
   // Seconds of moves, by all that they depend on. Types that are alike share them; see LayoutTable::Seconds.
   MoveMap<double> moves;
   MoveMap<int> collectives;  // of moves
-  bool is_rough =
-      false;  // some moves have the cost of a plan that was not searched for, because work was spent
+  // Some moves have the cost of a plan that was not searched for, because work was spent.
+  bool is_rough = false;
 
  private:
   std::vector<Cut> cuts_;

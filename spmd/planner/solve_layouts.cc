@@ -47,7 +47,8 @@ class LayoutSolver {
         space_(pinned, propagated, choices, fold_, nodes_, options.open, options.price, &work_),
         held_(pinned, fold_, topology, space_, /*few_others=*/!options.open.further.empty(),
               /*many_states=*/options.open.is_thorough && options.open.arguments.ToList().size() <= kFewAxes),
-        costs_(pinned, nodes_, counts_, topology, replication, space_, held_, options.price.seconds),
+        costs_(pinned, nodes_, counts_, topology, replication, space_, held_, options.price.seconds,
+               options.gathers_bound_weights),
         of_value_(pinned.values().size()) {}
 
   std::optional<SolvedLayouts> Run() {

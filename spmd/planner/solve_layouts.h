@@ -64,6 +64,9 @@ struct SolveOptions {
   // The result of another search with the same fold, from which this one starts. The result costs no more, if this
   // search looks at the same layouts.
   const SolvedLayouts* start = nullptr;
+  // As the program is laid out now, weights are gathered that must not be: other values are gathered instead, but not cut
+  // along other dims.
+  bool gathers_bound_weights = false;
   std::string* text = nullptr;  // gets all that the search weighs (search_text.h); null: not asked for
 };
 
