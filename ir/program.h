@@ -60,8 +60,8 @@ struct CollectiveSummary {
 };
 std::vector<CollectiveSummary> SummarizeCollectives(const Graph& local);
 
-// Floating-point operations of all compute nodes: of the whole program, or, of a local graph, of one device. An exchange
-// counts like the op that it stands for: one per element.
+// Floating-point operations of all compute nodes: of the whole program, or, of a local graph, of one device. An
+// exchange counts like the op that it stands for: one per element.
 double CountFlops(const Graph& graph);
 
 }  // namespace meshwork

@@ -20,8 +20,8 @@ namespace {
 
 // A search from one layout ends after it has looked at so many moves. A tensor of rank 4 on four axes has fewer.
 constexpr int64_t kMostMoves = 200'000;
-// What one thread remembers of all tensors: so many tensors, and moves, layouts and blocks of about 32 bytes each, of which a
-// tensor takes at least kLeastKnown.
+// What one thread remembers of all tensors: so many tensors, and moves, layouts and blocks of about 32 bytes each, of
+// which a tensor takes at least kLeastKnown.
 constexpr size_t kMostTensors = 256, kMostKnown = 1'000'000, kLeastKnown = 150;
 // With more axes than this, no steps are looked at but exchanges from the first layout.
 constexpr int kMaxAxes = 6;
@@ -242,7 +242,8 @@ class RelayoutSpace {
         .second;
   }
 
-  // The elements that one of devices_ must receive, the one that lacks most. AllToAllVTraffic looks at these devices, too.
+  // The elements that one of devices_ must receive, the one that lacks most. AllToAllVTraffic looks at these devices,
+  // too.
   int64_t LeastReceived(const ListIds& from, const ListIds& to) {
     absl::InlinedVector<std::pair<const Extent*, const Extent*>, 4> changed;
     int64_t others = 1, block = 1, most = 0;
@@ -558,8 +559,8 @@ class Paths {
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
 };
 
-// Spaces and paths of the last questions: a planner asks for all pairs of some layouts of a tensor. What is forgotten is
-// found again, so that results do not depend on it.
+// Spaces and paths of the last questions: a planner asks for all pairs of some layouts of a tensor. What is forgotten
+// is found again, so that results do not depend on it.
 class KnownPaths {
  public:
   RelayoutSearch Search(const Layout& from, const Layout& to, const Shape& shape, const RelayoutCosts& costs,

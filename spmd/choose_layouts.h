@@ -43,8 +43,8 @@ bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std
 // `propagated`: Propagate's result for `pinned`, whose `loops` are opened; `now`: the program made of it. Nothing if no
 // layouts are found that cost less. memory_budget: bytes per device (see
 // CompileOptions), 0: no limit; layouts that need more are chosen only if they need no more than `now`. is_short: the
-// program stands for one of more layers (short_program.h), so it does not count as small. work: what the searches took is taken
-// from it, too; they may take what a compile may (planner/work.h).
+// program stands for one of more layers (short_program.h), so it does not count as small. work: what the searches took
+// is taken from it, too; they may take what a compile may (planner/work.h).
 std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& propagated,
                                            const InsertedRelayouts& now, const std::vector<OpenedLoop>& loops,
                                            const Topology& topology, const Replication& replication,

@@ -9,9 +9,9 @@
 // arguments are then compiled one by one, which finds what the search does not know (try_arguments.h). In the search,
 // each byte that a device holds has a price in seconds. With a higher price, weights and their state are laid out over
 // more devices, and gathered for each op that reads them (ZeRO stage 3). A few prices are tried, and each plan is
-// compiled. A plan that does not fit is dropped, unless Compile can plan it again so that it fits, and it is then faster
-// than the plans that fit as they are: on slow links, computing a value again for a late reader takes less time than a
-// layout that holds less.
+// compiled. A plan that does not fit is dropped, unless Compile can plan it again so that it fits, and it is then
+// faster than the plans that fit as they are: on slow links, computing a value again for a late reader takes less time
+// than a layout that holds less.
 //
 // Times are those of the topology: of collectives, and of floating-point operations, one after the other. With the
 // assumed topology they compare layouts and predict nothing.
@@ -44,8 +44,9 @@ struct FoundLayouts {
   StepCost cost;               // of the compiled step
   double compute_seconds = 0;  // its floating-point operations
   // The part of seconds() by which a step could take less time: no layouts of even blocks for the arguments give one
-  // that takes less than (1 - gap) * seconds(). It is 0 where all of them were compiled. Otherwise the bound is that of a
-  // search in which latencies do not count and nothing has to fit; or, if there are too many layouts, or Compile may
+  // that takes less than (1 - gap) * seconds(). It is 0 where all of them were compiled and no plan that also pins
+  // values inside is faster. Otherwise the bound is that of
+  // a search in which latencies do not count and nothing has to fit; or, if there are too many layouts, or Compile may
   // change the program in ways that the search does not know, the time of the operations alone, shared by all devices.
   // The search does not know sums in another order (spmd/regroup_sums.h), nor more than one further form of a value; in
   // programs of more than 32 ops it looks at axes of one dim in the order of the mesh only. Where a plan is faster than
@@ -57,14 +58,15 @@ struct FoundLayouts {
   bool is_fitted = false;
   double seconds() const { return cost.seconds + compute_seconds; }
 
-  // The better plan: that of the faster step; of equally fast ones, that which needs less memory; then the cheaper step.
+  // The better plan: that of the faster step; of equally fast ones, that which needs less memory; then the cheaper
+  // step.
   friend bool operator<(const FoundLayouts& a, const FoundLayouts& b);
 };
 
 struct FindLayoutsOptions {
   int most = 3;  // plans that are returned
-  // Layouts of the arguments of a small program are also compiled one by one (try_arguments.h). About how many ops these
-  // programs together have; 0: none is compiled.
+  // Layouts of the arguments of a small program are also compiled one by one (try_arguments.h). About how many ops
+  // these programs together have; 0: none is compiled.
   int64_t most_tried = 4096;
 };
 

@@ -206,8 +206,8 @@ class Trials {
   }
 
   // Per candidate: by the planner, how many seconds longer the step takes (CostsOfChanges,
-  // spmd/planner/solve_layouts.h). Nothing if the program has loops or is too large for it, or the mesh has many axes. counts_collectives: with the
-  // assumed topology, bytes count first, and then collectives.
+  // spmd/planner/solve_layouts.h). Nothing if the program has loops or is too large for it, or the mesh has many axes.
+  // counts_collectives: with the assumed topology, bytes count first, and then collectives.
   std::optional<std::vector<double>> MoreSeconds(const std::vector<Candidate>& candidates,
                                                  bool counts_collectives) const {
     const Graph& looked_at = LookedAt();

@@ -3,9 +3,9 @@
 //   TriedArguments tried = TryArguments(graph, pinned, options, /*most=*/4096);
 //   if (tried.has_tried_all) …   // no layouts of even blocks take less than tried.step.seconds()
 //
-// A search over tables (spmd/planner/solve_layouts.h) does not know all that Compile does: which collectives run as one,
-// which passes then find a cheaper way, what a step holds at its peak. In a small program such things decide, and each
-// compile takes about a millisecond.
+// A search over tables (spmd/planner/solve_layouts.h) does not know all that Compile does: which collectives run as
+// one, which passes then find a cheaper way, what a step holds at its peak. In a small program such things decide, and
+// each compile takes about a millisecond.
 #pragma once
 
 #include <optional>
@@ -41,7 +41,8 @@ struct TriedArguments {
 
 // most: about how many ops all programs together have that are compiled. If there are too many layouts to try all, the
 // search starts with the layouts of `from`, which is `graph` with its arguments pinned, and changes one argument at a
-// time. Nothing is tried if the program is large, or the mesh has more than three axes. Only steps within options.memory_budget count.
+// time. Nothing is tried if the program is large, or the mesh has more than three axes. Only steps within
+// options.memory_budget count.
 TriedArguments TryArguments(const Graph& graph, const Graph& from, const CompileOptions& options,
                             int64_t most, SearchWork& work);
 

@@ -23,8 +23,8 @@ namespace meshwork {
 // forbidden. Values are those that stand for themselves (Fold::value_of); nodes are numbers of classes.
 class LayoutCosts {
  public:
-  // All must outlive this. collective_seconds: the price of a collective, beside what it sends. gathers_bound_weights: see
-  // SolveOptions.
+  // All must outlive this. collective_seconds: the price of a collective, beside what it sends. gathers_bound_weights:
+  // see SolveOptions.
   LayoutCosts(const Graph& pinned, const FoldedNodes& nodes, const FoldCounts& counts,
               const Topology& topology, const Replication& replication, LayoutSpace& space,
               const HeldValues& held, double collective_seconds, bool gathers_bound_weights);

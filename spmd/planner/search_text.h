@@ -1,5 +1,5 @@
-// What a search for layouts weighs, as text: the layouts that each value could have, the ways to run each op, the tables
-// of costs between them, and what was chosen. For small programs; docs/partitioner.md reads one.
+// What a search for layouts weighs, as text: the layouts that each value could have, the ways to run each op, the
+// tables of costs between them, and what was chosen. For small programs; docs/partitioner.md reads one.
 #pragma once
 
 #include <span>
@@ -33,8 +33,8 @@ struct WeighedSearch {
   std::span<const TablePurpose> purposes;  // per table of the problem
 };
 
-// A state is marked with "*" if Propagate chose it, and with ">" if it is in `found`, a state per variable. Costs are in
-// microseconds; "never": the combination may not be, or gathers what must not be gathered.
+// A state is marked with "*" if Propagate chose it, and with ">" if it is in `found`, a state per variable. Costs are
+// in microseconds; "never": the combination may not be, or gathers what must not be gathered.
 std::string TextOf(WeighedSearch& search, std::span<const int> found, double refused_seconds);
 
 }  // namespace meshwork

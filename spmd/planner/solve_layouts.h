@@ -56,16 +56,16 @@ struct SolveOptions {
   bool counts_all = false;
   // Which layers stand for others; null: RepeatsOf. Costs of searches with one fold can be compared.
   const Fold* fold = nullptr;
-  // What this search draws on; null: what a compile may take. A program whose tables would have too many entries is left
-  // as it is.
+  // What this search draws on; null: what a compile may take. A program whose tables would have too many entries is
+  // left as it is.
   SearchWork* work = nullptr;
   size_t max_table_entries = std::numeric_limits<size_t>::max();  // if it may take fewer
   double max_entries = std::numeric_limits<double>::infinity();   // likewise, of the solver (MinSumOptions)
   // The result of another search with the same fold, from which this one starts. The result costs no more, if this
   // search looks at the same layouts.
   const SolvedLayouts* start = nullptr;
-  // As the program is laid out now, weights are gathered that must not be: other values are gathered instead, but not cut
-  // along other dims.
+  // As the program is laid out now, weights are gathered that must not be: other values are gathered instead, but not
+  // cut along other dims.
   bool gathers_bound_weights = false;
   std::string* text = nullptr;  // gets all that the search weighs (search_text.h); null: not asked for
 };

@@ -31,7 +31,8 @@ inline constexpr WorkLimits kWorkOfCompile = {
 // FindLayouts on one mesh: some ten searches at each price of memory.
 inline constexpr WorkLimits kWorkOfPlan = {
     .all = 8e8, .per_op = 1e7, .table_entries = 60'000'000, .solver_entries = 8e10};
-// A search of FindLayouts that, on more than two axes, only finds a start: along some of the axes, or along joined axes.
+// A search of FindLayouts that, on more than two axes, only finds a start: along some of the axes, or along joined
+// axes.
 inline constexpr double kSolverEntriesOfStart = 5e8;
 // A search of choose_layouts at a further price of a collective, in a program of few ops.
 inline constexpr size_t kTableEntriesOfFewOps = 10'000;
@@ -56,8 +57,8 @@ class SearchWork {
   double taken() const { return taken_; }
   bool is_spent() const { return left_ <= 0; }
 
-  // What the next search may take: a part of what is left, so that those after it have some, too; never nothing, so that
-  // each finds something.
+  // What the next search may take: a part of what is left, so that those after it have some, too; never nothing, so
+  // that each finds something.
   size_t table_entries() const {
     const double part = std::max(kLeastEntries, kPartOfSearch * left_) / kEntriesPerTableEntry;
     return std::min(limits_.table_entries, static_cast<size_t>(part));

@@ -4,9 +4,9 @@
 //   random_plans --count=500 --folder=build/fuzz/plans             // from seed 1 on
 //   random_plans --count=500 --from=900 --folder=build/fuzz/plans
 //
-// Each program is compiled, and then planned, as `meshwork compile` and `meshwork plan` do. The slowest ones are printed,
-// with seconds of processor time, and written to the folder with their topologies. Times differ from run to run; what is
-// found does not.
+// Each program is compiled, and then planned, as `meshwork compile` and `meshwork plan` do. The slowest ones are
+// printed, with seconds of processor time, and written to the folder with their topologies. Times differ from run to
+// run; what is found does not.
 #include <algorithm>
 #include <cstdint>
 #include <ctime>

@@ -19,8 +19,8 @@ TEST(ChooseLayoutsTest, ScalesAreGatheredRatherThanActivations) {
   EXPECT_GT(CostOf(without.program.body, {}).bytes, 13'769'735);
 }
 
-// Where the domains end decides nothing in a deterministic program, also where layouts are searched because weights must
-// not be gathered.
+// Where the domains end decides nothing in a deterministic program, also where layouts are searched because weights
+// must not be gathered.
 TEST(ChooseLayoutsTest, DomainsChangeNoDeterministicLayouts) {
   for (const std::string& file : GoldenFiles("spmd/cases")) {
     if (file.find("_variables") == std::string::npos) continue;
