@@ -45,12 +45,12 @@ struct FoundLayouts {
   double compute_seconds = 0;  // its floating-point operations
   // The part of seconds() by which a step could take less time: no layouts of even blocks for the arguments give one
   // that takes less than (1 - gap) * seconds(). It is 0 where all of them were compiled and no plan that also pins
-  // values inside is faster. Otherwise the bound is that of
-  // a search in which latencies do not count and nothing has to fit; or, if there are too many layouts, or Compile may
-  // change the program in ways that the search does not know, the time of the operations alone, shared by all devices.
-  // The search does not know sums in another order (spmd/regroup_sums.h), nor more than one further form of a value; in
-  // programs of more than 32 ops it looks at axes of one dim in the order of the mesh only. Where a plan is faster than
-  // the bound, the operations alone are the bound.
+  // values inside is faster. Otherwise the bound is that of a search in which latencies do not count and nothing has to
+  // fit; or, if there are too many layouts, or Compile may change the program in ways that the search does not know,
+  // the time of the operations alone, shared by all devices. The search does not know sums in another order
+  // (spmd/regroup_sums.h), nor more than one further form of a value; in programs of more than 32 ops it looks at axes
+  // of one dim in the order of the mesh only. Where a plan is faster than the bound, the operations alone are the
+  // bound.
   double gap = 0;
   // The plan fits only because Compile plans it again for the memory budget (spmd/local/fit_memory.h): in another
   // order, with smaller collectives, with values computed again. `cost` and `compute_seconds` are those of that
