@@ -148,10 +148,11 @@ Rule ArgmaxRule(const OpView& view) {
 
 // ---- Kernels.
 
-std::vector<bool> ReducedDims(const KernelSpec& spec) {
-  std::vector<bool> reduces(spec.operands[0].local.shape.size(), false);
+ReduceWalk WalkOf(const KernelSpec& spec) {
+  const Shape& shape = spec.operands[0].local.shape;
+  std::vector<bool> reduces(shape.size(), false);
   for (int64_t d : spec.attrs.Get<Ints>("dims")) reduces[d] = true;
-  return reduces;
+  return MakeReduceWalk(shape, reduces);
 }
 
 template <template <typename> typename F>
@@ -159,16 +160,14 @@ Kernel ReduceCpu(const KernelSpec& spec) {
   return Dispatch(spec.results[0].local.dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
     if constexpr (std::is_same_v<T, bool>) return {};
-    else
-      return ReduceKernel<T, F<Compute<T>>>(MakeReduceWalk(spec.operands[0].local.shape, ReducedDims(spec)),
-                                            1);
+    else return ReduceKernel(WalkOf(spec), ReduceLoopsOf<T, F<Compute<T>>>(), 1);
   });
 }
 
 template <template <typename> typename F>
 Kernel LogicalCpu(const KernelSpec& spec) {
   using T = Stored<bool>;
-  return ReduceKernel<T, F<T>>(MakeReduceWalk(spec.operands[0].local.shape, ReducedDims(spec)), 1);
+  return ReduceKernel(WalkOf(spec), ReduceLoopsOf<T, F<T>>(), 1);
 }
 
 // A mean divides by the number of elements of the *global* dims, so that partial means add up to it.
@@ -177,10 +176,7 @@ Kernel MeanCpu(const KernelSpec& spec) {
   for (int64_t d : spec.attrs.Get<Ints>("dims")) count *= spec.operands[0].global.shape[d];
   return Dispatch(spec.results[0].local.dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
-    using A = Compute<T>;
-    if constexpr (kIsReal<T>)
-      return ReduceKernel<T, SumOf<A>>(MakeReduceWalk(spec.operands[0].local.shape, ReducedDims(spec)),
-                                       static_cast<A>(count));
+    if constexpr (kIsReal<T>) return ReduceKernel(WalkOf(spec), ReduceLoopsOf<T, SumOf<Compute<T>>>(), count);
     else return {};
   });
 }

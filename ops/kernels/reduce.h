@@ -79,51 +79,9 @@ struct ReduceWalk {
 };
 
 // `reduces[d]`: dim d of `shape` is folded.
-inline ReduceWalk MakeReduceWalk(const Shape& shape, const std::vector<bool>& reduces) {
-  ReduceWalk walk;
-  ReduceWalk::Dims reversed;
-  std::vector<bool> folded;  // per merged dim
-  int64_t stride = 1;
-  for (size_t d = shape.size(); d-- > 0;) {
-    if (!reduces[d]) walk.results *= shape[d];
-    if (shape[d] == 1) continue;
-    if (!folded.empty() && folded.back() == reduces[d]) {
-      reversed.back().size *= shape[d];
-    } else {
-      reversed.push_back({shape[d], stride});
-      folded.push_back(reduces[d]);
-    }
-    stride *= shape[d];
-  }
-  size_t next = 0;
-  if (next < reversed.size() && folded[next]) walk.run = reversed[next++].size;
-  const bool is_empty_run = next == 1 && walk.run == 0;
-  walk.row = next < reversed.size() ? reversed[next++] : ReduceWalk::Dim{1, 1};
-  if (is_empty_run) walk.reduced.push_back({0, 0});
-  for (size_t d = reversed.size(); d-- > next;) (folded[d] ? walk.reduced : walk.kept).push_back(reversed[d]);
-  return walk;
-}
+ReduceWalk MakeReduceWalk(const Shape& shape, const std::vector<bool>& reduces);
 
-// Calls f(offset) for every index of `dims`, in order.
-template <typename F>
-void ForEachOffset(const ReduceWalk::Dims& dims, F&& f) {
-  if (dims.empty()) return f(0);
-  std::array<int64_t, kMaxRank> index = {};
-  for (const ReduceWalk::Dim& dim : dims)
-    if (dim.size == 0) return;
-  int64_t offset = 0;
-  while (true) {
-    f(offset);
-    size_t d = dims.size();
-    do {
-      if (d-- == 0) return;
-      offset += dims[d].stride;
-      if (++index[d] < dims[d].size) break;
-      offset -= dims[d].size * dims[d].stride;
-      index[d] = 0;
-    } while (true);
-  }
-}
+// ---- The loops, which are compiled for each reduction, type and level of CPU.
 
 // Folds n contiguous elements in lanes, element i in lane i % kLanes, then the halves of the lanes: fixed
 // order, vectorises. REQUIRES: kLanes is a power of two.
@@ -159,62 +117,76 @@ Compute<T> FoldRun(const T* a, int64_t n) {
   return result;
 }
 
-inline constexpr int64_t kReduceTile = 512;
+// `rows` rows of n elements, or, where run > 0, of n runs of so many. Row r begins r * row_stride behind `a`; its elements
+// are neighbours, its runs lie `stride` apart.
+struct ReduceBlock {
+  const void* a;
+  int64_t rows, row_stride;
+  int64_t n, stride, run;
+};
 
-// Folds n neighbours of a row of results, which begins at `a`, into `tile`.
+// What the walk (reduce.cc) calls for a tile of accumulators.
+struct ReduceLoops {
+  int64_t element;      // bytes in memory
+  int64_t accumulator;  // bytes
+  bool is_sum_of_floats;
+  void (*clear)(void* tile, int64_t n);  // to the identity
+  void (*fold)(CpuLevel level, void* tile, const ReduceBlock& block);
+  // out[i] = tile[i] / count; not divided by 1.
+  void (*store)(CpuLevel level, void* out, const void* tile, int64_t n, int64_t count);
+};
+
 template <typename T, typename F>
-void FoldTile(const ReduceWalk& walk, const T* a, int64_t n, Compute<T>* tile) {
-  std::fill_n(tile, n, F::Identity());
-  [[maybe_unused]] std::array<double, std::is_same_v<F, SumOf<float>> ? kReduceTile : 0> sums;
-  [[maybe_unused]] LongSum sum(sums.data(), 1, n, kTermsOfPart);
-  ForEachOffset(walk.reduced, [&](int64_t offset) {
-    const T* from = a + offset;
-    if constexpr (std::is_same_v<F, SumOf<float>>)
-      if (sum.Begins(1, tile, n)) std::fill_n(tile, n, F::Identity());
-    if (walk.run == 0) {
-      MESHWORK_INDEPENDENT
-      for (int64_t i = 0; i < n; ++i) tile[i] = F::Apply(tile[i], from[i]);
-    } else {
-      for (int64_t i = 0; i < n; ++i)
-        tile[i] = F::Apply(tile[i], FoldRun<T, F>(from + i * walk.row.stride, walk.run));
-    }
-  });
-  if constexpr (std::is_same_v<F, SumOf<float>>) sum.Finish(tile, n);
+void FoldBlock(CpuLevel level, void* tile, const ReduceBlock& block) {
+  RunOnCpu<kMostLevel<T>>(
+      level,
+      [](Compute<T>* tile, const ReduceBlock& block) {
+        // Read once: the tile may be anywhere.
+        const int64_t rows = block.rows, row_stride = block.row_stride, n = block.n;
+        const T* from = static_cast<const T*>(block.a);
+        if (block.run == 0) {
+          for (int64_t r = 0; r < rows; ++r, from += row_stride) {
+            MESHWORK_INDEPENDENT
+            for (int64_t i = 0; i < n; ++i) tile[i] = F::Apply(tile[i], from[i]);
+          }
+        } else {
+          const int64_t run = block.run, stride = block.stride;
+          for (int64_t r = 0; r < rows; ++r, from += row_stride)
+            for (int64_t i = 0; i < n; ++i)
+              tile[i] = F::Apply(tile[i], FoldRun<T, F>(from + i * stride, run));
+        }
+      },
+      static_cast<Compute<T>*>(tile), block);
 }
 
-// Elements of T, accumulators of Compute<T>; every result is divided by `divisor` unless it is 1. A unit is
-// an element of the result.
-template <typename T, typename F>
-Kernel ReduceKernel(ReduceWalk walk, Compute<T> divisor) {
+template <typename T>
+void StoreReduced(CpuLevel level, void* out, const void* tile, int64_t n, int64_t count) {
   using A = Compute<T>;
-  const int64_t units = walk.results;
-  // Results fall into parts with the operand along the kept dims that come before all reduced ones.
-  int64_t parts = 1;
-  if (walk.reduced.empty()) {
-    parts = walk.results;
-  } else {
-    for (const ReduceWalk::Dim& dim : walk.kept)
-      if (dim.stride > walk.reduced.front().stride) parts *= dim.size;
-  }
-  return {.run = OnThisCpu<kMostLevel<T>>([walk = std::move(walk), divisor](const KernelArgs& args) {
-            std::array<A, kReduceTile> tile;
-            for (int64_t at = args.begin; at < args.end;) {
-              const int64_t first = at % walk.row.size;
-              const int64_t n = std::min({walk.row.size - first, args.end - at, kReduceTile});
-              const T* a = args.In<T>(0) + first * walk.row.stride;
-              int64_t rest = at / walk.row.size;
-              for (size_t d = walk.kept.size(); d-- > 0; rest /= walk.kept[d].size)
-                a += rest % walk.kept[d].size * walk.kept[d].stride;
-              FoldTile<T, F>(walk, a, n, tile.data());
-              T* out = args.Out<T>(0) + at;
-              for (int64_t i = 0; i < n; ++i)
-                out[i] = static_cast<T>(divisor == A(1) ? tile[i] : static_cast<A>(tile[i] / divisor));
-              at += n;
-            }
-          }),
-          .units = units,
-          .by_rows = true,
-          .parts = {parts}};
+  RunOnCpu<kMostLevel<T>>(
+      level,
+      [](T* out, const A* tile, int64_t n, A divisor) {
+        if (divisor == A(1)) {
+          for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(tile[i]);
+        } else if constexpr (std::is_floating_point_v<A>) {
+          for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(tile[i] / divisor);
+        }
+      },
+      static_cast<T*>(out), static_cast<const A*>(tile), n, static_cast<A>(count));
 }
+
+// Elements of T, accumulators of Compute<T>.
+template <typename T, typename F>
+ReduceLoops ReduceLoopsOf() {
+  using A = Compute<T>;
+  return {.element = sizeof(T),
+          .accumulator = sizeof(A),
+          .is_sum_of_floats = std::is_same_v<F, SumOf<float>>,
+          .clear = [](void* tile, int64_t n) { std::fill_n(static_cast<A*>(tile), n, F::Identity()); },
+          .fold = FoldBlock<T, F>,
+          .store = StoreReduced<T>};
+}
+
+// Every result is divided by `count`, which is 1 if they are whole numbers. A unit is an element of the result.
+Kernel ReduceKernel(ReduceWalk walk, const ReduceLoops& loops, int64_t count);
 
 }  // namespace meshwork
