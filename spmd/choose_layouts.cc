@@ -18,13 +18,6 @@
 namespace meshwork {
 namespace {
 
-Graph LocalOf(const InsertedRelayouts& inserted, const std::vector<OpenedLoop>& loops,
-              const Topology& topology) {
-  const LocalizeOptions options{.topology = topology};
-  return loops.empty() ? Localize(inserted.graph, options)
-                       : Localize(CloseLoops(inserted.graph, loops), options);
-}
-
 // The local program without superfluous nodes, and with collectives joined that run together.
 Graph MadeOf(const Graph& local) {
   return WithRegions(DropDeadCode(ShareSubexpressions(local)),
@@ -195,6 +188,13 @@ class Chooser {
 };
 
 }  // namespace
+
+Graph LocalOf(const InsertedRelayouts& inserted, const std::vector<OpenedLoop>& loops,
+              const Topology& topology) {
+  const LocalizeOptions options{.topology = topology};
+  return loops.empty() ? Localize(inserted.graph, options)
+                       : Localize(CloseLoops(inserted.graph, loops), options);
+}
 
 bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std::vector<OpenedLoop>& loops,
                const Topology& topology, int64_t memory_budget) {

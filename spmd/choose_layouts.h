@@ -31,6 +31,9 @@ struct ChosenLayouts {
   std::vector<std::string> decisions;  // changed layouts of values, a line each
 };
 
+// The local program, with `loops` closed.
+Graph LocalOf(const InsertedRelayouts& inserted, const std::vector<OpenedLoop>& loops, const Topology& topology);
+
 // Whether `a` should replace `b`. Never, if `a` makes a refused gather; always, if only `b` makes one. Not, if `a`
 // needs more memory than the budget and than `b`. Otherwise, by a known topology, if `a` takes less time. By the
 // assumed topology:

@@ -97,14 +97,13 @@ std::vector<std::string> AllWishes(const Graph& pinned, const Graph& propagated)
 
 }  // namespace
 
-std::optional<Graph> CutMesh(const Graph& pinned, const Graph& propagated, const Topology& topology,
-                             int64_t replication_budget) {
+std::optional<Graph> CutMesh(const Graph& pinned, const Graph& propagated, const StepPlanning& planning) {
   std::vector<std::string> cuts = AllWishes(pinned, propagated);
   Mesh mesh = WithCuts(pinned.mesh(), cuts);
   if (mesh == pinned.mesh()) return std::nullopt;
   auto cost_on = [&](const Mesh& tried) {
     const Graph cut = CutTo(pinned, tried);
-    return PlanCost(cut, Propagate(cut).graph, topology, replication_budget);
+    return PlanCost(cut, Propagate(cut).graph, planning);
   };
   StepCost least = cost_on(mesh);
   // Begins with the last cut: a cut that an earlier one has led to is of no use without the earlier one.
@@ -118,7 +117,7 @@ std::optional<Graph> CutMesh(const Graph& pinned, const Graph& propagated, const
     mesh = std::move(coarser);
     cuts = std::move(fewer);
   }
-  if (!(least < PlanCost(pinned, propagated, topology, replication_budget))) return std::nullopt;
+  if (!(least < PlanCost(pinned, propagated, planning))) return std::nullopt;
   return CutTo(pinned, mesh);
 }
 

@@ -11,19 +11,17 @@
 // Sub-axes as in Shardy (openxla/shardy, "sub-axes").
 #pragma once
 
-#include <cstdint>
 #include <optional>
 
 #include "meshwork/ir/graph.h"
-#include "meshwork/mesh/topology.h"
+#include "meshwork/spmd/plan_step.h"
 
 namespace meshwork {
 
 // `pinned` on its mesh, cut so that the program sends least; nothing if the mesh is best as it is.
 // `propagated` is Propagate's result for `pinned`. Programs are compared first by unasked gathers of more
 // than `replication_budget` (spmd/planner/replication.h), then by time if the topology is known, else by bytes.
-std::optional<Graph> CutMesh(const Graph& pinned, const Graph& propagated, const Topology& topology,
-                             int64_t replication_budget);
+std::optional<Graph> CutMesh(const Graph& pinned, const Graph& propagated, const StepPlanning& planning);
 
 // Whether CutMesh could cut the mesh for some layouts: an axis has parts, and a reshape splits or merges dims that all
 // axes together do not cut evenly.

@@ -9,6 +9,7 @@
 #include "meshwork/spmd/cut_mesh.h"
 #include "meshwork/spmd/local/localize.h"
 #include "meshwork/spmd/refused_gathers.h"
+#include "meshwork/spmd/regroup_sums.h"
 #include "meshwork/spmd/rewrite/carry_summaries.h"
 #include "meshwork/spmd/rewrite/simplify.h"
 #include "meshwork/spmd/shard_weight_update.h"
@@ -69,10 +70,20 @@ Graph PassState::WithShardedUpdate(const Graph& graph) {
   return std::move(result.graph);
 }
 
+StepPlanning PassState::Planning() const {
+  return {.topology = options_.topology,
+          .replication_budget = options_.replication_budget,
+          .loops = loops_,
+          .searches = !options_.deterministic && Runs("choose_layouts"),
+          .is_short = short_.has_value()};
+}
+
+Graph PassState::WithRegroupedSums(Graph graph) const { return RegroupSums(std::move(graph), Planning()); }
+
 std::optional<Graph> PassState::WithCutMesh(const Graph& graph) {
   const Graph& propagated = Propagation(graph).graph;
   const std::optional<Graph> cut =
-      CutMesh(LookedAt(graph), propagated, options_.topology, options_.replication_budget);
+      CutMesh(LookedAt(graph), propagated, Planning());
   if (!cut.has_value()) return std::nullopt;
   stated_.push_back(fmt::format("mesh = {}: reshapes send less", cut->mesh().ToString()));
   Graph on_finer = graph;

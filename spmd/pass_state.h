@@ -15,6 +15,7 @@
 #include "meshwork/spmd/insert_relayouts.h"
 #include "meshwork/spmd/local/fit_memory.h"
 #include "meshwork/spmd/passes.h"
+#include "meshwork/spmd/plan_step.h"
 #include "meshwork/spmd/planner/kept_values.h"
 #include "meshwork/spmd/propagate.h"
 #include "meshwork/spmd/short_program.h"
@@ -69,6 +70,7 @@ class PassState {
   Graph Opened(const Graph& graph);
   Graph Closed(const Graph& graph);
   Graph WithShardedUpdate(const Graph& graph);
+  Graph WithRegroupedSums(Graph graph) const;
   std::optional<Graph> WithCutMesh(const Graph& graph);
   std::optional<Graph> WithSummaries(const Graph& graph);
   // If there is a short program, keeps the whole one until all its layers are laid out.
@@ -86,6 +88,9 @@ class PassState {
 
   // Propagate's result for the program as it is now, or for the short one that stands for it.
   const PropagateResult& Propagation(const Graph& graph);
+
+  // How passes that change the program and compare lay it out: as the passes after them will.
+  StepPlanning Planning() const;
 
   // The program that layouts are found for.
   const Graph& LookedAt(const Graph& graph) const { return short_.has_value() ? short_->graph : graph; }

@@ -9,7 +9,6 @@
 #include "meshwork/spmd/local/fit_memory.h"
 #include "meshwork/spmd/local/split_at_domains.h"
 #include "meshwork/spmd/pass_state.h"
-#include "meshwork/spmd/regroup_sums.h"
 #include "meshwork/spmd/rewrite/gather_on_use.h"
 #include "meshwork/spmd/rewrite/simplify.h"
 
@@ -42,9 +41,7 @@ const std::vector<Pass>& AllPasses() {
        .applies = [](const C& c) { return c.options().shard_weight_update; },
        .is_optional = true},
       {.name = "regroup_sums",
-       .make = [](C& c, Graph& graph) -> Made {
-         return RegroupSums(std::move(graph), c.options().topology, c.options().replication_budget);
-       },
+       .make = [](C& c, Graph& graph) -> Made { return c.WithRegroupedSums(std::move(graph)); },
        .is_optional = true},
       {.name = "cut_mesh",
        .make = [](C& c, Graph& graph) -> Made { return c.WithCutMesh(graph); },

@@ -1,35 +1,34 @@
 #include "meshwork/spmd/plan_step.h"
 
 #include <iterator>
+#include <optional>
 #include <utility>
 
-#include "meshwork/spmd/local/localize.h"
+#include "meshwork/spmd/choose_layouts.h"
+#include "meshwork/spmd/insert_relayouts.h"
 #include "meshwork/spmd/planner/replication.h"
 #include "meshwork/spmd/rewrite/simplify.h"
 
 namespace meshwork {
 
-PlannedStep PlanStep(const Graph& pinned, const Graph& propagated, const Topology& topology,
-                     int64_t replication_budget) {
-  return StepOf(InsertRelayouts(propagated, topology, Replication(pinned, replication_budget)), topology);
+PlannedStep PlanStep(const Graph& pinned, const Graph& propagated, const StepPlanning& planning) {
+  const Replication replication(pinned, planning.replication_budget);
+  InsertedRelayouts inserted = InsertRelayouts(propagated, planning.topology, replication);
+  if (planning.searches) {
+    std::optional<ChosenLayouts> chosen =
+        ChooseLayouts(pinned, propagated, inserted, planning.loops, planning.topology, replication,
+                      /*memory_budget=*/0, planning.is_short);
+    if (chosen.has_value()) inserted = std::move(chosen->inserted);
+  }
+  Graph local = DropDeadCode(ShareSubexpressions(LocalOf(inserted, planning.loops, planning.topology)));
+  return {std::move(inserted.graph), std::ssize(inserted.refused), std::move(local)};
 }
 
-PlannedStep StepOf(InsertedRelayouts inserted, const Topology& topology) {
-  const Mesh mesh = inserted.graph.mesh();
-  PlannedStep step{std::move(inserted.graph), std::ssize(inserted.refused), Graph(mesh)};
-  step.local = DropDeadCode(ShareSubexpressions(Localize(step.placed, {.topology = topology})));
-  return step;
-}
-
-StepCost PlanCost(const PlannedStep& step, const Topology& topology) {
-  StepCost cost = CostOf(step.local, topology);
+StepCost PlanCost(const Graph& pinned, const Graph& propagated, const StepPlanning& planning) {
+  const PlannedStep step = PlanStep(pinned, propagated, planning);
+  StepCost cost = CostOf(step.local, planning.topology);
   cost.refused = step.refused;
   return cost;
-}
-
-StepCost PlanCost(const Graph& pinned, const Graph& propagated, const Topology& topology,
-                  int64_t replication_budget) {
-  return PlanCost(PlanStep(pinned, propagated, topology, replication_budget), topology);
 }
 
 }  // namespace meshwork

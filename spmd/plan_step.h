@@ -1,32 +1,35 @@
-// A step of a program, compiled far enough to see what it sends, for passes that compare layouts.
+// A step of a program, compiled far enough to see what it sends: what those ask who change a program and compare.
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <vector>
 
 #include "meshwork/ir/graph.h"
 #include "meshwork/ir/plan/step_cost.h"
 #include "meshwork/mesh/topology.h"
-#include "meshwork/spmd/insert_relayouts.h"
+#include "meshwork/ops/control/loops.h"
 
 namespace meshwork {
 
+struct StepPlanning {
+  Topology topology = {};
+  int64_t replication_budget = std::numeric_limits<int64_t>::max();  // as CompileOptions has it
+  std::vector<OpenedLoop> loops = {};  // what is opened in the program; their bodies count as often as they run
+  bool searches = true;                // with the search for layouts; false: by the seed alone (insert_relayouts.h)
+  bool is_short = false;               // the program stands for one of more layers (short_program.h)
+};
+
 struct PlannedStep {
-  Graph placed;         // with relayouts (insert_relayouts.h)
+  Graph placed;         // with relayouts
   int64_t refused = 0;  // gathers beyond the budget (spmd/planner/replication.h)
   Graph local;          // before collectives are put together (bucket.h)
 };
 
-// REQUIRES: `propagated` is Propagate's result for `pinned`.
-PlannedStep PlanStep(const Graph& pinned, const Graph& propagated, const Topology& topology,
-                     int64_t replication_budget);
+// Lays `pinned` out as Compile does. REQUIRES: `propagated` is Propagate's result for it.
+PlannedStep PlanStep(const Graph& pinned, const Graph& propagated, const StepPlanning& planning);
 
-// A step with these relayouts.
-PlannedStep StepOf(InsertedRelayouts inserted, const Topology& topology);
-
-// The cost of a step, its refused gathers included.
-StepCost PlanCost(const PlannedStep& step, const Topology& topology);
-// That of PlanStep's result.
-StepCost PlanCost(const Graph& pinned, const Graph& propagated, const Topology& topology,
-                  int64_t replication_budget);
+// The cost of such a step, its refused gathers included.
+StepCost PlanCost(const Graph& pinned, const Graph& propagated, const StepPlanning& planning);
 
 }  // namespace meshwork

@@ -223,7 +223,7 @@ class Regrouper {
 };
 
 // The cost of a step, with collectives put together.
-StepCost CostOf(const PlannedStep& step, const Topology& topology) {
+StepCost BucketedCost(const PlannedStep& step, const Topology& topology) {
   StepCost cost = CostOf(BucketReductions(step.local), topology);
   cost.refused = step.refused;
   return cost;
@@ -231,20 +231,20 @@ StepCost CostOf(const PlannedStep& step, const Topology& topology) {
 
 // Whether `other` is cheaper, because it sends fewer bytes, in no more collectives.
 bool IsCheaper(const PlannedStep& other, const PlannedStep& step, const Topology& topology) {
-  const StepCost a = CostOf(other, topology), b = CostOf(step, topology);
+  const StepCost a = BucketedCost(other, topology), b = BucketedCost(step, topology);
   return a < b && a.bytes < b.bytes && a.collectives <= b.collectives;
 }
 
 }  // namespace
 
-Graph RegroupSums(Graph graph, const Topology& topology, int64_t replication_budget) {
+Graph RegroupSums(Graph graph, const StepPlanning& planning) {
   Regrouper regrouper(graph);
   if (!regrouper.HasTrees()) return graph;
   const Graph propagated = Propagate(graph).graph;
-  std::optional<Graph> regrouped = regrouper.Run(propagated, topology);
+  std::optional<Graph> regrouped = regrouper.Run(propagated, planning.topology);
   if (!regrouped.has_value() ||
-      !IsCheaper(PlanStep(*regrouped, Propagate(*regrouped).graph, topology, replication_budget),
-                 PlanStep(graph, propagated, topology, replication_budget), topology))
+      !IsCheaper(PlanStep(*regrouped, Propagate(*regrouped).graph, planning),
+                 PlanStep(graph, propagated, planning), planning.topology))
     return graph;
   return *std::move(regrouped);
 }

@@ -11,11 +11,8 @@
 // collectives.
 #pragma once
 
-#include <cstdint>
-#include <limits>
-
 #include "meshwork/ir/graph.h"
-#include "meshwork/mesh/topology.h"
+#include "meshwork/spmd/plan_step.h"
 
 namespace meshwork {
 
@@ -23,7 +20,6 @@ namespace meshwork {
 // without sums in which reductions meet only after other terms costs one pass over its nodes: products that
 // stand together stay together, even if only some of them owe a sum. `replication_budget`: see
 // CompileOptions.
-Graph RegroupSums(Graph graph, const Topology& topology = {},
-                  int64_t replication_budget = std::numeric_limits<int64_t>::max());
+Graph RegroupSums(Graph graph, const StepPlanning& planning = {});
 
 }  // namespace meshwork

@@ -27,7 +27,9 @@ struct Placed {
 };
 
 Placed Place(const Graph& graph, const ShardWeightUpdateOptions& options) {
-  PlannedStep step = PlanStep(graph, Propagate(graph).graph, options.topology, options.replication_budget);
+  PlannedStep step = PlanStep(
+      graph, Propagate(graph).graph,
+      {.topology = options.topology, .replication_budget = options.replication_budget, .searches = false});
   Placed placed{std::move(step.placed), step.refused};
   for (const Node& node : step.local.nodes())
     if (node.row->kind == OpKind::kCollective && step.local.value(node.operands[0]).global.num_elements() > 1)

@@ -10,11 +10,8 @@
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/control/loops.h"
-#include "meshwork/spmd/choose_layouts.h"
-#include "meshwork/spmd/insert_relayouts.h"
 #include "meshwork/spmd/plan_step.h"
 #include "meshwork/spmd/planner/cut.h"
-#include "meshwork/spmd/planner/replication.h"
 #include "meshwork/spmd/propagate.h"
 
 namespace meshwork {
@@ -27,13 +24,8 @@ constexpr int64_t kAnyBytes = std::numeric_limits<int64_t>::max();
 
 // What a step of the program costs, laid out as Compile does it.
 StepCost Try(const Graph& global, const Topology& topology, int64_t budget) {
-  const Graph propagated = Propagate(global).graph;
-  const Replication replication(global, budget);
-  InsertedRelayouts inserted = InsertRelayouts(propagated, topology, replication);
-  std::optional<ChosenLayouts> chosen =
-      ChooseLayouts(global, propagated, inserted, /*loops=*/{}, topology, replication, /*memory_budget=*/0);
-  if (chosen.has_value()) inserted = std::move(chosen->inserted);
-  return PlanCost(StepOf(std::move(inserted), topology), topology);
+  return PlanCost(global, Propagate(global).graph,
+                  {.topology = topology, .replication_budget = budget});
 }
 
 // `global` with another pin of one value.

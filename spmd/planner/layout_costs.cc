@@ -183,7 +183,14 @@ std::vector<double> LayoutCosts::Arithmetic(int n, bool may_compute_more) const 
   const std::vector<double>& parts = may_compute_more ? modes.parts : modes.even_parts;
   std::vector<double> costs;
   costs.reserve(modes.count);
-  for (double part : parts) costs.push_back(is_heavy && part > parts[0] ? kInfinite : seconds * part);
+  // An op that runs on what its operands owe may compute more, to send less: the axes over which they owe cut nothing.
+  const auto runs_on_owed = [&](size_t m) {
+    for (size_t i = 0; i < node.operands.size(); ++i)
+      if (space_.TableOf(node.operands[i]).layout(modes.WantedBy(m)[i]).is_partial()) return true;
+    return false;
+  };
+  for (size_t m = 0; m < parts.size(); ++m)
+    costs.push_back(is_heavy && parts[m] > parts[0] && !runs_on_owed(m) ? kInfinite : seconds * parts[m]);
   return costs;
 }
 

@@ -1,4 +1,4 @@
-// Sums whose scatters are delayed, of operands that owe over different axes: products of products of one tensor, with
+// Operands that owe sums over different axes: products of products of one tensor, with
 // any pins.
 #include <array>
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include "meshwork/spmd/compile.h"
 #include "support/small_drawer.h"
 
-namespace meshwork::delay_scatters_test {
+namespace meshwork::owing_products_test {
 namespace {
 
 class Drawer {
@@ -55,7 +55,7 @@ class Drawer {
   Graph graph_;
 };
 
-TEST(DelayScattersTest, ProductsOfOneTensorCompileWithAnyPins) {
+TEST(OwingProductsTest, CompileWithAnyPins) {
   for (uint64_t seed = 0; seed < 400; ++seed) {
     const Graph graph = Drawer(seed).Draw();
     ASSERT_TRUE(graph.status().ok()) << graph.status();
@@ -65,4 +65,4 @@ TEST(DelayScattersTest, ProductsOfOneTensorCompileWithAnyPins) {
 }
 
 }  // namespace
-}  // namespace meshwork::delay_scatters_test
+}  // namespace meshwork::owing_products_test
