@@ -220,14 +220,12 @@ bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std
 std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& propagated,
                                            const InsertedRelayouts& now, const std::vector<OpenedLoop>& loops,
                                            const Topology& topology, const Replication& replication,
-                                           int64_t memory_budget, bool is_short, SearchWork* work) {
+                                           int64_t memory_budget, bool is_short, SearchWork& work) {
   // A program that moves nothing cannot become cheaper.
   if (now.moved.empty() && now.refused.empty() && !HasExchanges(now)) return std::nullopt;
-  SearchWork own_work(kWorkOfCompile, pinned.nodes().size());
-  Chooser chooser(pinned, propagated, now, loops, topology, replication, memory_budget, is_short, own_work);
+  Chooser chooser(pinned, propagated, now, loops, topology, replication, memory_budget, is_short, work);
   chooser.TryFlowing();
   if (!is_short && now.refused.empty() && HasFewLayouts(pinned)) chooser.TryAllLayouts();
-  if (work != nullptr) work->Take(own_work.taken());
   return std::move(chooser).best();
 }
 

@@ -32,7 +32,8 @@ struct ChosenLayouts {
 };
 
 // The local program, with `loops` closed.
-Graph LocalOf(const InsertedRelayouts& inserted, const std::vector<OpenedLoop>& loops, const Topology& topology);
+Graph LocalOf(const InsertedRelayouts& inserted, const std::vector<OpenedLoop>& loops,
+              const Topology& topology);
 
 // Whether `a` should replace `b`. Never, if `a` makes a refused gather; always, if only `b` makes one. Not, if `a`
 // needs more memory than the budget and than `b`. Otherwise, by a known topology, if `a` takes less time. By the
@@ -46,12 +47,11 @@ bool SendsLess(const InsertedRelayouts& a, const InsertedRelayouts& b, const std
 // `propagated`: Propagate's result for `pinned`, whose `loops` are opened; `now`: the program made of it. Nothing if no
 // layouts are found that cost less. memory_budget: bytes per device (see
 // CompileOptions), 0: no limit; layouts that need more are chosen only if they need no more than `now`. is_short: the
-// program stands for one of more layers (short_program.h), so it does not count as small. work: what the searches took
-// is taken from it, too; they may take what a compile may (planner/work.h).
+// program stands for one of more layers (short_program.h), so it does not count as small. work: what the searches draw
+// on (planner/work.h).
 std::optional<ChosenLayouts> ChooseLayouts(const Graph& pinned, const Graph& propagated,
                                            const InsertedRelayouts& now, const std::vector<OpenedLoop>& loops,
                                            const Topology& topology, const Replication& replication,
-                                           int64_t memory_budget, bool is_short = false,
-                                           SearchWork* work = nullptr);
+                                           int64_t memory_budget, bool is_short, SearchWork& work);
 
 }  // namespace meshwork

@@ -32,13 +32,18 @@ void Append(std::vector<std::string>& to, std::vector<std::string> more) {
 }  // namespace
 
 Passed PassState::Run() && {
+  RunAll();
+  if (control_.work != nullptr && work_.has_value()) control_.work->Take(work_->taken());
+  return std::move(passed_);
+}
+
+void PassState::RunAll() {
   for (const Pass& pass : passes_) {
     if (!Runs(pass)) continue;
-    if (!passed_.status.ok() || (pass.is_local && !Begins())) return std::move(passed_);
+    if (!passed_.status.ok() || (pass.is_local && !Begins())) return;
     RunPass(pass);
   }
   if (has_memory_budget()) passed_.status = CheckMemory(body(), options_.memory_budget);
-  return std::move(passed_);
 }
 
 bool PassState::gathers_bound_weights() const {
@@ -70,20 +75,30 @@ Graph PassState::WithShardedUpdate(const Graph& graph) {
   return std::move(result.graph);
 }
 
-StepPlanning PassState::Planning() const {
+SearchWork& PassState::WorkOf(const Graph& looked_at) {
+  const size_t ops = looked_at.nodes().size();
+  if (work_.has_value()) work_->LimitTo(ops);
+  else work_.emplace(kWorkOfCompile, ops);
+  return *work_;
+}
+
+StepPlanning PassState::Planning(const Graph& looked_at) {
   return {.topology = options_.topology,
           .replication_budget = options_.replication_budget,
           .loops = loops_,
           .searches = !options_.deterministic && Runs("choose_layouts"),
-          .is_short = short_.has_value()};
+          .is_short = short_.has_value(),
+          .work = &WorkOf(looked_at)};
 }
 
-Graph PassState::WithRegroupedSums(Graph graph) const { return RegroupSums(std::move(graph), Planning()); }
+Graph PassState::WithRegroupedSums(Graph graph) {
+  const StepPlanning planning = Planning(graph);
+  return RegroupSums(std::move(graph), planning);
+}
 
 std::optional<Graph> PassState::WithCutMesh(const Graph& graph) {
   const Graph& propagated = Propagation(graph).graph;
-  const std::optional<Graph> cut =
-      CutMesh(LookedAt(graph), propagated, Planning());
+  const std::optional<Graph> cut = CutMesh(LookedAt(graph), propagated, Planning(LookedAt(graph)));
   if (!cut.has_value()) return std::nullopt;
   stated_.push_back(fmt::format("mesh = {}: reshapes send less", cut->mesh().ToString()));
   Graph on_finer = graph;
@@ -125,7 +140,7 @@ std::optional<Graph> PassState::WithChosenLayouts() {
   std::optional<ChosenLayouts> chosen =
       ChooseLayouts(pinned_, propagated_.graph, inserted_, loops_, options_.topology,
                     Replication(pinned_, options_.replication_budget), options_.memory_budget,
-                    short_.has_value(), control_.work);
+                    short_.has_value(), WorkOf(pinned_));
   if (!chosen.has_value() || !PaysInTheWhole(*chosen)) return std::nullopt;
   propagated_.graph = std::move(chosen->propagated);
   inserted_ = std::move(chosen->inserted);

@@ -70,7 +70,7 @@ class PassState {
   Graph Opened(const Graph& graph);
   Graph Closed(const Graph& graph);
   Graph WithShardedUpdate(const Graph& graph);
-  Graph WithRegroupedSums(Graph graph) const;
+  Graph WithRegroupedSums(Graph graph);
   std::optional<Graph> WithCutMesh(const Graph& graph);
   std::optional<Graph> WithSummaries(const Graph& graph);
   // If there is a short program, keeps the whole one until all its layers are laid out.
@@ -89,8 +89,13 @@ class PassState {
   // Propagate's result for the program as it is now, or for the short one that stands for it.
   const PropagateResult& Propagation(const Graph& graph);
 
+  void RunAll();
+
+  // What all searches of this compile draw on, as much as this program may take.
+  SearchWork& WorkOf(const Graph& looked_at);
+
   // How passes that change the program and compare lay it out: as the passes after them will.
-  StepPlanning Planning() const;
+  StepPlanning Planning(const Graph& looked_at);
 
   // The program that layouts are found for.
   const Graph& LookedAt(const Graph& graph) const { return short_.has_value() ? short_->graph : graph; }
@@ -133,6 +138,7 @@ class PassState {
   const std::vector<Pass>& passes_;
   const Placement placement_;
   Passed passed_;
+  std::optional<SearchWork> work_;
   std::vector<OpenedLoop> loops_;
   bool is_open_ = false;  // the bodies of loops stand in the program, see ops/control/loops.h
   std::optional<PropagateResult> propagation_;  // of the program, while no pass changes it

@@ -30,7 +30,7 @@ struct PassControl {
   // The most bytes that a device may send in a step. If by a short program (short_program.h) it sends more, the compile
   // ends with Cancelled.
   std::optional<int64_t> most_wire_bytes = std::nullopt;
-  // What the search for layouts took is taken from this, too (spmd/planner/work.h). It does not change the result.
+  // What searches for layouts took is taken from this, too (spmd/planner/work.h). It does not change the result.
   SearchWork* work = nullptr;
 };
 

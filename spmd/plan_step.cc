@@ -15,9 +15,10 @@ PlannedStep PlanStep(const Graph& pinned, const Graph& propagated, const StepPla
   const Replication replication(pinned, planning.replication_budget);
   InsertedRelayouts inserted = InsertRelayouts(propagated, planning.topology, replication);
   if (planning.searches) {
-    std::optional<ChosenLayouts> chosen =
-        ChooseLayouts(pinned, propagated, inserted, planning.loops, planning.topology, replication,
-                      /*memory_budget=*/0, planning.is_short);
+    SearchWork own(kWorkOfCompile, pinned.nodes().size());
+    std::optional<ChosenLayouts> chosen = ChooseLayouts(
+        pinned, propagated, inserted, planning.loops, planning.topology, replication,
+        /*memory_budget=*/0, planning.is_short, planning.work != nullptr ? *planning.work : own);
     if (chosen.has_value()) inserted = std::move(chosen->inserted);
   }
   Graph local = DropDeadCode(ShareSubexpressions(LocalOf(inserted, planning.loops, planning.topology)));

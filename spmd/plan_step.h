@@ -9,15 +9,18 @@
 #include "meshwork/ir/plan/step_cost.h"
 #include "meshwork/mesh/topology.h"
 #include "meshwork/ops/control/loops.h"
+#include "meshwork/spmd/planner/work.h"
 
 namespace meshwork {
 
 struct StepPlanning {
   Topology topology = {};
   int64_t replication_budget = std::numeric_limits<int64_t>::max();  // as CompileOptions has it
-  std::vector<OpenedLoop> loops = {};  // what is opened in the program; their bodies count as often as they run
-  bool searches = true;                // with the search for layouts; false: by the seed alone (insert_relayouts.h)
-  bool is_short = false;               // the program stands for one of more layers (short_program.h)
+  std::vector<OpenedLoop> loops =
+      {};                      // what is opened in the program; their bodies count as often as they run
+  bool searches = true;        // with the search for layouts; false: by the seed alone (insert_relayouts.h)
+  bool is_short = false;       // the program stands for one of more layers (short_program.h)
+  SearchWork* work = nullptr;  // what searches draw on; null: each has a compile's
 };
 
 struct PlannedStep {

@@ -242,9 +242,8 @@ Graph RegroupSums(Graph graph, const StepPlanning& planning) {
   if (!regrouper.HasTrees()) return graph;
   const Graph propagated = Propagate(graph).graph;
   std::optional<Graph> regrouped = regrouper.Run(propagated, planning.topology);
-  if (!regrouped.has_value() ||
-      !IsCheaper(PlanStep(*regrouped, Propagate(*regrouped).graph, planning),
-                 PlanStep(graph, propagated, planning), planning.topology))
+  if (!regrouped.has_value() || !IsCheaper(PlanStep(*regrouped, Propagate(*regrouped).graph, planning),
+                                           PlanStep(graph, propagated, planning), planning.topology))
     return graph;
   return *std::move(regrouped);
 }

@@ -12,6 +12,7 @@
 #include "meshwork/ops/control/loops.h"
 #include "meshwork/spmd/plan_step.h"
 #include "meshwork/spmd/planner/cut.h"
+#include "meshwork/spmd/planner/work.h"
 #include "meshwork/spmd/propagate.h"
 
 namespace meshwork {
@@ -21,12 +22,6 @@ namespace {
 constexpr int kMaxTrials = 64;
 
 constexpr int64_t kAnyBytes = std::numeric_limits<int64_t>::max();
-
-// What a step of the program costs, laid out as Compile does it.
-StepCost Try(const Graph& global, const Topology& topology, int64_t budget) {
-  return PlanCost(global, Propagate(global).graph,
-                  {.topology = topology, .replication_budget = budget});
-}
 
 // `global` with another pin of one value.
 Graph WithPin(const Graph& global, ValueId value, const Layout& layout) {
@@ -74,21 +69,25 @@ std::vector<Layout> AllLayouts(const Mesh& mesh, int rank, const AxisList& axes)
 class WayAround {
  public:
   WayAround(const GatherInProgram& at, int64_t num_refused, const Topology& topology, int64_t budget)
-      : at_(at), num_refused_(num_refused), topology_(topology), budget_(budget) {}
+      : at_(at),
+        num_refused_(num_refused),
+        topology_(topology),
+        budget_(budget),
+        work_(kWorkOfCompile, at.global().nodes().size()) {}
 
-  std::string Text() const {
+  std::string Text() {
     const Change* best = nullptr;
     StepCost best_cost;
     std::vector<Change> changes = Changes();
     if (changes.size() > kMaxTrials) changes.erase(changes.begin() + kMaxTrials, changes.end());
     for (const Change& change : changes) {
-      const StepCost cost = Try(With(change), topology_, budget_);
+      const StepCost cost = CostOf(With(change), budget_);
       if (cost.refused >= num_refused_ || (best != nullptr && !(cost < best_cost))) continue;
       best = &change;
       best_cost = cost;
     }
     if (best == nullptr) return "No other layout of its tensors was found that avoids it.";
-    const int64_t with_it = Try(at_.global(), topology_, kAnyBytes).bytes;
+    const int64_t with_it = CostOf(at_.global(), kAnyBytes).bytes;
     return fmt::format("Cheapest without it: {}; {} B on the wire per device and step{}.", TextOf(*best),
                        best_cost.bytes,
                        best_cost.bytes == with_it ? ", as with it" : fmt::format(" instead of {}", with_it));
@@ -101,6 +100,12 @@ class WayAround {
     std::vector<std::pair<ValueId, Layout>> layouts;
     bool keeps_results = false;  // the op's results are pinned as they lie
   };
+
+  // What a step of the program costs, laid out as Compile does it.
+  StepCost CostOf(const Graph& global, int64_t budget) {
+    return PlanCost(global, Propagate(global).graph,
+                    {.topology = topology_, .replication_budget = budget, .work = &work_});
+  }
 
   std::vector<Change> Changes() const {
     std::vector<ValueId> tensors = {at_.gather().value};
@@ -210,6 +215,7 @@ class WayAround {
   const int64_t num_refused_;
   const Topology& topology_;
   const int64_t budget_;
+  SearchWork work_;  // of all trials
 };
 
 }  // namespace

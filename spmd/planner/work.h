@@ -47,8 +47,10 @@ inline constexpr double kEntriesPerTableEntry = 10, kEntriesPerMove = 5000, kEnt
 
 class SearchWork {
  public:
-  SearchWork(const WorkLimits& limits, size_t ops)
-      : limits_(limits), left_(limits.all + limits.per_op * static_cast<double>(ops)) {}
+  SearchWork(const WorkLimits& limits, size_t ops) : limits_(limits), left_(Most(ops)) {}
+
+  // What a program of so many ops may take, less what is taken, if that is less than what is left.
+  void LimitTo(size_t ops) { left_ = std::min(left_, Most(ops) - taken_); }
 
   void Take(double entries) {
     left_ -= entries;
@@ -69,6 +71,8 @@ class SearchWork {
 
  private:
   static constexpr double kPartOfSearch = 0.5, kLeastEntries = 5e5;
+
+  double Most(size_t ops) const { return limits_.all + limits_.per_op * static_cast<double>(ops); }
 
   const WorkLimits limits_;
   double left_, taken_ = 0;

@@ -32,7 +32,8 @@ std::set<std::string> FilesOfTable() {
   std::istringstream lines(section);
   for (std::string line; std::getline(lines, line);) {
     if (line.rfind("| ", 0) != 0) continue;
-    for (std::sregex_iterator at(line.begin(), line.end(), name), end; at != end; ++at) files.insert((*at)[1]);
+    for (std::sregex_iterator at(line.begin(), line.end(), name), end; at != end; ++at)
+      files.insert((*at)[1]);
   }
   return files;
 }
@@ -55,7 +56,8 @@ std::set<std::string> Without(std::set<std::string> from, const std::set<std::st
 
 TEST(DecidersTest, AllThatSeeCostsAreInTheTable) {
   const std::set<std::string> stated = FilesOfTable(), found = FilesThatSeeCosts();
-  EXPECT_THAT(Without(found, stated), IsEmpty()) << "see costs, and are not in the table of docs/partitioner.md";
+  EXPECT_THAT(Without(found, stated), IsEmpty())
+      << "see costs, and are not in the table of docs/partitioner.md";
   EXPECT_THAT(Without(stated, found), IsEmpty()) << "are in the table, and see no costs";
 }
 
