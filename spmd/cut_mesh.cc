@@ -101,22 +101,26 @@ std::optional<Graph> CutMesh(const Graph& pinned, const Graph& propagated, const
   std::vector<std::string> cuts = AllWishes(pinned, propagated);
   Mesh mesh = WithCuts(pinned.mesh(), cuts);
   if (mesh == pinned.mesh()) return std::nullopt;
-  auto cost_on = [&](const Mesh& tried) {
+  // Which cuts, the seed says; whether they pay, the search.
+  StepPlanning by_seed = planning;
+  by_seed.searches = false;
+  const auto cost_on = [&](const Mesh& tried, const StepPlanning& how) {
     const Graph cut = CutTo(pinned, tried);
-    return PlanCost(cut, Propagate(cut).graph, planning);
+    return PlanCost(cut, Propagate(cut).graph, how);
   };
-  StepCost least = cost_on(mesh);
+  StepCost least = cost_on(mesh, by_seed);
   // Begins with the last cut: a cut that an earlier one has led to is of no use without the earlier one.
   for (size_t i = cuts.size(); i-- > 0 && cuts.size() > 1;) {
     std::vector<std::string> fewer = cuts;
     fewer.erase(fewer.begin() + static_cast<int64_t>(i));
     Mesh coarser = WithCuts(pinned.mesh(), fewer);
-    const StepCost cost = cost_on(coarser);
+    const StepCost cost = cost_on(coarser, by_seed);
     if (least < cost) continue;
     least = cost;
     mesh = std::move(coarser);
     cuts = std::move(fewer);
   }
+  if (planning.searches) least = cost_on(mesh, planning);
   if (!(least < PlanCost(pinned, propagated, planning))) return std::nullopt;
   return CutTo(pinned, mesh);
 }

@@ -86,6 +86,7 @@ StepPlanning PassState::Planning(const Graph& looked_at) {
   return {.topology = options_.topology,
           .replication_budget = options_.replication_budget,
           .loops = loops_,
+          .memory_budget = options_.memory_budget,
           .searches = !options_.deterministic && Runs("choose_layouts"),
           .is_short = short_.has_value(),
           .work = &WorkOf(looked_at)};

@@ -17,8 +17,8 @@ PlannedStep PlanStep(const Graph& pinned, const Graph& propagated, const StepPla
   if (planning.searches) {
     SearchWork own(kWorkOfCompile, pinned.nodes().size());
     std::optional<ChosenLayouts> chosen = ChooseLayouts(
-        pinned, propagated, inserted, planning.loops, planning.topology, replication,
-        /*memory_budget=*/0, planning.is_short, planning.work != nullptr ? *planning.work : own);
+        pinned, propagated, inserted, planning.loops, planning.topology, replication, planning.memory_budget,
+        planning.is_short, planning.work != nullptr ? *planning.work : own);
     if (chosen.has_value()) inserted = std::move(chosen->inserted);
   }
   Graph local = DropDeadCode(ShareSubexpressions(LocalOf(inserted, planning.loops, planning.topology)));

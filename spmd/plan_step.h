@@ -1,4 +1,5 @@
-// A step of a program, compiled far enough to see what it sends: what those ask who change a program and compare.
+// A step of a program, compiled far enough to see what it sends: for passes that change a program and keep it if its
+// step costs less.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@ struct StepPlanning {
   int64_t replication_budget = std::numeric_limits<int64_t>::max();  // as CompileOptions has it
   std::vector<OpenedLoop> loops =
       {};                      // what is opened in the program; their bodies count as often as they run
+  int64_t memory_budget = 0;   // likewise
   bool searches = true;        // with the search for layouts; false: by the seed alone (insert_relayouts.h)
   bool is_short = false;       // the program stands for one of more layers (short_program.h)
   SearchWork* work = nullptr;  // what searches draw on; null: each has a compile's

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "meshwork/ir/readers.h"
+#include "meshwork/ir/regions.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/spmd/local/bucket.h"
@@ -224,7 +225,8 @@ class Regrouper {
 
 // The cost of a step, with collectives put together.
 StepCost BucketedCost(const PlannedStep& step, const Topology& topology) {
-  StepCost cost = CostOf(BucketReductions(step.local), topology);
+  StepCost cost =
+      CostOf(WithRegions(step.local, [](const Graph& body) { return BucketReductions(body); }), topology);
   cost.refused = step.refused;
   return cost;
 }

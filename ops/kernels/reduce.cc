@@ -1,13 +1,13 @@
 #include "meshwork/ops/kernels/reduce.h"
 
 #include <cstddef>
+#include <span>
 #include <utility>
 
 namespace meshwork {
 namespace {
 
-constexpr int64_t kTile = 512;     // results
-constexpr int64_t kMostBytes = 8;  // of an accumulator
+constexpr int64_t kTile = 512;  // results
 
 // Calls f(offset) for every index of `dims`, in order.
 template <typename F>
@@ -100,7 +100,7 @@ Kernel ReduceKernel(ReduceWalk walk, const ReduceLoops& loops, int64_t count) {
   return {.run =
               [walk = std::move(walk), loops, count](const KernelArgs& args) {
                 const CpuLevel level = UsedCpuLevel();
-                alignas(64) std::array<std::byte, kTile * kMostBytes> tile;
+                alignas(64) std::array<std::byte, kTile * kMostBytesOfAccumulator> tile;
                 for (int64_t at = args.begin; at < args.end;) {
                   const int64_t first = at % walk.row.size;
                   const int64_t n = std::min({walk.row.size - first, args.end - at, kTile});

@@ -117,22 +117,23 @@ Compute<T> FoldRun(const T* a, int64_t n) {
   return result;
 }
 
-// `rows` rows of n elements, or, where run > 0, of n runs of so many. Row r begins r * row_stride behind `a`; its elements
-// are neighbours, its runs lie `stride` apart.
+// Rows to fold into a tile of n accumulators, element by element. Row r begins r * row_stride behind `a`. If run is 0, it
+// has n elements side by side; else n runs of `run` elements each, `stride` apart, of which each is folded first.
 struct ReduceBlock {
   const void* a;
   int64_t rows, row_stride;
   int64_t n, stride, run;
 };
 
+inline constexpr size_t kMostBytesOfAccumulator = 8;
+
 // What the walk (reduce.cc) calls for a tile of accumulators.
 struct ReduceLoops {
-  int64_t element;      // bytes in memory
-  int64_t accumulator;  // bytes
+  int64_t element;  // bytes in memory
   bool is_sum_of_floats;
   void (*clear)(void* tile, int64_t n);  // to the identity
   void (*fold)(CpuLevel level, void* tile, const ReduceBlock& block);
-  // out[i] = tile[i] / count; not divided by 1.
+  // out[i] = tile[i] / count
   void (*store)(CpuLevel level, void* out, const void* tile, int64_t n, int64_t count);
 };
 
@@ -178,8 +179,8 @@ void StoreReduced(CpuLevel level, void* out, const void* tile, int64_t n, int64_
 template <typename T, typename F>
 ReduceLoops ReduceLoopsOf() {
   using A = Compute<T>;
+  static_assert(sizeof(A) <= kMostBytesOfAccumulator);
   return {.element = sizeof(T),
-          .accumulator = sizeof(A),
           .is_sum_of_floats = std::is_same_v<F, SumOf<float>>,
           .clear = [](void* tile, int64_t n) { std::fill_n(static_cast<A*>(tile), n, F::Identity()); },
           .fold = FoldBlock<T, F>,

@@ -11,6 +11,7 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/layout/reshape.h"
 #include "meshwork/ops/control/loops.h"
+#include "meshwork/spmd/planner/delay_scatters.h"
 #include "meshwork/spmd/planner/fold_repeats.h"
 #include "meshwork/spmd/planner/move_seconds.h"
 #include "meshwork/spmd/planner/strided.h"
@@ -300,6 +301,7 @@ std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph, const Topology
     else if (node.row->name == "relayout") choices.push_back(std::nullopt);
     else choices.push_back(LetterChooser(graph, node, topology, replication).Choose());
   }
+  DelayScatters(graph, topology, replication, choices);
   return choices;
 }
 

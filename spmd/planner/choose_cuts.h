@@ -2,8 +2,9 @@
 //
 // For each op it chooses how each letter of its rule is cut: as operands and results agree, else the cheapest
 // of the cuts that they offer, counting communication and arithmetic. A reshape that moves nothing
-// (layout/reshape.h) needs no letters. Operands are whole here: it is the planner that may run an op on what
-// its operands owe (spmd/choose_layouts.h).
+// (layout/reshape.h) needs no letters. If operands of an op owe a sum, and the op would be cut by the axes of
+// this sum, the op runs on the partial operands if that is cheaper: then one sum is scattered instead of each
+// operand's, or a result smaller than an operand (delay_scatters.h).
 #pragma once
 
 #include <cstdint>

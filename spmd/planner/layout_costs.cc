@@ -20,7 +20,7 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kRefusedSeconds = 1e3;  // beside twice what the operations of a step take on one device
 constexpr double kImplied = 1;           // seconds of a gather that the layouts imply
-// An op with more than so many operations per element that it reads or writes runs on no fewer devices than before.
+// An op with more than so many operations per element that it reads or writes is treated as a product is.
 constexpr double kHeavy = 8;
 
 }  // namespace
@@ -170,28 +170,33 @@ CostList LayoutCosts::Leaves(int n, size_t r, ValueId id) {
   });
 }
 
-std::vector<double> LayoutCosts::Arithmetic(int n, bool may_compute_more) const {
+std::vector<double> LayoutCosts::Arithmetic(int n, MoreArithmetic more) const {
   const Node& node = nodes_[n];
   const double flops = FlopsOf(pinned_, node);
   double elements = 0;
   for (ValueId id : node.operands) elements += static_cast<double>(pinned_.value(id).type.num_elements());
   for (ValueId id : node.results) elements += static_cast<double>(pinned_.value(id).type.num_elements());
-  const bool is_heavy = !may_compute_more && (node.row->is_product || flops > kHeavy * elements);
+  const bool is_heavy = more != MoreArithmetic::kAny && (node.row->is_product || flops > kHeavy * elements);
   const double seconds = counts_.runs[n] * flops / topology_.flops();
   const OpModes& modes = space_.modes(n);
   // Padding counts only if arithmetic is weighed against communication; otherwise more would be sent to avoid padding.
-  const std::vector<double>& parts = may_compute_more ? modes.parts : modes.even_parts;
+  const std::vector<double>& parts = more == MoreArithmetic::kAny ? modes.parts : modes.even_parts;
+  const auto most = [&](size_t mode) {
+    return parts[0] *
+           (more == MoreArithmetic::kForOwed ? static_cast<double>(TermsOf(node, modes, mode)) : 1.0);
+  };
   std::vector<double> costs;
   costs.reserve(modes.count);
-  // An op that runs on what its operands owe may compute more, to send less: the axes over which they owe cut nothing.
-  const auto runs_on_owed = [&](size_t m) {
-    for (size_t i = 0; i < node.operands.size(); ++i)
-      if (space_.TableOf(node.operands[i]).layout(modes.WantedBy(m)[i]).is_partial()) return true;
-    return false;
-  };
   for (size_t m = 0; m < parts.size(); ++m)
-    costs.push_back(is_heavy && parts[m] > parts[0] && !runs_on_owed(m) ? kInfinite : seconds * parts[m]);
+    costs.push_back(is_heavy && parts[m] > parts[0] && parts[m] > most(m) ? kInfinite : seconds * parts[m]);
   return costs;
+}
+
+int64_t LayoutCosts::TermsOf(const Node& node, const OpModes& modes, size_t mode) const {
+  AxisSet owed;
+  for (size_t i = 0; i < node.operands.size(); ++i)
+    owed = owed.Union(space_.TableOf(node.operands[i]).layout(modes.WantedBy(mode)[i]).PartialAxes());
+  return pinned_.mesh().GroupSize(owed.ToList());
 }
 
 // What Localize writes for the op, run so, without the op.

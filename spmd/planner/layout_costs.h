@@ -19,6 +19,10 @@
 
 namespace meshwork {
 
+// A product may run on fewer devices than in its first way: never; where it runs on terms of a sum that its operands owe,
+// once for each term, because its result may be far smaller than the sum; always.
+enum class MoreArithmetic : uint8_t { kNone, kForOwed, kAny };
+
 // Lists of costs are row-major, of the shape that the comment gives in brackets; infinite if a combination is
 // forbidden. Values are those that stand for themselves (Fold::value_of); nodes are numbers of classes.
 class LayoutCosts {
@@ -37,8 +41,8 @@ class LayoutCosts {
   CostList Reads(int n, size_t i, ValueId id, double times);
   // [ways to run the op, states of the value]: to bring result `r` of the op into the forms in which it is held.
   CostList Leaves(int n, size_t r, ValueId id);
-  // [ways to run the op]: its arithmetic. may_compute_more: a product may run on fewer devices than in the first way.
-  std::vector<double> Arithmetic(int n, bool may_compute_more) const;
+  // [ways to run the op]: its arithmetic. more: what a product may compute beyond what it does in the first way.
+  std::vector<double> Arithmetic(int n, MoreArithmetic more) const;
   // [ways to run the op]: its exchanges along cut dims: halos, or what a roll moves. Empty: there are none.
   std::vector<double> Exchanges(int n);
   // [states of the argument]: to make its further form. If the argument lay in blocks and is now held whole, it also
@@ -53,6 +57,9 @@ class LayoutCosts {
   std::vector<double> Alike(ValueId a, ValueId b) const;
 
  private:
+  // The number of terms of the sums that the operands owe if the op runs so; 1: they owe nothing.
+  int64_t TermsOf(const Node& node, const OpModes& modes, size_t mode) const;
+
   // The purpose of a move: an op, and the axes that then cut its letters; or an update.
   struct Mover {
     std::span<const ValueId> results;  // of the op, or the variable

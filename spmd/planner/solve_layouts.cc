@@ -199,8 +199,11 @@ class LayoutSolver {
 
   // For changes of pins only communication counts. So arithmetic costs nothing then, unless it is forbidden.
   std::vector<double> Arithmetic(int n) const {
-    std::vector<double> costs = costs_.Arithmetic(n, options_.may_compute_more);
-    if (!options_.open.further.empty())
+    const bool changes_pins = !options_.open.further.empty();
+    std::vector<double> costs = costs_.Arithmetic(n, options_.may_compute_more ? MoreArithmetic::kAny
+                                                     : changes_pins            ? MoreArithmetic::kNone
+                                                                               : MoreArithmetic::kForOwed);
+    if (changes_pins)
       for (double& cost : costs)
         if (cost < kNever) cost = 0;
     return costs;

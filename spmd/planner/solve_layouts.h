@@ -50,7 +50,7 @@ struct SolveOptions {
   // made, such as the activations that the backward pass reads.
   double byte_seconds = 0;
   CollectivePrice price = {};
-  bool may_compute_more = false;  // products may run on fewer devices than before
+  bool may_compute_more = false;  // products may always run on fewer devices than before
   // Counts all layers, those that are left out as the ones that stand for them (FoldCounts), so that the cost is that
   // of the whole step. The search is wider then.
   bool counts_all = false;

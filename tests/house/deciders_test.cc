@@ -18,7 +18,7 @@ namespace {
 using ::testing::IsEmpty;
 
 constexpr char kCosts[] =
-    R"re(#include "meshwork/((ir/plan/step_cost|layout/relayout_cost|spmd/(plan_step|choose_layouts|planner/(move_seconds|solve_layouts)))\.h)")re";
+    R"re(#include "meshwork/((ir/plan/step_cost|layout/relayout_cost|spmd/(plan_step|choose_layouts|auto/[a-z_]+|planner/(move_seconds|held_values|layout_(table|costs|space)|solve_layouts)))\.h)")re";
 
 std::filesystem::path Root() { return std::filesystem::path(MESHWORK_TEST_DIR).parent_path(); }
 
