@@ -85,8 +85,8 @@ SearchWork& PassState::WorkOf(const Graph& looked_at) {
 StepPlanning PassState::Planning(const Graph& looked_at) {
   return {.topology = options_.topology,
           .replication_budget = options_.replication_budget,
-          .loops = loops_,
           .memory_budget = options_.memory_budget,
+          .loops = loops_,
           .searches = !options_.deterministic && Runs("choose_layouts"),
           .is_short = short_.has_value(),
           .work = &WorkOf(looked_at)};

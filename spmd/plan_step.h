@@ -16,13 +16,14 @@ namespace meshwork {
 
 struct StepPlanning {
   Topology topology = {};
-  int64_t replication_budget = std::numeric_limits<int64_t>::max();  // as CompileOptions has it
-  std::vector<OpenedLoop> loops =
-      {};                      // what is opened in the program; their bodies count as often as they run
-  int64_t memory_budget = 0;   // likewise
-  bool searches = true;        // with the search for layouts; false: by the seed alone (insert_relayouts.h)
+  // As CompileOptions have them.
+  int64_t replication_budget = std::numeric_limits<int64_t>::max();
+  int64_t memory_budget = 0;
+  // The loops that are opened in the program. Their bodies count as often as they run.
+  std::vector<OpenedLoop> loops = {};
+  bool searches = true;        // choose_layouts searches; false: as insert_relayouts leaves the program
   bool is_short = false;       // the program stands for one of more layers (short_program.h)
-  SearchWork* work = nullptr;  // what searches draw on; null: each has a compile's
+  SearchWork* work = nullptr;  // what searches draw on; null: each has what a compile may take
 };
 
 struct PlannedStep {

@@ -181,22 +181,22 @@ std::vector<double> LayoutCosts::Arithmetic(int n, MoreArithmetic more) const {
   const OpModes& modes = space_.modes(n);
   // Padding counts only if arithmetic is weighed against communication; otherwise more would be sent to avoid padding.
   const std::vector<double>& parts = more == MoreArithmetic::kAny ? modes.parts : modes.even_parts;
-  const auto most = [&](size_t mode) {
-    return parts[0] *
-           (more == MoreArithmetic::kForOwed ? static_cast<double>(TermsOf(node, modes, mode)) : 1.0);
+  const auto is_forbidden = [&](size_t mode) {
+    if (!is_heavy || parts[mode] <= parts[0]) return false;
+    if (more == MoreArithmetic::kNone) return true;
+    return parts[mode] * TermsOf(node, modes, 0) > parts[0] * TermsOf(node, modes, mode);
   };
   std::vector<double> costs;
   costs.reserve(modes.count);
-  for (size_t m = 0; m < parts.size(); ++m)
-    costs.push_back(is_heavy && parts[m] > parts[0] && parts[m] > most(m) ? kInfinite : seconds * parts[m]);
+  for (size_t m = 0; m < parts.size(); ++m) costs.push_back(is_forbidden(m) ? kInfinite : seconds * parts[m]);
   return costs;
 }
 
-int64_t LayoutCosts::TermsOf(const Node& node, const OpModes& modes, size_t mode) const {
+double LayoutCosts::TermsOf(const Node& node, const OpModes& modes, size_t mode) const {
   AxisSet owed;
   for (size_t i = 0; i < node.operands.size(); ++i)
     owed = owed.Union(space_.TableOf(node.operands[i]).layout(modes.WantedBy(mode)[i]).PartialAxes());
-  return pinned_.mesh().GroupSize(owed.ToList());
+  return static_cast<double>(pinned_.mesh().GroupSize(owed.ToList()));
 }
 
 // What Localize writes for the op, run so, without the op.

@@ -19,8 +19,8 @@
 
 namespace meshwork {
 
-// A product may run on fewer devices than in its first way: never; where it runs on terms of a sum that its operands owe,
-// once for each term, because its result may be far smaller than the sum; always.
+// When a product may run on fewer devices than in its first way: never; if it then runs on what its operands owe, once
+// for each term of their sum, as its result may be far smaller than they are; always.
 enum class MoreArithmetic : uint8_t { kNone, kForOwed, kAny };
 
 // Lists of costs are row-major, of the shape that the comment gives in brackets; infinite if a combination is
@@ -41,7 +41,7 @@ class LayoutCosts {
   CostList Reads(int n, size_t i, ValueId id, double times);
   // [ways to run the op, states of the value]: to bring result `r` of the op into the forms in which it is held.
   CostList Leaves(int n, size_t r, ValueId id);
-  // [ways to run the op]: its arithmetic. more: what a product may compute beyond what it does in the first way.
+  // [ways to run the op]: its arithmetic; infinite where it may not run on so few devices.
   std::vector<double> Arithmetic(int n, MoreArithmetic more) const;
   // [ways to run the op]: its exchanges along cut dims: halos, or what a roll moves. Empty: there are none.
   std::vector<double> Exchanges(int n);
@@ -58,7 +58,7 @@ class LayoutCosts {
 
  private:
   // The number of terms of the sums that the operands owe if the op runs so; 1: they owe nothing.
-  int64_t TermsOf(const Node& node, const OpModes& modes, size_t mode) const;
+  double TermsOf(const Node& node, const OpModes& modes, size_t mode) const;
 
   // The purpose of a move: an op, and the axes that then cut its letters; or an update.
   struct Mover {
