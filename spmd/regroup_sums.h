@@ -18,8 +18,7 @@ namespace meshwork {
 
 // `graph`: a global program, before Propagate; returned as it is if there is nothing to regroup. A program
 // without sums in which reductions meet only after other terms costs one pass over its nodes: products that
-// stand together stay together, even if only some of them owe a sum. `replication_budget`: see
-// CompileOptions.
+// stand together stay together, even if only some of them owe a sum.
 Graph RegroupSums(Graph graph, const StepPlanning& planning = {});
 
 }  // namespace meshwork

@@ -120,23 +120,28 @@ TEST(ExplainTest, CheaperLayoutsCostWhatIsSaid) {
   }
 }
 
-// A step whose layers repeat: x = x + tanh(x · a) · b, and updates.
+// The ops of layer i, which makes x<i>: %x + tanh(%x · %a<i>) · %b<i>, and the new %b<i>.
+std::string OpsOfLayer(int i, const std::string& x) {
+  return fmt::format(
+      "  %h{0} = matmul %{1}, %a{0}\n  %t{0} = tanh %h{0}\n  %p{0} = matmul %t{0}, %b{0}\n"
+      "  %x{0} = add %{1}, %p{0}\n  %d{0} = matmul %t{0}, %x{0} transpose_a=true\n"
+      "  %n{0} = sub %b{0}, %d{0}\n",
+      i, x);
+}
+
+// A step whose layers repeat, and updates.
 Graph RepeatedSteps(int layers, const std::string& of_a, const std::string& of_b) {
   std::string text = "mesh [batch=4, model=2]\nfunc step(%x: f32[64,64] {batch,_}", updates;
   for (int i = 0; i < layers; ++i)
     text += fmt::format(", var %a{0}: f32[64,256] {1}, var %b{0}: f32[256,64] {2}", i, of_a, of_b);
   text += ") {\n";
-  std::string x = "%x";
+  std::string x = "x";
   for (int i = 0; i < layers; ++i) {
-    text += fmt::format(
-        "  %h{0} = matmul {1}, %a{0}\n  %t{0} = tanh %h{0}\n  %p{0} = matmul %t{0}, %b{0}\n"
-        "  %x{0} = add {1}, %p{0}\n  %d{0} = matmul %t{0}, %x{0} transpose_a=true\n"
-        "  %n{0} = sub %b{0}, %d{0}\n",
-        i, x);
+    text += OpsOfLayer(i, x);
     updates += fmt::format("  update %b{0} = %n{0}\n", i);
-    x = fmt::format("%x{}", i);
+    x = fmt::format("x{}", i);
   }
-  return ParseStep(text + updates + "  return y=" + x + "\n}\n");
+  return ParseStep(text + updates + "  return y=%" + x + "\n}\n");
 }
 
 // A suggestion changes a value in all layers together.
@@ -305,11 +310,7 @@ Graph StepOfUnlikeLayers(int layers) {
     const int width = 2048 + 64 * i;
     arguments +=
         fmt::format(", var %a{0}: f32[1024,{1}] {{_,_}}, var %b{0}: f32[{1},1024] {{_,_}}", i, width);
-    ops += fmt::format(
-        "  %h{0} = matmul %{1}, %a{0}\n  %t{0} = tanh %h{0}\n  %p{0} = matmul %t{0}, %b{0}\n"
-        "  %x{0} = add %{1}, %p{0}\n  %d{0} = matmul %t{0}, %x{0} transpose_a=true\n"
-        "  %n{0} = sub %b{0}, %d{0}\n",
-        i, x);
+    ops += OpsOfLayer(i, x);
     updates += fmt::format("  update %b{0} = %n{0}\n", i);
     x = fmt::format("x{}", i);
   }

@@ -1,5 +1,4 @@
-// Operands that owe sums over different axes: products of products of one tensor, with
-// any pins.
+// Operands that owe sums over different axes: products of products of one tensor, with any pins.
 #include <array>
 #include <cstdint>
 #include <random>
