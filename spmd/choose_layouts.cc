@@ -6,7 +6,6 @@
 
 #include "meshwork/ir/plan/step_cost.h"
 #include "meshwork/ir/program.h"
-#include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/spmd/local/bucket.h"
 #include "meshwork/spmd/local/localize.h"
@@ -19,10 +18,7 @@ namespace meshwork {
 namespace {
 
 // The local program without superfluous nodes, and with collectives joined that run together.
-Graph MadeOf(const Graph& local) {
-  return WithRegions(DropDeadCode(ShareSubexpressions(local)),
-                     [](const Graph& body) { return BucketReductions(body); });
-}
+Graph MadeOf(const Graph& local) { return BucketReductions(DropDeadCode(ShareSubexpressions(local))); }
 
 // Limits of programs that are searched once more. If a value could have more layouts, finding the plans between each
 // two of them would take longer than all the rest.

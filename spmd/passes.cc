@@ -3,7 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include "meshwork/ir/regions.h"
 #include "meshwork/ops/control/loops.h"
 #include "meshwork/spmd/local/bucket.h"
 #include "meshwork/spmd/local/fit_memory.h"
@@ -83,8 +82,7 @@ const std::vector<Pass>& AllPasses() {
        .is_local = true},
       {.name = "bucket_reductions",
        .make = [](C& c, Graph& graph) -> Made {
-         const int64_t most = c.local_options().bucket_bytes;
-         return WithRegions(graph, [&](const Graph& body) { return BucketReductions(body, most); });
+         return BucketReductions(graph, c.local_options().bucket_bytes);
        },
        .is_optional = true,
        .is_local = true},

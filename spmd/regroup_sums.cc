@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "meshwork/ir/readers.h"
-#include "meshwork/ir/regions.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/spmd/local/bucket.h"
@@ -225,8 +224,7 @@ class Regrouper {
 
 // The cost of a step, with collectives put together.
 StepCost BucketedCost(const PlannedStep& step, const Topology& topology) {
-  StepCost cost =
-      CostOf(WithRegions(step.local, [](const Graph& body) { return BucketReductions(body); }), topology);
+  StepCost cost = CostOf(BucketReductions(step.local), topology);
   cost.refused = step.refused;
   return cost;
 }

@@ -12,6 +12,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/collective_spec.h"
 #include "meshwork/ir/readers.h"
+#include "meshwork/ir/regions.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/spmd/planner/kept_values.h"
@@ -233,9 +234,8 @@ void Append(const Graph& from, const Unit& unit, Graph& to, std::vector<ValueId>
   for (size_t i = 0; i < results.size(); ++i) map[results[i]] = to.nodes()[index].results[i];
 }
 
-}  // namespace
-
-Graph BucketReductions(const Graph& local, int64_t most_bytes) {
+// Joins those of the body itself, not those of regions in it.
+Graph BucketBody(const Graph& local, int64_t most_bytes) {
   Graph to(local.mesh());
   to.name = local.name;
   to.Reserve(local.nodes().size());
@@ -247,6 +247,12 @@ Graph BucketReductions(const Graph& local, int64_t most_bytes) {
   for (const VariableUpdate& update : local.updates()) to.AddUpdate({update.argument, map[update.value]});
   for (const OutputInfo& output : local.outputs()) to.AddOutput({output.name, map[output.value]});
   return to;
+}
+
+}  // namespace
+
+Graph BucketReductions(const Graph& local, int64_t most_bytes) {
+  return WithRegions(local, [&](const Graph& body) { return BucketBody(body, most_bytes); });
 }
 
 }  // namespace meshwork

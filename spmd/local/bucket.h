@@ -18,8 +18,9 @@
 
 namespace meshwork {
 
-// `local`: a local program. A bucket has at most `most_bytes` bytes of operands, and of results, unless it is
-// a single collective. The result computes the same, with its nodes in another order.
+// `local`: a local program. Bodies of loops and branches are treated likewise, each by itself. A bucket has at most
+// `most_bytes` bytes of operands, and of results, unless it is a single collective. The result computes the same,
+// with its nodes in another order.
 Graph BucketReductions(const Graph& local, int64_t most_bytes = std::numeric_limits<int64_t>::max());
 
 }  // namespace meshwork
