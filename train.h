@@ -7,6 +7,7 @@
 #pragma once
 
 #include "meshwork/core.h"
+#include "meshwork/session/staged_feeds.h"
 #include "meshwork/train/cluster/on_gpus.h"
 #include "meshwork/train/cluster/processes.h"
 #include "meshwork/train/cluster/pulse.h"
@@ -46,4 +47,3 @@
 #include "meshwork/train/optim/microbatches.h"
 #include "meshwork/train/optim/optimizers.h"
 #include "meshwork/train/optim/rates.h"
-#include "meshwork/train/session/staged_feeds.h"

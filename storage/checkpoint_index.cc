@@ -5,15 +5,14 @@
 #include <ctime>
 #include <random>
 #include <set>
-#include <span>
 #include <utility>
 
-#include "meshwork/base/io/sha256.h"
 #include "meshwork/base/json.h"
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/version.h"
 #include "meshwork/runtime/tensor/box.h"
+#include "meshwork/storage/hashed_json.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {
@@ -22,8 +21,6 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr int64_t kMostShards = 1 << 20;
-// The last key of a text. The hash is of the text before it; texts of format 1 have no hash.
-constexpr std::string_view kHash = ",\"sha256\":\"", kBehindHash = "\"}\n";
 constexpr int64_t kFormatWithoutHash = 1;
 
 std::string NowInUtc() {
@@ -164,48 +161,9 @@ absl::StatusOr<CheckpointVariable> ReadVariable(const JsonReader& json, int64_t 
   return variable;
 }
 
-absl::StatusOr<CheckpointShard> ReadShard(const JsonReader& json) {
-  MESHWORK_RETURN_IF_ERROR(json.ExpectKeys({"file", "bytes", "sha256"}));
-  CheckpointShard shard;
-  MESHWORK_ASSIGN_OR_RETURN(const JsonReader file, json.Get("file"));
-  MESHWORK_ASSIGN_OR_RETURN(shard.file, file.String());
-  if (shard.file.empty() || shard.file == "." || shard.file == ".." ||
-      shard.file.find_first_of(std::string_view("/\0", 2)) != std::string::npos)
-    return file.Expected("the name of a file in the folder");
-  MESHWORK_ASSIGN_OR_RETURN(const JsonReader bytes, json.Get("bytes"));
-  MESHWORK_ASSIGN_OR_RETURN(shard.bytes, bytes.Integer());
-  if (shard.bytes < 0) return bytes.Expected("a number of bytes");
-  MESHWORK_ASSIGN_OR_RETURN(const JsonReader sha256, json.Get("sha256"));
-  MESHWORK_ASSIGN_OR_RETURN(shard.sha256, sha256.String());
-  if (shard.sha256.size() != 64 || shard.sha256.find_first_not_of("0123456789abcdef") != std::string::npos)
-    return sha256.Expected("64 hexadecimal digits");
-  return shard;
-}
-
 absl::StatusOr<std::string> ReadText(const JsonReader& json, const std::string& key) {
   MESHWORK_ASSIGN_OR_RETURN(const JsonReader value, json.Get(key));
   return value.String();
-}
-
-std::string HashOf(std::string_view text) {
-  Sha256 hash;
-  hash.Update(std::as_bytes(std::span(text)));
-  return hash.Hex();
-}
-
-// Checks that the hash at the end is that of the text before it.
-absl::Status CheckHash(std::string_view text, const std::string& path) {
-  constexpr size_t kDigits = 64, kTail = kHash.size() + kDigits + kBehindHash.size();
-  const std::string_view tail = text.substr(text.size() - std::min(text.size(), kTail));
-  if (tail.size() < kTail || !tail.starts_with(kHash) || !tail.ends_with(kBehindHash))
-    return absl::DataLossError(
-        fmt::format("{}: it does not end with its SHA-256; the file is damaged, or was edited.", path));
-  const std::string_view said = tail.substr(kHash.size(), kDigits);
-  const std::string sha256 = HashOf(text.substr(0, text.size() - kTail));
-  if (said == sha256) return absl::OkStatus();
-  return absl::DataLossError(
-      fmt::format("{}: its SHA-256 is {}, and at its end it says {}; the file is damaged, or was edited.",
-                  path, sha256, Quoted(said)));
 }
 
 // The format is read first, as a text of a newer library may have any form.
@@ -250,7 +208,7 @@ absl::StatusOr<CheckpointIndex> ReadIndex(const JsonReader& json, bool has_hash)
     return shards.Expected(fmt::format("a list of at most {} shards", kMostShards));
   std::set<std::string> files;
   for (const JsonReader& item : shard_items) {
-    MESHWORK_ASSIGN_OR_RETURN(CheckpointShard shard, ReadShard(item));
+    MESHWORK_ASSIGN_OR_RETURN(CheckpointShard shard, ReadHashedFile(item));
     if (!files.insert(shard.file).second) return item.Expected("a file that no other shard has");
     index.shards.push_back(std::move(shard));
   }
@@ -301,14 +259,10 @@ absl::StatusOr<std::string> ToJson(const CheckpointIndex& index) {
                              value);
     json["metrics"][name] = value;
   }
-  for (const CheckpointShard& shard : index.shards)
-    json["shards"].push_back({{"file", shard.file}, {"bytes", shard.bytes}, {"sha256", shard.sha256}});
+  for (const CheckpointShard& shard : index.shards) json["shards"].push_back(ToJson(shard));
   for (const CheckpointVariable& variable : index.variables) json["variables"].push_back(JsonOf(variable));
   try {
-    std::string text = json.dump();
-    text.pop_back();  // the bracket, which comes behind the hash
-    const std::string sha256 = HashOf(text);
-    return text.append(kHash).append(sha256).append(kBehindHash);
+    return WithHash(json.dump());
   } catch (const OrderedJson::exception&) {
     return InvalidArgument(
         "Checkpoint: a name, a fact or a metric is not UTF-8; the index allows no other text.");

@@ -26,15 +26,11 @@
 #include "absl/status/statusor.h"
 #include "meshwork/ir/type.h"
 #include "meshwork/layout/layout.h"
+#include "meshwork/storage/hashed_file.h"
 
 namespace meshwork {
 
-struct CheckpointShard {
-  std::string file;  // a name in the checkpoint's folder
-  int64_t bytes = 0;
-  std::string sha256;
-  bool operator==(const CheckpointShard&) const = default;
-};
+using CheckpointShard = HashedFile;
 
 struct CheckpointPiece {
   int64_t shard = 0;

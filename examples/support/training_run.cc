@@ -24,9 +24,9 @@
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/plan/memory_report.h"
+#include "meshwork/session/session_backend.h"
 #include "meshwork/train/cluster/on_gpus.h"
 #include "meshwork/train/fit/find_nan.h"
-#include "meshwork/train/session/session_backend.h"
 
 namespace meshwork {
 namespace {

@@ -12,10 +12,10 @@
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"
 #include "meshwork/core.h"
+#include "meshwork/session/session_backend.h"
 #include "meshwork/train/cluster/replica_check.h"
 #include "meshwork/train/fit/checkpoints.h"
 #include "meshwork/train/log/plot.h"
-#include "meshwork/train/session/session_backend.h"
 
 namespace meshwork {
 

@@ -25,7 +25,7 @@
 //
 // If there are several domains (ExecutorOptions::transport), all of them create, bind and run alike. Create
 // succeeds in all of them or in none. But if a domain does not run a step, because its Bind failed, the
-// others wait for it until the transport's deadline, which ends the transport. Session (train/session/session.h)
+// others wait for it until the transport's deadline, which ends the transport. Session (session/session.h)
 // makes the domains agree first.
 //
 // Programs that share variables (init, step, one per batch size) are bound to one map of DTensors. They must not run at

@@ -371,7 +371,7 @@ void Check(const FencedBlock& block) {
   if (block.Is("json")) return ExpectNothingWrong(nlohmann::json::accept(block.text) ? "" : "not JSON");
   if (block.Is("ebnf") && block.page == "docs/text-format.md") return;  // grammar_test.cc
   if (block.Is("console") && (block.page == "docs/tools.md" || block.page == "docs/explain.md" ||
-                              block.page == "docs/partitioner.md"))
+                              block.page == "docs/partitioner.md" || block.page == "docs/saving.md"))
     return;  // tools/cli/tools_page_test.cc
   ADD_FAILURE() << "nothing checks a block that is marked \"" << block.language
                 << "\"; tests/docs/page.h says "

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/train/session/session.h"
+#include "meshwork/session/session.h"
 #include "support/in_domains.h"
 #include "support/long_tests.h"
 #include "support/program_trial.h"

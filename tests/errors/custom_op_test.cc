@@ -11,8 +11,8 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/control/control_flow.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/session/session.h"
 #include "meshwork/tools/check/check_op.h"
-#include "meshwork/train/session/session.h"
 #include "support/swiglu.h"
 
 namespace meshwork::custom_op_test {

@@ -6,8 +6,8 @@
 #include "gtest/gtest.h"
 #include "meshwork/ops/control/manual.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/session/session.h"
 #include "meshwork/train/nn/initializers.h"
-#include "meshwork/train/session/session.h"
 #include "support/in_domains.h"
 
 namespace meshwork::remesh_test {

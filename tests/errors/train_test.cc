@@ -9,6 +9,8 @@
 #include "gtest/gtest.h"
 #include "meshwork/ops/control/control_flow.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/session/session.h"
+#include "meshwork/session/session_backend.h"
 #include "meshwork/train/cluster/on_gpus.h"
 #include "meshwork/train/data/digits.h"
 #include "meshwork/train/nn/conv_layers.h"
@@ -20,8 +22,6 @@
 #include "meshwork/train/nn/transformer_layers.h"
 #include "meshwork/train/optim/averages.h"
 #include "meshwork/train/optim/optimizers.h"
-#include "meshwork/train/session/session.h"
-#include "meshwork/train/session/session_backend.h"
 #include "runtime/plan/programs.h"
 #include "support/in_domains.h"
 

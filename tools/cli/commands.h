@@ -28,6 +28,8 @@ absl::Status Explain(Arguments args);
 absl::Status Report(Arguments args);
 absl::Status Verify(Arguments args);
 absl::Status Run(Arguments args);
+absl::Status Save(Arguments args);
+absl::Status Predict(Arguments args);
 absl::Status Plan(Arguments args);
 absl::Status Simulate(Arguments args);
 absl::Status Relayout(Arguments args);

@@ -9,7 +9,7 @@
 #include "meshwork/runtime/cuda/code_backend.h"
 #include "meshwork/runtime/cuda/code_cache.h"
 #include "meshwork/runtime/cuda/gpus.h"
-#include "meshwork/train/session/session.h"
+#include "meshwork/session/session.h"
 #include "tools/cli/program_file.h"
 
 namespace meshwork::tools {

@@ -24,6 +24,8 @@ constexpr Command kCommands[] = {
     {"report", "write a page that shows a program, its collectives, its times and its memory", Report},
     {"verify", "check a certificate against the program that was compiled", Verify},
     {"run", "run a program on virtual devices", Run},
+    {"save", "save a program for predictions", Save},
+    {"predict", "predict by a saved program", Predict},
     {"plan", "find layouts for what a program does not pin, within a device's memory", Plan},
     {"simulate", "say how long a step takes on devices that need not be there", Simulate},
     {"relayout", "plan how a tensor changes its layout", Relayout},

@@ -15,9 +15,9 @@
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/session/remesh.h"
 #include "meshwork/spmd/auto/auto_layouts.h"
 #include "meshwork/spmd/auto/auto_mesh.h"
-#include "meshwork/train/session/remesh.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/program_file.h"
 

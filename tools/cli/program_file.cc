@@ -7,7 +7,7 @@
 #include "meshwork/base/io/file.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/train/session/remesh.h"
+#include "meshwork/session/remesh.h"
 #include "tools/cli/name_patterns.h"
 
 namespace meshwork::tools {

@@ -1,6 +1,7 @@
 // Reads the program texts of the commands: from a named file, or from standard input for "-".
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@ namespace meshwork::tools {
 
 // The description of FILE in each command's help.
 inline constexpr const char* kFileHelp = "a program as text (docs/text-format.md); - reads standard input";
+
+inline constexpr int64_t kMostWorkers = 1024;  // that --workers takes
 
 inline constexpr const char* kTopologyHelp =
     "a JSON file: bandwidth and latency of each axis (docs/tools.md); with it, time decides";
@@ -55,7 +58,7 @@ struct ProgramChoice {
 // Adds FILE, --mesh and --layout, for all commands that read a program.
 void AddProgram(FlagTable& flags, ProgramChoice& program);
 
-// The program, on the given mesh and with the given layouts (OnOtherMesh, train/session/remesh.h). Errors: those of
+// The program, on the given mesh and with the given layouts (OnOtherMesh, session/remesh.h). Errors: those of
 // ReadText, of ParseGraph and of OnOtherMesh; a program that neither returns nor updates anything.
 absl::StatusOr<Graph> ReadProgram(const ProgramChoice& program);
 // The same for the text of FILE.

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <set>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -12,39 +11,24 @@
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/runtime/plan/local_program.h"
+#include "meshwork/session/session.h"
+#include "meshwork/session/session_backend.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/storage/safetensors.h"
 #include "meshwork/train/cluster/on_gpus.h"
 #include "meshwork/train/cluster/processes.h"
-#include "meshwork/train/session/session.h"
-#include "meshwork/train/session/session_backend.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/program_file.h"
+#include "tools/cli/show_tensor.h"
 
 namespace meshwork::tools {
 namespace {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
-constexpr int64_t kShown = 8, kMostWorkers = 1024, kMostSteps = 1'000'000'000;
+constexpr int64_t kMostSteps = 1'000'000'000;
 constexpr int64_t kStepLines = 20;    // the most that a run of many steps prints
 constexpr int64_t kTracedSteps = 10;  // the last ones
-
-// "f32[2,3] 0.5, -1, 2, …".
-std::string Show(const Tensor& tensor) {
-  std::string out = tensor.type().ToString();
-  const int64_t shown = std::min(kShown, tensor.num_elements());
-  DispatchAny(tensor.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    for (int64_t i = 0; i < shown; ++i) {
-      const T x = tensor.values<T>()[static_cast<size_t>(i)];
-      out += i == 0 ? " " : ", ";
-      if constexpr (kIsNarrowReal<T>) out += fmt::format("{}", static_cast<float>(x));
-      else out += fmt::format("{}", x);
-    }
-  });
-  return out + (shown < tensor.num_elements() ? ", …" : "");
-}
 
 struct Options {
   ProgramChoice program;

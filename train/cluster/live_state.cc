@@ -10,7 +10,7 @@
 #include "meshwork/layout/block.h"
 #include "meshwork/layout/send.h"
 #include "meshwork/runtime/exec/state_move.h"
-#include "meshwork/train/session/save_restore.h"
+#include "meshwork/session/save_restore.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {

@@ -33,8 +33,8 @@
 #include "meshwork/runtime/exec/dtensor.h"
 #include "meshwork/runtime/exec/step_record.h"
 #include "meshwork/runtime/exec/transport.h"
+#include "meshwork/session/session.h"
 #include "meshwork/storage/checkpoint_index.h"
-#include "meshwork/train/session/session.h"
 
 namespace meshwork {
 

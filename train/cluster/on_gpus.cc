@@ -11,7 +11,7 @@
 #include "meshwork/base/exceptions.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/transport/loopback.h"
-#include "meshwork/train/session/session_backend.h"
+#include "meshwork/session/session_backend.h"
 
 namespace meshwork {
 namespace {

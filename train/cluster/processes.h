@@ -37,8 +37,8 @@
 #include "meshwork/runtime/transport/clocks.h"
 #include "meshwork/runtime/transport/connect.h"
 #include "meshwork/runtime/transport/tls.h"
+#include "meshwork/session/session.h"
 #include "meshwork/train/cluster/live_state.h"
-#include "meshwork/train/session/session.h"
 
 namespace meshwork {
 

@@ -33,8 +33,8 @@
 #include "absl/status/statusor.h"
 #include "meshwork/runtime/exec/dtensor.h"
 #include "meshwork/runtime/exec/transport.h"
+#include "meshwork/session/session.h"
 #include "meshwork/train/cluster/processes.h"
-#include "meshwork/train/session/session.h"
 
 namespace meshwork {
 

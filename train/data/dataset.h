@@ -40,11 +40,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "meshwork/runtime/exec/row_range.h"
 #include "meshwork/runtime/tensor/tensor.h"
 #include "meshwork/train/data/columns.h"
 #include "meshwork/train/data/example.h"
 #include "meshwork/train/data/pipeline.h"
-#include "meshwork/train/data/row_range.h"
 
 namespace meshwork {
 

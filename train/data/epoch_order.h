@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "meshwork/runtime/exec/row_range.h"
 #include "meshwork/train/data/dataset.h"
-#include "meshwork/train/data/row_range.h"
 
 namespace meshwork::internal {
 

@@ -8,7 +8,7 @@
 #include "meshwork/base/first_failure.h"
 #include "meshwork/base/hash.h"
 #include "meshwork/base/status.h"
-#include "meshwork/train/data/input_wait.h"
+#include "meshwork/runtime/exec/input_wait.h"
 #include "meshwork/train/data/pipeline_call.h"
 #include "meshwork/train/data/pipeline_stages.h"
 

@@ -32,10 +32,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/session/session.h"
 #include "meshwork/storage/checkpoint_index.h"
 #include "meshwork/train/cluster/pulse.h"
 #include "meshwork/train/fit/history.h"
-#include "meshwork/train/session/session.h"
 
 namespace meshwork {
 

@@ -10,8 +10,8 @@
 #include "meshwork/base/clock.h"
 #include "meshwork/base/log.h"
 #include "meshwork/base/status.h"
+#include "meshwork/session/save_restore.h"
 #include "meshwork/storage/checkpoint_folder.h"
-#include "meshwork/train/session/save_restore.h"
 
 namespace meshwork {
 namespace {

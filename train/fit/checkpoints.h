@@ -36,9 +36,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/session/session.h"
 #include "meshwork/storage/checkpoint_writer.h"
 #include "meshwork/train/cluster/pulse.h"
-#include "meshwork/train/session/session.h"
 
 namespace meshwork {
 

@@ -9,7 +9,7 @@
 #include "meshwork/base/hash.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/exec/gather_values.h"
-#include "meshwork/train/session/session_impl.h"
+#include "meshwork/session/session_impl.h"
 
 namespace meshwork {
 namespace {

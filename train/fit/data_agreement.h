@@ -25,9 +25,9 @@
 
 #include "absl/status/status.h"
 #include "meshwork/runtime/exec/transport.h"
+#include "meshwork/session/session.h"
+#include "meshwork/session/step_agreement.h"
 #include "meshwork/train/data/pipeline.h"
-#include "meshwork/train/session/session.h"
-#include "meshwork/train/session/step_agreement.h"
 
 namespace meshwork {
 

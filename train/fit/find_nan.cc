@@ -11,9 +11,9 @@
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/control/rebatch.h"
+#include "meshwork/session/save_restore.h"
 #include "meshwork/spmd/rewrite/simplify.h"
 #include "meshwork/train/fit/output_means.h"
-#include "meshwork/train/session/save_restore.h"
 
 namespace meshwork {
 namespace {

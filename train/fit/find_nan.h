@@ -21,7 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "meshwork/ir/graph.h"
-#include "meshwork/train/session/session.h"
+#include "meshwork/session/session.h"
 
 namespace meshwork {
 

@@ -7,12 +7,12 @@
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/runtime/exec/transport.h"
+#include "meshwork/session/save_restore.h"
 #include "meshwork/train/fit/data_agreement.h"
 #include "meshwork/train/fit/evaluation.h"
 #include "meshwork/train/fit/fit_loop.h"
 #include "meshwork/train/fit/output_means.h"
 #include "meshwork/train/optim/averages_as_weights.h"
-#include "meshwork/train/session/save_restore.h"
 
 namespace meshwork {
 namespace {

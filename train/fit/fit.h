@@ -31,11 +31,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "meshwork/session/session.h"
 #include "meshwork/train/cluster/stop_signals.h"
 #include "meshwork/train/data/pipeline.h"
 #include "meshwork/train/fit/callbacks.h"
 #include "meshwork/train/fit/history.h"
-#include "meshwork/train/session/session.h"
 
 namespace meshwork {
 

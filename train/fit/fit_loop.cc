@@ -8,9 +8,9 @@
 #include "meshwork/base/clock.h"
 #include "meshwork/base/log.h"
 #include "meshwork/base/status.h"
+#include "meshwork/session/save_restore.h"
 #include "meshwork/train/fit/evaluation.h"
 #include "meshwork/train/nn/metrics.h"
-#include "meshwork/train/session/save_restore.h"
 
 namespace meshwork {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
+#include "meshwork/session/session_graphs.h"
 #include "meshwork/train/nn/metrics.h"
-#include "meshwork/train/session/session_graphs.h"
 
 namespace meshwork {
 

@@ -19,8 +19,8 @@
 
 #include "absl/status/statusor.h"
 #include "meshwork/ir/graph.h"
+#include "meshwork/session/session.h"
 #include "meshwork/train/fit/history.h"
-#include "meshwork/train/session/session.h"
 
 namespace meshwork {
 

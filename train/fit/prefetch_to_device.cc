@@ -8,7 +8,7 @@
 #include "meshwork/base/clock.h"
 #include "meshwork/base/exceptions.h"
 #include "meshwork/base/status.h"
-#include "meshwork/train/data/input_wait.h"
+#include "meshwork/runtime/exec/input_wait.h"
 
 namespace meshwork {
 

@@ -9,7 +9,7 @@
 //   }
 //
 // There are two sets of feeds. While the step of one set runs, a thread takes the next batch from the source and copies
-// it into the other set (train/session/staged_feeds.h), so that the step after it begins at once. This is tf.data's
+// it into the other set (session/staged_feeds.h), so that the step after it begins at once. This is tf.data's
 // prefetch_to_device, and flax's jax_utils.prefetch_to_device(iterator, 2). The batches, their order and the numbers
 // are the same as without it. Pipeline::Prefetch makes more batches ahead, in the memory of the process.
 //
@@ -41,9 +41,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/base/fork.h"
+#include "meshwork/session/session.h"
+#include "meshwork/session/staged_feeds.h"
 #include "meshwork/train/data/pipeline.h"
-#include "meshwork/train/session/session.h"
-#include "meshwork/train/session/staged_feeds.h"
 
 namespace meshwork {
 

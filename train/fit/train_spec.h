@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "meshwork/ir/graph.h"
+#include "meshwork/session/session.h"
 #include "meshwork/train/data/dataset.h"
-#include "meshwork/train/session/session.h"
 
 namespace meshwork {
 

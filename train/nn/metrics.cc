@@ -7,8 +7,8 @@
 #include "meshwork/base/suggest.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/session/session_graphs.h"
 #include "meshwork/train/nn/initializers.h"
-#include "meshwork/train/session/session_graphs.h"
 
 namespace meshwork {
 namespace {

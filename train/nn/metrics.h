@@ -28,8 +28,8 @@
 
 #include "absl/status/status.h"
 #include "meshwork/ir/graph.h"
+#include "meshwork/session/session.h"
 #include "meshwork/train/nn/metric_sums.h"
-#include "meshwork/train/session/session.h"
 
 namespace meshwork {
 

@@ -23,7 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/runtime/exec/dtensor.h"
-#include "meshwork/train/session/session.h"
+#include "meshwork/session/session.h"
 
 namespace meshwork {
 

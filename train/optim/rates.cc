@@ -7,7 +7,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ops/hyperparameters.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/train/session/session.h"
+#include "meshwork/session/session.h"
 
 namespace meshwork {
 namespace {

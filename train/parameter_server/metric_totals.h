@@ -20,9 +20,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/ir/graph.h"
+#include "meshwork/session/session.h"
 #include "meshwork/train/fit/history.h"
 #include "meshwork/train/nn/metrics.h"
-#include "meshwork/train/session/session.h"
 
 namespace meshwork {
 

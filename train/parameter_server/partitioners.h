@@ -17,7 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "meshwork/ir/type.h"
-#include "meshwork/train/data/row_range.h"
+#include "meshwork/runtime/exec/row_range.h"
 
 namespace meshwork {
 

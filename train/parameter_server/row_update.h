@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "meshwork/runtime/exec/dtensor.h"
+#include "meshwork/session/session.h"
 #include "meshwork/train/parameter_server/split.h"
-#include "meshwork/train/session/session.h"
 
 namespace meshwork {
 

@@ -28,9 +28,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/session/session.h"
 #include "meshwork/train/parameter_server/split.h"
 #include "meshwork/train/parameter_server/store.h"
-#include "meshwork/train/session/session.h"
 
 namespace meshwork {
 

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/ir/graph.h"
-#include "meshwork/train/data/row_range.h"
+#include "meshwork/runtime/exec/row_range.h"
 #include "meshwork/train/parameter_server/update_facts.h"
 #include "meshwork/train/parameter_server/update_plan.h"
 

@@ -6,9 +6,9 @@
 #include "meshwork/base/io/file.h"
 #include "meshwork/base/random_name.h"
 #include "meshwork/base/status.h"
+#include "meshwork/session/save_restore.h"
 #include "meshwork/storage/checkpoint_writer.h"
 #include "meshwork/train/parameter_server/shard_store.h"
-#include "meshwork/train/session/save_restore.h"
 
 namespace meshwork {
 namespace {

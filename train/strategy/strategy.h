@@ -34,8 +34,8 @@
 #include "meshwork/ir/graph.h"
 #include "meshwork/ir/layout_rules.h"
 #include "meshwork/mesh/mesh.h"
+#include "meshwork/session/session.h"
 #include "meshwork/train/cluster/processes.h"
-#include "meshwork/train/session/session.h"
 
 namespace meshwork {
 

@@ -1,6 +1,6 @@
 // Decompositions of matrices: a block has one matrix, in the result's memory; for triangular_solve, up to 32 columns of
 // a matrix. Blocks of small matrices are one warp, so that many run at a time. Large matrices are better decomposed by
-// all cores of the host, as a session's initial values are (train/session/session_graphs.h).
+// all cores of the host, as a session's initial values are (session/session_graphs.h).
 #include <algorithm>
 
 #include "meshwork/base/status.h"

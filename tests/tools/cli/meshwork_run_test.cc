@@ -12,8 +12,8 @@
 #include "meshwork/base/io/file.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/tensor/tensor.h"
+#include "meshwork/session/session.h"
 #include "meshwork/storage/safetensors.h"
-#include "meshwork/train/session/session.h"
 #include "tools/cli/meshwork_tool.h"
 
 namespace meshwork::meshwork_run_test {

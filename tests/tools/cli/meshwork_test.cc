@@ -25,8 +25,9 @@ using nlohmann::json;
 
 TEST_F(MeshworkTest, HelpListsCommandsAndFlags) {
   std::string all;
-  for (const char* command : {"", "compile", "explain", "report", "verify", "run", "plan", "simulate",
-                              "relayout", "ops", "devices", "fmt", "checkpoint", "supervise", "rendezvous"}) {
+  for (const char* command :
+       {"", "compile", "explain", "report", "verify", "run", "save", "predict", "plan", "simulate",
+        "relayout", "ops", "devices", "fmt", "checkpoint", "supervise", "rendezvous"}) {
     std::vector<std::string> args = {"--help"};
     if (*command != '\0') args.insert(args.begin(), command);
     all += fmt::format("$ meshwork {}\n{}\n", fmt::join(args, " "), Output(args));

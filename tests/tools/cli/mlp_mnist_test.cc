@@ -12,8 +12,8 @@
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/session/session_backend.h"
 #include "meshwork/train/log/summaries.h"
-#include "meshwork/train/session/session_backend.h"
 #include "support/golden.h"
 
 namespace meshwork::mlp_mnist_test {

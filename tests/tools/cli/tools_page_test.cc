@@ -1,4 +1,4 @@
-// docs/tools.md, docs/explain.md and docs/partitioner.md: every line that begins with "$ " is run, and prints what
+// docs/tools.md, docs/explain.md, docs/partitioner.md and docs/saving.md: every line that begins with "$ " is run, and prints what
 // stands below it.
 #include <unistd.h>
 
@@ -119,7 +119,7 @@ TEST_P(ToolsPageTest, ShowsWhatCommandsPrint) {
   else EXPECT_EQ(WithoutTimes(page), WithoutTimes(expected)) << "UPDATE_GOLDEN=1 rewrites " << file;
 }
 
-INSTANTIATE_TEST_SUITE_P(Pages, ToolsPageTest, testing::Values("tools", "explain", "partitioner"),
+INSTANTIATE_TEST_SUITE_P(Pages, ToolsPageTest, testing::Values("tools", "explain", "partitioner", "saving"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "meshwork.h"
 #include "meshwork/base/status.h"
-#include "meshwork/train/session/session_backend.h"
+#include "meshwork/session/session_backend.h"
 
 namespace meshwork::on_gpus_test {
 namespace {

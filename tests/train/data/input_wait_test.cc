@@ -1,13 +1,13 @@
 // The profile of a session names the steps that waited for their input.
-#include "meshwork/train/data/input_wait.h"
+#include "meshwork/runtime/exec/input_wait.h"
 
 #include <chrono>
 #include <thread>
 
 #include "gtest/gtest.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/session/session.h"
 #include "meshwork/train/data/pipeline.h"
-#include "meshwork/train/session/session.h"
 
 namespace meshwork::input_wait_test {
 namespace {

@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/runtime/tensor/tensor_compare.h"
-#include "meshwork/train/session/session.h"
+#include "meshwork/session/session.h"
 
 namespace meshwork::initializers_test {
 namespace {

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/train/session/session.h"
+#include "meshwork/session/session.h"
 
 namespace meshwork::tensor_constant_test {
 namespace {

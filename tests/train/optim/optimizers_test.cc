@@ -11,11 +11,11 @@
 #include "meshwork/ir/program.h"
 #include "meshwork/ops/control/control_flow.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/session/session.h"
 #include "meshwork/train/nn/initializers.h"
 #include "meshwork/train/nn/layers.h"
 #include "meshwork/train/nn/metrics.h"
 #include "meshwork/train/optim/averages.h"
-#include "meshwork/train/session/session.h"
 #include "support/tensors.h"
 
 namespace meshwork::optimizers_test {

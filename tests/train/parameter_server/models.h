@@ -13,12 +13,12 @@
 #include "gtest/gtest.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/runtime/tensor/tensor_compare.h"
+#include "meshwork/session/session.h"
 #include "meshwork/train/nn/initializers.h"
 #include "meshwork/train/optim/optimizers.h"
 #include "meshwork/train/parameter_server/served_session.h"
 #include "meshwork/train/parameter_server/shard_store.h"
 #include "meshwork/train/parameter_server/split.h"
-#include "meshwork/train/session/session.h"
 
 namespace meshwork {
 

@@ -44,6 +44,7 @@
 #include "absl/status/statusor.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/mesh/cluster.h"
+#include "meshwork/session/session.h"
 #include "meshwork/train/cluster/stop_signals.h"
 #include "meshwork/train/data/pipeline.h"
 #include "meshwork/train/fit/callbacks.h"
@@ -56,7 +57,6 @@
 #include "meshwork/train/parameter_server/rpc/options.h"
 #include "meshwork/train/parameter_server/served_session.h"
 #include "meshwork/train/parameter_server/split.h"
-#include "meshwork/train/session/session.h"
 #include "meshwork/train/strategy/distribute.h"
 
 namespace meshwork {

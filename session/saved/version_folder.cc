@@ -1,0 +1,72 @@
+#include "meshwork/session/saved/version_folder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <system_error>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "meshwork/base/status.h"
+#include "meshwork/session/saved/program_manifest.h"
+
+namespace meshwork {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kUnfinished = "partial-";
+
+bool IsVersion(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(fmt::format("{}/{}", path, kManifestName), ignored);
+}
+
+}  // namespace
+
+int64_t VersionOf(const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
+  int64_t number = 0;
+  const auto [last, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  return error == std::errc() && number > 0 && fmt::to_string(number) == name ? number : 0;
+}
+
+absl::StatusOr<std::vector<int64_t>> VersionsIn(const std::string& dir) {
+  std::vector<int64_t> versions;
+  std::error_code error;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error))
+    if (const int64_t number = VersionOf(it->path().string()); number > 0) versions.push_back(number);
+  if (error)
+    return absl::Status(
+        absl::ErrnoToStatusCode(error.value()),
+        fmt::format("{}: the folder cannot be read: {}.", dir.empty() ? "\"\"" : dir, error.message()));
+  std::sort(versions.begin(), versions.end());
+  return versions;
+}
+
+absl::StatusOr<std::string> FindVersion(const std::string& path, std::optional<int64_t> version) {
+  if (!version.has_value() && IsVersion(path)) return path;
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> versions, VersionsIn(path));
+  if (versions.empty())
+    return absl::NotFoundError(fmt::format(
+        "{}: there is no saved program; SaveProgram writes folders there that are called 1, 2, 3, ….", path));
+  if (!version.has_value()) return fmt::format("{}/{}", path, versions.back());
+  if (std::binary_search(versions.begin(), versions.end(), *version))
+    return fmt::format("{}/{}", path, *version);
+  return absl::NotFoundError(fmt::format("{}: there is no version {}; there {} {}.", path, *version,
+                                         versions.size() == 1 ? "is" : "are", fmt::join(versions, ", ")));
+}
+
+void RemoveUnfinishedVersions(const std::string& dir) {
+  std::error_code error, ignored;
+  std::vector<fs::path> unfinished;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error))
+    if (it->path().filename().string().starts_with(kUnfinished)) unfinished.push_back(it->path());
+  for (const fs::path& path : unfinished) fs::remove_all(path, ignored);
+}
+
+std::string UnfinishedVersion(const std::string& dir, const std::string& job) {
+  return fmt::format("{}/{}{}", dir, kUnfinished, job);
+}
+
+}  // namespace meshwork
