@@ -1,10 +1,8 @@
 #include "meshwork/session/session.h"
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
-#include "meshwork/base/check_border.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/plan/explain.h"
 #include "meshwork/runtime/exec/input_wait.h"
@@ -14,6 +12,7 @@
 #include "meshwork/session/session_graphs.h"
 #include "meshwork/session/session_impl.h"
 #include "meshwork/session/staged_feeds.h"
+#include "meshwork/session/without_exceptions.h"
 #include "meshwork/spmd/auto/cheaper_layouts.h"
 #include "meshwork/storage/checkpoint_folder.h"
 
@@ -79,20 +78,6 @@ absl::StatusOr<OneCaller::Call> Session::Begin(const char* call) const {
 }
 
 namespace {
-
-// The result of f, or a status if it throws: there is not enough memory, a user's op throws while its kernel
-// is made, or a CHECK fails. Other domains do not wait for this one then.
-template <typename F>
-std::invoke_result_t<F> WithoutExceptions(Transport* transport, F&& f) {
-  const CheckBorder border;
-  try {
-    return f();
-  } catch (...) {
-    absl::Status status = CaughtStatus("Session", "there is not enough memory");
-    if (transport != nullptr) transport->Abort(status);
-    return status;
-  }
-}
 
 SessionOptions Completed(SessionOptions options) {
   if (options.executor.transport != nullptr)
@@ -319,6 +304,10 @@ const Program& Session::program() const {
   static const auto* const none = new Program{.body = Graph(Mesh())};
   if (impl_ == nullptr) return *none;
   return impl_->full().program;
+}
+const CompileOptions& Session::compile_options() const {
+  static const auto* const none = new CompileOptions();
+  return impl_ == nullptr ? *none : impl_->options.compile;
 }
 const ExecutorMemory& Session::memory() const {
   static const ExecutorMemory none;

@@ -59,6 +59,7 @@ class CompiledPrograms;
 class DataAgreement;
 class StagedFeeds;
 struct DomainState;
+struct SaveProgramOptions;
 
 struct SessionOptions {
   // The hardware that computes and holds the variables: "cpu", the cores of this process; "cuda" or "cuda:0", a GPU of
@@ -232,6 +233,8 @@ class Session {
 
   // The program as Create or Remesh was given it.
   const Graph& graph() const;
+  // The options that Create or Remesh was given for it, with the number of domains.
+  const CompileOptions& compile_options() const;
   // The local program of a full step, and the memory that it needs.
   const Program& program() const;
   const ExecutorMemory& memory() const;
@@ -248,6 +251,9 @@ class Session {
 
  private:
   friend class DataAgreement;  // adds to the message that domains exchange before each step
+  // A call of the session (session/saved/saved_program.h).
+  friend absl::StatusOr<std::string> SaveProgram(const Session& session, const std::string& dir,
+                                                 const SaveProgramOptions& options);
   struct Impl;
   explicit Session(std::unique_ptr<Impl> impl);
   // A call of the public function `call`. Errors: another one runs; there is no session any more.

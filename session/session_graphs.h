@@ -1,4 +1,4 @@
-// Programs that a session derives from the user's program. Only the rooms of train use them.
+// Programs that a session derives from the user's program. Internal: users of a session need none of them.
 //
 // Pure functions; thread-safe.
 #pragma once

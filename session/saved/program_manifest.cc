@@ -1,11 +1,14 @@
 #include "meshwork/session/saved/program_manifest.h"
 
 #include <charconv>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/version.h"
+#include "meshwork/ir/regions.h"
 #include "meshwork/storage/hashed_json.h"
 #include "nlohmann/json.hpp"
 
@@ -42,6 +45,30 @@ absl::StatusOr<std::vector<SavedTensor>> ReadTensors(const JsonReader& json, con
     tensors.push_back({std::move(name), {}});
   }
   return tensors;
+}
+
+constexpr std::string_view kWithin = " in ";
+
+// The text for as long as the process runs, as SourceLocation::within needs it.
+const char* Interned(std::string text) {
+  static std::mutex mutex;
+  static auto* const texts = new std::set<std::string>();
+  const std::scoped_lock lock(mutex);
+  return texts->insert(std::move(text)).first->c_str();
+}
+
+// "model.cc:12", "model.cc:12 in Resize". Another text changes nothing.
+void SetPlace(const std::string& place, SourceLocation& location) {
+  const size_t colon = place.rfind(':');
+  if (colon == std::string::npos) return;
+  int line = 0;
+  const char* const end = place.data() + place.size();
+  const auto [rest, error] = std::from_chars(place.data() + colon + 1, end, line);
+  if (error != std::errc()) return;
+  location.file = SharedText(place.substr(0, colon));
+  location.line = line;
+  const std::string_view within(rest, static_cast<size_t>(end - rest));
+  if (within.starts_with(kWithin)) location.within = Interned(std::string(within.substr(kWithin.size())));
 }
 
 absl::Status CheckFormat(const JsonReader& json, const std::string& path) {
@@ -101,11 +128,18 @@ absl::StatusOr<ProgramManifest> ManifestFromJson(std::string_view text, const st
     MESHWORK_ASSIGN_OR_RETURN(function.name, ReadText(item, "name"));
     MESHWORK_ASSIGN_OR_RETURN(function.inputs, ReadTensors(item, "inputs"));
     MESHWORK_ASSIGN_OR_RETURN(function.outputs, ReadTensors(item, "outputs"));
+    if (function.outputs.empty()) return item.Expected("a function with outputs");
+    for (const SavedFunction& other : manifest.functions)
+      if (other.name == function.name) return item.Expected("a function with a name of its own");
     manifest.functions.push_back(std::move(function));
   }
   MESHWORK_ASSIGN_OR_RETURN(const JsonReader weights, json.Get("weights"));
   MESHWORK_RETURN_IF_ERROR(weights.ExpectKeys({"folder", "sha256"}));
-  MESHWORK_ASSIGN_OR_RETURN(manifest.weights, ReadText(weights, "folder"));
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader folder, weights.Get("folder"));
+  MESHWORK_ASSIGN_OR_RETURN(manifest.weights, folder.String());
+  if (!manifest.weights.starts_with(kWeightsPrefix) ||
+      manifest.weights.find_first_of(std::string_view("/\0", 2), kWeightsPrefix.size()) != std::string::npos)
+    return folder.Expected("the name of a folder in \"weights\"");
   MESHWORK_ASSIGN_OR_RETURN(manifest.weights_sha256, ReadText(weights, "sha256"));
   MESHWORK_ASSIGN_OR_RETURN(const JsonReader files, json.Get("files"));
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonReader> listed, files.Items());
@@ -118,24 +152,26 @@ absl::StatusOr<ProgramManifest> ManifestFromJson(std::string_view text, const st
 
 std::vector<std::string> PlacesOf(const Graph& graph) {
   std::vector<std::string> places;
-  for (const Node& node : graph.nodes())
-    places.push_back(fmt::format("{}:{}", std::string_view(node.location.file), node.location.line));
+  WithRegions(graph, [&](const Graph& body) {
+    for (const Node& node : body.nodes()) {
+      const SourceLocation& location = node.location;
+      places.push_back(fmt::format("{}:{}", std::string_view(location.file), location.line));
+      if (location.within != nullptr) places.back() += fmt::format("{}{}", kWithin, location.within);
+    }
+    return body;
+  });
   return places;
 }
 
-void SetPlaces(const std::vector<std::string>& places, Graph& graph) {
-  if (places.size() != graph.nodes().size()) return;
-  for (size_t n = 0; n < places.size(); ++n) {
-    const std::string& place = places[n];
-    const size_t colon = place.rfind(':');
-    int line = 0;
-    if (colon == std::string::npos ||
-        std::from_chars(place.data() + colon + 1, place.data() + place.size(), line).ec != std::errc())
-      continue;
-    SourceLocation& location = graph.mutable_node(static_cast<int>(n)).location;
-    location.file = SharedText(place.substr(0, colon));
-    location.line = line;
-  }
+Graph WithPlaces(const Graph& graph, const std::vector<std::string>& places) {
+  if (PlacesOf(graph).size() != places.size()) return graph;
+  size_t next = 0;
+  return WithRegions(graph, [&](const Graph& body) {
+    Graph placed = body;
+    for (size_t n = 0; n < body.nodes().size(); ++n)
+      SetPlace(places[next++], placed.mutable_node(static_cast<int>(n)).location);
+    return placed;
+  });
 }
 
 }  // namespace meshwork

@@ -4,7 +4,7 @@
 //    "functions":[{"name":"predict",
 //                  "inputs":[{"name":"x","type":"f32[32,784]","batch":true}],
 //                  "outputs":[{"name":"logits","type":"f32[32,10]","batch":true}]}],
-//    "places":["model.cc:12",…],
+//    "places":["model.cc:12","model.cc:14 in Resize",…],
 //    "plans":["plan-0.json"],
 //    "weights":{"folder":"weights/step-000000000000","sha256":"9f2c…"},
 //    "files":[{"file":"program.mw","bytes":512,"sha256":"ba78…"},…],
@@ -30,7 +30,7 @@ struct ProgramManifest {
   std::string version;  // of the meshwork that wrote it
   std::string mesh;
   std::vector<SavedFunction> functions;  // by name
-  std::vector<std::string> places;       // "model.cc:12" per node of the program
+  std::vector<std::string> places;       // PlacesOf the program
   std::vector<std::string> plans;        // files
   std::string weights, weights_sha256;   // a checkpoint's folder, and the hash of its index
   std::vector<HashedFile> files;         // the program and the plans
@@ -38,6 +38,7 @@ struct ProgramManifest {
 
 inline constexpr const char* kManifestName = "program.json";
 inline constexpr const char* kProgramName = "program.mw";
+inline constexpr std::string_view kWeightsPrefix = "weights/step-";
 
 // Error: a name is not UTF-8.
 absl::StatusOr<std::string> ToJson(const ProgramManifest& manifest);
@@ -45,8 +46,9 @@ absl::StatusOr<std::string> ToJson(const ProgramManifest& manifest);
 // format of a newer library.
 absl::StatusOr<ProgramManifest> ManifestFromJson(std::string_view text, const std::string& path);
 
-// Where the nodes of `graph` were written, and the inverse. A list of another length changes nothing.
+// Where the nodes of `graph` were written, those of its bodies first, and for what (SourceLocation::within), which the
+// program's text does not say; and the inverse. A list of another length changes nothing.
 std::vector<std::string> PlacesOf(const Graph& graph);
-void SetPlaces(const std::vector<std::string>& places, Graph& graph);
+Graph WithPlaces(const Graph& graph, const std::vector<std::string>& places);
 
 }  // namespace meshwork

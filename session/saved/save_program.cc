@@ -1,11 +1,12 @@
 // SaveProgram.
 #include <algorithm>
 #include <filesystem>
-#include <limits>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
 
+#include "fmt/ranges.h"
 #include "meshwork/base/io/file.h"
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
@@ -18,6 +19,7 @@
 #include "meshwork/session/saved/saved_program.h"
 #include "meshwork/session/saved/version_folder.h"
 #include "meshwork/session/session_graphs.h"
+#include "meshwork/session/without_exceptions.h"
 #include "meshwork/storage/checkpoint_folder.h"
 #include "meshwork/storage/hashed_json.h"
 #include "meshwork/verify/certificate.h"
@@ -27,14 +29,16 @@ namespace {
 
 constexpr std::string_view kToSave = "the program to save";
 
-// The functions' names, each with its outputs in the order of the program. Errors: there is no such output; there is
-// none at all.
+// The functions' names, each with its outputs in the order of the program. Outputs without a name cannot be asked for.
+// Errors: there is no such output; there is none at all.
 absl::StatusOr<std::vector<SavedFunction>> FunctionsOf(const Graph& graph,
                                                        const SaveProgramOptions& options) {
   std::vector<std::string> known;
-  for (const OutputInfo& output : graph.outputs()) known.push_back(output.name);
+  for (const OutputInfo& output : graph.outputs())
+    if (!output.name.empty()) known.push_back(output.name);
   if (known.empty())
-    return InvalidArgument("SaveProgram: the program has no output, so there is nothing to predict.");
+    return InvalidArgument(
+        "SaveProgram: the program has no output with a name, so there is nothing to predict.");
   std::map<std::string, std::vector<std::string>> asked = options.functions;
   if (asked.empty()) asked["predict"] = known;
   std::vector<SavedFunction> functions;
@@ -55,6 +59,17 @@ absl::StatusOr<std::vector<SavedFunction>> FunctionsOf(const Graph& graph,
   return functions;
 }
 
+std::vector<std::string> NamesOf(const std::vector<SavedFunction>& functions) {
+  std::vector<std::string> names;
+  for (const SavedFunction& function : functions) names.push_back(function.name);
+  return names;
+}
+
+bool HasInputs(const Graph& graph) {
+  return std::any_of(graph.arguments().begin(), graph.arguments().end(),
+                     [](const Argument& argument) { return !argument.is_variable; });
+}
+
 // What the functions need of the session's program, outside of training, with the variables as they lie.
 Graph ProgramOf(const Session& session, const std::vector<SavedFunction>& functions) {
   Graph graph = session.graph();
@@ -69,38 +84,53 @@ Graph ProgramOf(const Session& session, const std::vector<SavedFunction>& functi
 class VersionWriter {
  public:
   VersionWriter(const Session& session, const SaveProgramOptions& options, std::string folder)
-      : session_(session), options_(options), folder_(std::move(folder)) {
-    options_.compile.num_domains = 1;
-    options_.compile.cut_mesh = false;
-    options_.compile.shard_weight_update = false;
-    options_.compile.dump = nullptr;
-    options_.compile.verify = false;  // the certificate's proof is one
+      : session_(session),
+        options_(options),
+        compile_(options.compile.value_or(session.compile_options())),
+        folder_(std::move(folder)) {
+    compile_.num_domains = 1;
+    compile_.cut_mesh = false;
+    compile_.shard_weight_update = false;
+    compile_.dump = nullptr;
   }
 
-  // Finds out what the version holds, and writes everything but the weights and the manifest if it `writes`.
-  absl::Status WriteProgram(bool writes) {
+  // Finds out what the version holds. Returns a text that is the same in all domains if they save the same.
+  absl::StatusOr<std::string> Plan() {
     MESHWORK_ASSIGN_OR_RETURN(manifest_.functions, FunctionsOf(session_.graph(), options_));
     const Graph saved = ProgramOf(session_, manifest_.functions);
     manifest_.places = PlacesOf(saved);
     manifest_.mesh = saved.mesh().ToString();
     manifest_.version = MESHWORK_VERSION;
-    const std::string text = PrintGraph(saved);
+    text_ = PrintGraph(saved);
     // The plans are of what will be loaded.
-    MESHWORK_ASSIGN_OR_RETURN(const Graph loaded, ParseGraph(text, kProgramName));
-    variables_ = VariablesOf(loaded);
-    if (!writes) return absl::OkStatus();
-    SignFunctions(loaded, manifest_.functions);
+    MESHWORK_ASSIGN_OR_RETURN(const Graph loaded, ParseGraph(text_, kProgramName));
+    const int64_t rows = BatchRowsOf(loaded), wanted = BatchRowsOf(session_.graph());
+    if (rows != wanted && HasInputs(loaded))
+      return InvalidArgument(
+          "SaveProgram: the first input that the functions need has {} rows, and the program's batch {}; declare an "
+          "input of the batch first.",
+          rows, wanted);
+    program_ = WithPlaces(loaded, manifest_.places);
+    variables_ = VariablesOf(*program_);
+    SignFunctions(*program_, manifest_.functions);
+    return text_ + fmt::format("{}", fmt::join(NamesOf(manifest_.functions), ","));
+  }
+
+  // Writes everything but the weights and the manifest.
+  absl::Status WriteProgram() {
     MESHWORK_RETURN_IF_ERROR(MakeFolders(folder_));
-    MESHWORK_RETURN_IF_ERROR(Write(kProgramName, text));
-    return ForEachProgram(loaded, manifest_.functions, [&](const Graph& global) -> absl::StatusOr<Program> {
-      MESHWORK_ASSIGN_OR_RETURN(Program program, Compile(global, options_.compile));
-      const VerifyOptions how = {.narrow_sums = options_.compile.narrow_sums};
-      MESHWORK_ASSIGN_OR_RETURN(const Proof proof, Verify(global, program.body, how));
-      const std::string name = fmt::format("plan-{}.json", manifest_.plans.size());
-      manifest_.plans.push_back(name);
-      MESHWORK_RETURN_IF_ERROR(Write(name, CertificateToJson(MakeCertificate(global, program.body, proof))));
-      return program;
-    });
+    MESHWORK_RETURN_IF_ERROR(Write(kProgramName, text_));
+    return ForEachProgram(*program_, manifest_.functions,
+                          [&](const Graph& global) -> absl::StatusOr<Program> {
+                            MESHWORK_ASSIGN_OR_RETURN(Program program, Compile(global, compile_));
+                            const VerifyOptions how = {.narrow_sums = compile_.narrow_sums};
+                            MESHWORK_ASSIGN_OR_RETURN(const Proof proof, Verify(global, program.body, how));
+                            const std::string name = fmt::format("plan-{}.json", manifest_.plans.size());
+                            manifest_.plans.push_back(name);
+                            MESHWORK_RETURN_IF_ERROR(
+                                Write(name, CertificateToJson(MakeCertificate(global, program.body, proof))));
+                            return program;
+                          });
   }
 
   // The variables that the program reads.
@@ -125,16 +155,19 @@ class VersionWriter {
   }
 
   const Session& session_;
-  SaveProgramOptions options_;
+  const SaveProgramOptions& options_;
+  CompileOptions compile_;
   const std::string folder_;
   ProgramManifest manifest_;
+  std::string text_;
+  std::optional<Graph> program_;
   std::set<std::string> variables_;
 };
 
 // Gives the folder the next number that is free.
 absl::StatusOr<std::string> Publish(const std::string& folder, const std::string& dir) {
   for (;;) {
-    MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> versions, VersionsIn(dir));
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> versions, NumbersIn(dir));
     const int64_t next = versions.empty() ? 1 : versions.back() + 1;
     const std::string path = fmt::format("{}/{}", dir, next);
     const absl::Status status = RenameFolder(folder, path);
@@ -151,40 +184,63 @@ absl::StatusOr<std::string> FromFirst(Transport* transport, const absl::StatusOr
   return texts[0];
 }
 
+// Removes the folder at the end, unless it has got another name.
+class Unfinished {
+ public:
+  explicit Unfinished(std::string path) : path_(std::move(path)) {}
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+  ~Unfinished() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+ private:
+  const std::string path_;
+};
+
+// All domains call it alike.
+absl::StatusOr<std::string> Save(const Session& session, const std::string& dir,
+                                 const SaveProgramOptions& options) {
+  const DomainState all = session.Here();
+  const bool is_first = all.domain() == 0;
+  const int64_t step = session.steps_done();
+  MESHWORK_ASSIGN_OR_RETURN(const std::string job, NewJob(all.transport, kToSave));
+  const std::string folder = UnfinishedVersion(dir, job);
+  VersionWriter writer(session, options, folder);
+  absl::StatusOr<std::string> plan = writer.Plan();
+  if (plan.ok() && step < 0)
+    plan =
+        InvalidArgument("SaveProgram: the session says that it has done {} steps; set another number.", step);
+  MESHWORK_RETURN_IF_ERROR(AllAgree(all.transport, kToSave, plan));
+  std::optional<CheckpointLock> lock;  // of domain 0, until the version has its name
+  std::optional<Unfinished> unfinished;
+  const auto write = [&]() -> absl::Status {
+    if (!is_first) return absl::OkStatus();
+    MESHWORK_ASSIGN_OR_RETURN(lock, CheckpointLock::Take(dir));
+    RemoveUnfinishedVersions(dir);
+    unfinished.emplace(folder);
+    return writer.WriteProgram();
+  };
+  MESHWORK_RETURN_IF_ERROR(AllAgree(all.transport, kToSave, write()));
+  const std::string weights = folder + "/weights";
+  MESHWORK_RETURN_IF_ERROR(SaveState(writer.StateOf(all), weights, {.step = step}));
+  absl::StatusOr<std::string> path = "";
+  if (is_first) {
+    std::error_code ignored;
+    std::filesystem::remove(weights + "/lock", ignored);
+    const absl::Status manifest = writer.WriteManifest("weights/" + CheckpointName(step));
+    path = manifest.ok() ? Publish(folder, dir) : absl::StatusOr<std::string>(manifest);
+  }
+  return FromFirst(all.transport, path);
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> SaveProgram(const Session& session, const std::string& dir,
                                         const SaveProgramOptions& options) {
-  const DomainState all = session.Here();
-  const bool is_first = all.domain() == 0;
-  MESHWORK_ASSIGN_OR_RETURN(const std::string job, NewJob(all.transport, kToSave));
-  const std::string folder = UnfinishedVersion(dir, job);
-  VersionWriter writer(session, options, folder);
-  // Of domain 0, until the version has its name.
-  std::optional<CheckpointLock> lock;
-  const auto write = [&]() -> absl::Status {
-    if (is_first) {
-      MESHWORK_ASSIGN_OR_RETURN(lock, CheckpointLock::Take(dir));
-      RemoveUnfinishedVersions(dir);
-    }
-    return writer.WriteProgram(is_first);
-  };
-  const std::string step = CheckpointName(session.steps_done());
-  const auto save = [&]() -> absl::StatusOr<std::string> {
-    MESHWORK_RETURN_IF_ERROR(AllAgree(all.transport, kToSave, write()));
-    MESHWORK_RETURN_IF_ERROR(
-        SaveState(writer.StateOf(all), folder + "/weights", {.step = session.steps_done()}));
-    absl::StatusOr<std::string> path = "";
-    if (is_first) {
-      const absl::Status manifest = writer.WriteManifest("weights/" + step);
-      path = manifest.ok() ? Publish(folder, dir) : absl::StatusOr<std::string>(manifest);
-    }
-    return FromFirst(all.transport, path);
-  };
-  absl::StatusOr<std::string> path = save();
-  std::error_code ignored;
-  if (!path.ok() && is_first) std::filesystem::remove_all(folder, ignored);
-  return path;
+  MESHWORK_ASSIGN_OR_RETURN(const OneCaller::Call call, session.Begin("SaveProgram"));
+  return WithoutExceptions(session.Here().transport, [&] { return Save(session, dir, options); });
 }
 
 }  // namespace meshwork

@@ -9,6 +9,7 @@
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
+#include "meshwork/base/version.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/session/compiled_programs.h"
 #include "meshwork/session/remesh.h"
@@ -16,6 +17,7 @@
 #include "meshwork/session/saved/function_graphs.h"
 #include "meshwork/session/saved/program_manifest.h"
 #include "meshwork/session/saved/version_folder.h"
+#include "meshwork/session/without_exceptions.h"
 #include "meshwork/storage/hashed_json.h"
 #include "meshwork/verify/certificate.h"
 
@@ -38,7 +40,10 @@ class VersionReader {
   absl::StatusOr<Graph> ReadProgram() const {
     MESHWORK_ASSIGN_OR_RETURN(const std::string text, Read(kProgramName));
     MESHWORK_ASSIGN_OR_RETURN(Graph program, ParseGraph(text, PathOf(kProgramName)));
-    SetPlaces(manifest_.places, program);
+    if (program.mesh().ToString() != manifest_.mesh)
+      return absl::DataLossError(fmt::format("{}: the program is on mesh {}, and the manifest says {}.",
+                                             PathOf(kProgramName), program.mesh().ToString(),
+                                             Printable(manifest_.mesh)));
     for (const SavedFunction& function : manifest_.functions)
       for (const SavedTensor& output : function.outputs)
         if (std::none_of(program.outputs().begin(), program.outputs().end(),
@@ -46,11 +51,36 @@ class VersionReader {
           return absl::DataLossError(fmt::format("{}: the program has no output {}, which function {} gives.",
                                                  PathOf(kManifestName), Quoted(output.name),
                                                  Quoted(function.name)));
-    return program;
+    return WithPlaces(program, manifest_.places);
   }
 
-  // What the functions were compiled to, proven again. Error, besides: the plan of a function is missing.
+  // What the functions were compiled to, proven again; null if another version of meshwork wrote plans that do not fit
+  // what this one would make. Error, besides: a plan of this version does not fit, or one is missing.
   absl::StatusOr<std::shared_ptr<const CompiledPrograms>> ReadPlans(const Graph& program) const {
+    absl::StatusOr<std::shared_ptr<const CompiledPrograms>> plans = ReadOwnPlans(program);
+    if (!plans.ok() && manifest_.version != MESHWORK_VERSION && is_whole_) return nullptr;
+    return plans;
+  }
+
+  // The hash of the index of the weights, and of all that the program is.
+  std::string Identity() const {
+    return fmt::format("{} {}", manifest_.weights_sha256,
+                       manifest_.files.empty() ? "" : manifest_.files[0].sha256);
+  }
+  // The folder of the weights. Errors: it is none of this version, or was changed.
+  absl::StatusOr<std::string> Weights() const {
+    const std::string folder = PathOf(manifest_.weights), index = folder + "/index.json";
+    MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadFile(index));
+    if (Sha256OfText(text) == manifest_.weights_sha256) return folder;
+    return absl::DataLossError(
+        fmt::format("{}: its SHA-256 is not the one in {}; the weights are damaged, or of another version.",
+                    index, kManifestName));
+  }
+
+  const ProgramManifest& manifest() const { return manifest_; }
+
+ private:
+  absl::StatusOr<std::shared_ptr<const CompiledPrograms>> ReadOwnPlans(const Graph& program) const {
     std::map<std::string, Certificate> plans;  // by the fingerprint of what they compute
     for (const std::string& name : manifest_.plans) {
       MESHWORK_ASSIGN_OR_RETURN(const std::string text, Read(name));
@@ -58,6 +88,7 @@ class VersionReader {
       std::string of = plan.global;
       plans.insert_or_assign(std::move(of), std::move(plan));
     }
+    is_whole_ = true;
     auto compiled = std::make_shared<CompiledPrograms>();
     MESHWORK_RETURN_IF_ERROR(
         ForEachProgram(program, manifest_.functions, [&](const Graph& global) -> absl::StatusOr<Program> {
@@ -74,19 +105,6 @@ class VersionReader {
     return compiled;
   }
 
-  // The folder of the weights. Errors: it is none of this version, or was changed.
-  absl::StatusOr<std::string> Weights() const {
-    const std::string folder = PathOf(manifest_.weights), index = folder + "/index.json";
-    MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadFile(index));
-    if (Sha256OfText(text) == manifest_.weights_sha256) return folder;
-    return absl::DataLossError(
-        fmt::format("{}: its SHA-256 is not the one in {}; the weights are damaged, or of another version.",
-                    index, kManifestName));
-  }
-
-  const ProgramManifest& manifest() const { return manifest_; }
-
- private:
   std::string PathOf(const std::string& name) const { return fmt::format("{}/{}", path_, name); }
 
   // The text of a file that the manifest lists. Errors: it is not listed; it is not what was written.
@@ -104,35 +122,39 @@ class VersionReader {
 
   const std::string path_;
   ProgramManifest manifest_;
+  mutable bool is_whole_ = false;  // the plans' files are what was written
 };
 
 }  // namespace
 
 absl::StatusOr<SavedProgram> SavedProgram::Load(const std::string& path, const LoadOptions& options) {
+  return WithoutExceptions(options.session.executor.transport, [&] { return TryLoad(path, options); });
+}
+
+absl::StatusOr<SavedProgram> SavedProgram::TryLoad(const std::string& path, const LoadOptions& options) {
   SessionOptions session_options = options.session;
   Transport* const transport = session_options.executor.transport;
   SavedProgram loaded;
   Graph program{Mesh()};
   std::string weights;
-  const auto read = [&]() -> absl::Status {
+  // Returns what has to be the same in all domains.
+  const auto read = [&]() -> absl::StatusOr<std::string> {
     MESHWORK_ASSIGN_OR_RETURN(loaded.path_, FindVersion(path, options.version));
     VersionReader reader(loaded.path_);
     MESHWORK_RETURN_IF_ERROR(reader.ReadManifest());
     MESHWORK_ASSIGN_OR_RETURN(program, reader.ReadProgram());
     MESHWORK_ASSIGN_OR_RETURN(weights, reader.Weights());
     const Mesh mesh = options.mesh.value_or(program.mesh());
-    const bool is_moved = !options.layouts.empty() || !(mesh == program.mesh());
-    loaded.version_ = VersionOf(loaded.path_);
-    loaded.runs_as_saved_ = !is_moved && transport == nullptr;
-    if (is_moved) {
+    if (!options.layouts.empty() || !(mesh == program.mesh())) {
       MESHWORK_ASSIGN_OR_RETURN(program, OnOtherMesh(program, mesh, options.layouts));
-    }
-    if (loaded.runs_as_saved_) {
+    } else if (transport == nullptr) {
       MESHWORK_ASSIGN_OR_RETURN(session_options.compiled, reader.ReadPlans(program));
     }
+    loaded.version_ = VersionOf(loaded.path_);
+    loaded.runs_as_saved_ = session_options.compiled != nullptr;
     loaded.functions_ = reader.manifest().functions;
     SignFunctions(program, loaded.functions_);
-    return absl::OkStatus();
+    return fmt::format("version {}, {}", loaded.version_, reader.Identity());
   };
   MESHWORK_RETURN_IF_ERROR(AllAgree(transport, "the saved program", read()));
   MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(program, std::move(session_options)));

@@ -37,17 +37,18 @@ struct SaveProgramOptions {
   // The outputs that each function gives. None: one function "predict", which gives all of them, and needs all inputs
   // that they need: labels, too, if one is the loss.
   std::map<std::string, std::vector<std::string>> functions = {};
-  // For the plans that are saved. num_domains, dump and cut_mesh are left out.
-  CompileOptions compile = {};
+  // For the plans that are saved; none: those of the session. Variables stay as they lie, and the plans are of one
+  // domain: num_domains, cut_mesh and shard_weight_update are left out, as is dump.
+  std::optional<CompileOptions> compile = {};
 };
 
 // Writes the next version into the folder `dir`, made where it is missing, and returns its path: what the functions
 // compute outside of training, as Session::Predict does. Older versions stay. With several domains all call it alike;
 // all must see the folder, and it succeeds in all or in none. If it fails, or the process is killed, no version is
 // there in part.
-// Errors: there is no such output, or no output at all; another job writes there; those of
-// Compile; those of CheckpointWriter; the folder cannot be written.
-// Thread safety: that of the session.
+// Errors: there is no such output, or none with a name; no input that is needed has the rows of the program's batch before
+// all others; another job writes there; those of Compile; those of CheckpointWriter; the folder cannot be written.
+// A call of the session, as those of its own functions are.
 absl::StatusOr<std::string> SaveProgram(const Session& session, const std::string& dir,
                                         const SaveProgramOptions& options = {});
 
@@ -71,14 +72,16 @@ struct LoadOptions {
   // compiled anew.
   std::optional<Mesh> mesh = {};
   NamedLayouts layouts = {};
-  // The hardware, threads and domains. With several domains the program is compiled anew.
+  // The hardware, threads and domains. With several domains the program is compiled anew. `compile` is for what is compiled
+  // here; a saved plan stays as it was saved.
   SessionOptions session = {};
 };
 
 class SavedProgram {
  public:
   // `path`: a folder of versions, or a version. Nothing is searched, and nothing is trusted: each plan is proven again
-  // to compute the program, and each file is checked by its hash.
+  // to compute the program, and each file is checked by its hash. Plans that another version of meshwork made, and that
+  // do not fit what this one would make, are left out, and the program is compiled anew.
   // Errors: there is no version; a file is missing, damaged or of a newer library; an op that this process does not
   // have; a plan does not compute the program; those of OnOtherMesh and Session::Create.
   static absl::StatusOr<SavedProgram> Load(const std::string& path, const LoadOptions& options = {});
@@ -92,11 +95,12 @@ class SavedProgram {
   const std::vector<SavedFunction>& functions() const { return functions_; }
   // Whether the saved plans are run; else the program was compiled anew.
   bool runs_as_saved() const { return runs_as_saved_; }
-  // The program and its variables. Its functions may be called while no Predict runs.
+  // The program and its variables. Its functions may be called while no Predict runs. REQUIRES: this was not moved from.
   const Session& session() const { return *session_; }
 
  private:
   SavedProgram() = default;
+  static absl::StatusOr<SavedProgram> TryLoad(const std::string& path, const LoadOptions& options);
 
   std::string path_;
   int64_t version_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <regex>
 #include <system_error>
 
 #include "fmt/format.h"
@@ -16,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kUnfinished = "partial-";
+constexpr int64_t kMostVersions = 1'000'000'000;
 
 bool IsVersion(const std::string& path) {
   std::error_code ignored;
@@ -25,28 +27,31 @@ bool IsVersion(const std::string& path) {
 }  // namespace
 
 int64_t VersionOf(const std::string& path) {
-  const std::string name = fs::path(path).filename().string();
+  const fs::path plain = fs::path(path).lexically_normal();
+  const std::string name = (plain.has_filename() ? plain : plain.parent_path()).filename().string();
   int64_t number = 0;
   const auto [last, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  return error == std::errc() && number > 0 && fmt::to_string(number) == name ? number : 0;
+  const bool is_number = error == std::errc() && fmt::to_string(number) == name;
+  return is_number && number > 0 && number <= kMostVersions ? number : 0;
 }
 
-absl::StatusOr<std::vector<int64_t>> VersionsIn(const std::string& dir) {
-  std::vector<int64_t> versions;
+absl::StatusOr<std::vector<int64_t>> NumbersIn(const std::string& dir) {
+  std::vector<int64_t> numbers;
   std::error_code error;
   for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error))
-    if (const int64_t number = VersionOf(it->path().string()); number > 0) versions.push_back(number);
+    if (const int64_t number = VersionOf(it->path().string()); number > 0) numbers.push_back(number);
   if (error)
     return absl::Status(
         absl::ErrnoToStatusCode(error.value()),
         fmt::format("{}: the folder cannot be read: {}.", dir.empty() ? "\"\"" : dir, error.message()));
-  std::sort(versions.begin(), versions.end());
-  return versions;
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
 }
 
 absl::StatusOr<std::string> FindVersion(const std::string& path, std::optional<int64_t> version) {
-  if (!version.has_value() && IsVersion(path)) return path;
-  MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> versions, VersionsIn(path));
+  if (IsVersion(path) && (!version.has_value() || *version == VersionOf(path))) return path;
+  MESHWORK_ASSIGN_OR_RETURN(std::vector<int64_t> versions, NumbersIn(path));
+  std::erase_if(versions, [&](int64_t number) { return !IsVersion(fmt::format("{}/{}", path, number)); });
   if (versions.empty())
     return absl::NotFoundError(fmt::format(
         "{}: there is no saved program; SaveProgram writes folders there that are called 1, 2, 3, ….", path));
@@ -58,11 +63,12 @@ absl::StatusOr<std::string> FindVersion(const std::string& path, std::optional<i
 }
 
 void RemoveUnfinishedVersions(const std::string& dir) {
+  static const std::regex unfinished(fmt::format("{}[0-9a-f]{{16}}", kUnfinished));
   std::error_code error, ignored;
-  std::vector<fs::path> unfinished;
+  std::vector<fs::path> left;
   for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error))
-    if (it->path().filename().string().starts_with(kUnfinished)) unfinished.push_back(it->path());
-  for (const fs::path& path : unfinished) fs::remove_all(path, ignored);
+    if (std::regex_match(it->path().filename().string(), unfinished)) left.push_back(it->path());
+  for (const fs::path& path : left) fs::remove_all(path, ignored);
 }
 
 std::string UnfinishedVersion(const std::string& dir, const std::string& job) {

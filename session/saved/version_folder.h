@@ -17,10 +17,11 @@ namespace meshwork {
 // The number that a folder's name is; 0: it is none. "7" is one, "07" and "+7" are not.
 int64_t VersionOf(const std::string& path);
 
-// The numbers, in increasing order. Error: the folder cannot be read.
-absl::StatusOr<std::vector<int64_t>> VersionsIn(const std::string& dir);
+// The names that are numbers, in increasing order. Error: the folder cannot be read.
+absl::StatusOr<std::vector<int64_t>> NumbersIn(const std::string& dir);
 
-// The path of a version: `path` itself if it has a manifest, else the newest in it, or `version`. Error: there is none.
+// The path of a version: `path` itself if it has a manifest, else the newest in it that has one, or `version`. Error:
+// there is none.
 absl::StatusOr<std::string> FindVersion(const std::string& path, std::optional<int64_t> version);
 
 // Removes what killed writers left. REQUIRES: no other job writes there (CheckpointLock).

@@ -68,42 +68,75 @@ TEST_F(SavedProgramErrors, Saving) {
   Variable w = none.Var("w", Filled(1, {3}), {UNSHARDED});
   none.Update(w, w + 1.0);
   Session without = Session::Create(none, kOne).value();
-  std::filesystem::create_directory(Path("file"));
   ASSERT_TRUE(WriteFileAtomically(Path("plain"), "").ok());
+  const auto session_of = [](std::string_view text) {
+    return Session::Create(ParseGraph(text).value(), kOne).value();
+  };
+  const std::string negated = "mesh [] func f(%x: f32[4]) { %y = neg %x return y=%y }";
+  Session unnamed = session_of("mesh [] func f(%x: f32[4]) { %y = neg %x return %y }");
+  Session late = session_of(negated), moved = session_of(negated);
+  late.set_steps_done(-1);
+  const Session elsewhere = std::move(moved);
+  Session rows =
+      session_of("mesh [] func f(%a: f32[4], %x: f32[8]) { %y = neg %x %z = neg %a return y=%y, z=%z }");
   ExpectErrors(
       "saved_program_save",
       {MISTAKE(Save({.functions = {{"predict", {"yy"}}}})), MISTAKE(Save({.functions = {{"predict", {}}}})),
-       MISTAKE(SaveProgram(without, Path("other")).status()), MISTAKE(Save({}, "plain"))},
+       MISTAKE(SaveProgram(without, Path("other")).status()), MISTAKE(Save({}, "plain")),
+       MISTAKE(SaveProgram(unnamed, Path("other")).status()),
+       MISTAKE(SaveProgram(late, Path("other")).status()),
+       MISTAKE(SaveProgram(moved, Path("other")).status()),
+       MISTAKE(SaveProgram(rows, Path("other"), {.functions = {{"predict", {"y"}}}}).status())},
       {{dir(), "DIR"}});
 }
 
 TEST_F(SavedProgramErrors, Loading) {
   ASSERT_EQ(Load(path_), absl::OkStatus());
   std::filesystem::create_directory(Path("empty"));
-  const std::string hash(16, '0');
-  ExpectErrors("saved_program_load",
-               {
-                   MISTAKE(Load(Path("nowhere"))),
-                   MISTAKE(Load(Path("empty"))),
-                   MISTAKE(Load(Path("saved"), {.version = 7})),
-                   MISTAKE(Load(path_, {.layouts = {{"v", {UNSHARDED, UNSHARDED}}}})),
-                   MISTAKE(LoadWithout("program.mw")),
-                   MISTAKE(LoadWithout("plan-0.json")),
-                   MISTAKE(LoadWithout("weights")),
-                   MISTAKE(LoadWithout("program.json")),
-                   MISTAKE(LoadWith("program.mw", "matmul", "MATMUL")),
-                   MISTAKE(LoadWith("plan-0.json", "{", "[")),
-                   MISTAKE(LoadWith("program.json", "\"}\n", "\"}")),
-                   MISTAKE(LoadWith("program.json", "\"format\":1", "\"format\":2")),
-                   MISTAKE(LoadWith("program.json", "\"format\":1", "\"format\":0")),
-                   MISTAKE(LoadWith("program.json", "\"format\":1", "\"format\":1,\"x\":1", true)),
-                   MISTAKE(LoadWith("program.json", "\"name\":\"y\"", "\"name\":\"z\"", true)),
-                   MISTAKE(LoadWith("program.json", "[\"plan-0.json\"]", "[\"plan-1.json\"]", true)),
-                   MISTAKE(LoadWith("program.json", "[\"plan-0.json\"]", "[]", true)),
-                   MISTAKE(LoadWith("program.json", "plan-0.json\",\"bytes", "../x\",\"bytes", true)),
-                   MISTAKE(LoadWith("weights/step-000000000000/index.json", "f32[3,2]", "f32[3,3]")),
-               },
-               {{dir(), "DIR"}});
+  ExpectErrors(
+      "saved_program_load",
+      {
+          MISTAKE(Load(Path("nowhere"))),
+          MISTAKE(Load(Path("empty"))),
+          MISTAKE(Load(Path("saved"), {.version = 7})),
+          MISTAKE(Load(path_, {.layouts = {{"v", {UNSHARDED, UNSHARDED}}}})),
+          MISTAKE(LoadWithout("program.mw")),
+          MISTAKE(LoadWithout("plan-0.json")),
+          MISTAKE(LoadWithout("weights")),
+          MISTAKE(LoadWithout("program.json")),
+          MISTAKE(LoadWith("program.mw", "matmul", "MATMUL")),
+          MISTAKE(LoadWith("plan-0.json", "{", "[")),
+          MISTAKE(LoadWith("program.json", "\"}\n", "\"}")),
+          MISTAKE(LoadWith("program.json", "\"format\":1", "\"format\":2")),
+          MISTAKE(LoadWith("program.json", "\"format\":1", "\"format\":0")),
+          MISTAKE(LoadWith("program.json", "\"format\":1", "\"format\":1,\"x\":1", true)),
+          MISTAKE(LoadWith("program.json", "\"name\":\"y\"", "\"name\":\"z\"", true)),
+          MISTAKE(LoadWith("program.json", "[\"plan-0.json\"]", "[\"plan-1.json\"]", true)),
+          MISTAKE(LoadWith("program.json", "[\"plan-0.json\"]", "[]", true)),
+          MISTAKE(LoadWith("program.json", "plan-0.json\",\"bytes", "../x\",\"bytes", true)),
+          MISTAKE(LoadWith("program.json",
+                           "\"outputs\":[{\"name\":\"y\",\"type\":\"f32[4,2]\",\"batch\":true}]",
+                           "\"outputs\":[]", true)),
+          MISTAKE(LoadWith("program.json", "weights/step-000000000000", "weights/../weights", true)),
+          MISTAKE(LoadWith("program.json", "\"mesh\":\"[batch=2]\"", "\"mesh\":\"[batch=4]\"", true)),
+          MISTAKE(LoadWith("weights/step-000000000000/index.json", "f32[3,2]", "f32[3,3]")),
+      },
+      {{dir(), "DIR"}});
+}
+
+// A version whose plans are of no use here is compiled anew.
+TEST_F(SavedProgramErrors, PlansOfAnotherVersionMayBeLeftOut) {
+  EXPECT_EQ(LoadWith("program.json", fmt::format("\"meshwork\":\"{}\"", MESHWORK_VERSION),
+                     "\"meshwork\":\"0.0.1\"", true),
+            absl::OkStatus());
+  const std::string file = path_ + "/program.json";
+  std::string text = ReadFile(file).value();
+  text.replace(text.find("[\"plan-0.json\"]"), 15, "[]");
+  text.replace(text.find(MESHWORK_VERSION), std::string_view(MESHWORK_VERSION).size(), "0.0.1");
+  ASSERT_TRUE(WriteFileAtomically(file, WithHash(text.substr(0, text.rfind(",\"sha256\":")) + "}")).ok());
+  const absl::StatusOr<SavedProgram> program = SavedProgram::Load(path_, {.session = kOne});
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_FALSE(program->runs_as_saved());
 }
 
 TEST_F(SavedProgramErrors, Predicting) {

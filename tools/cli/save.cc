@@ -1,12 +1,11 @@
 // meshwork save.
+#include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "fmt/ranges.h"
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/session/saved/saved_program.h"
@@ -45,17 +44,14 @@ absl::StatusOr<std::map<std::string, std::vector<std::string>>> ParseFunctions(
   return functions;
 }
 
-// What predictions need of the program. Error: a function's output is not there.
-absl::StatusOr<Graph> EvaluationOf(const Graph& graph, const SaveProgramOptions& save) {
-  std::set<std::string> known, outputs;
-  for (const OutputInfo& output : graph.outputs()) known.insert(output.name);
-  for (const auto& [name, of_function] : save.functions)
-    for (const std::string& output : of_function)
-      if (!known.contains(output))
-        return InvalidArgument("--function: {} has no output {}; the outputs are {}.", graph.name,
-                               Quoted(output), fmt::join(known, ", "));
-      else outputs.insert(output);
-  return WithoutUnreadVariables(EvaluationGraph(graph, {outputs.begin(), outputs.end()}));
+// What predictions need of the program, as far as its functions name outputs that are there; SaveProgram says which are
+// not.
+Graph EvaluationOf(const Graph& graph, const SaveProgramOptions& save) {
+  std::vector<std::string> outputs;
+  for (const OutputInfo& output : graph.outputs())
+    for (const auto& [name, of_function] : save.functions)
+      if (std::count(of_function.begin(), of_function.end(), output.name) > 0) outputs.push_back(output.name);
+  return WithoutUnreadVariables(EvaluationGraph(graph, outputs));
 }
 
 // Errors: the file cannot be read; a variable is not in it, or of another type.
@@ -76,8 +72,7 @@ absl::Status SaveIt(const SaveFlags& options) {
   SaveProgramOptions save;
   MESHWORK_ASSIGN_OR_RETURN(save.functions, ParseFunctions(options.functions));
   MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(options.program));
-  MESHWORK_ASSIGN_OR_RETURN(const Graph evaluation, EvaluationOf(global, save));
-  MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(evaluation));
+  MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(EvaluationOf(global, save)));
   if (!options.weights.empty()) {
     MESHWORK_RETURN_IF_ERROR(SetWeights(options.weights, session));
   } else if (!options.checkpoint.empty()) {

@@ -1,11 +1,12 @@
 // A program that predicts by a saved program, and links no room for training: use_saved FOLDER FUNCTION [MESH].
-// Feeds zeros and prints the first number of each output.
+// Feeds Patterned and prints whether it runs as saved, and the first number of each output.
 #include <cstdio>
 #include <string>
 
 #include "fmt/format.h"
 #include "meshwork/base/status.h"
 #include "meshwork/session/saved/saved_program.h"
+#include "session/saved/patterned.h"
 
 namespace meshwork {
 namespace {
@@ -16,10 +17,11 @@ absl::Status Use(const std::string& folder, const std::string& function, const c
     MESHWORK_ASSIGN_OR_RETURN(options.mesh, Mesh::Parse(mesh));
   }
   MESHWORK_ASSIGN_OR_RETURN(SavedProgram program, SavedProgram::Load(folder, options));
+  fmt::print("as_saved {}\n", program.runs_as_saved() ? 1 : 0);
   for (const SavedFunction& known : program.functions()) {
     if (known.name != function) continue;
     Feeds feeds;
-    for (const SavedTensor& input : known.inputs) feeds.emplace(input.name, Tensor::Zeros(input.type));
+    for (const SavedTensor& input : known.inputs) feeds.emplace(input.name, Patterned(input.type));
     MESHWORK_ASSIGN_OR_RETURN(const StepResult result, program.Predict(feeds, function));
     for (const SavedTensor& output : known.outputs) {
       MESHWORK_ASSIGN_OR_RETURN(const Tensor tensor, result.Get(output.name));

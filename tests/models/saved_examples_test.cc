@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "examples/support/cnn.h"
@@ -12,6 +13,7 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
+#include "session/saved/patterned.h"
 #include "support/temp_dir.h"
 #include "support/tensors.h"
 
@@ -41,12 +43,13 @@ class SavedExamplesTest : public TempDirTest {
     Feeds feeds;
     for (const Argument& argument : graph.arguments())
       if (!argument.is_variable)
-        feeds.emplace(graph.value(argument.value).name, Tensor::Zeros(graph.value(argument.value).type));
+        feeds.emplace(graph.value(argument.value).name, Patterned(graph.value(argument.value).type));
     const StepResult expected = session.Evaluate(feeds, outputs).value();
     for (const char* mesh : {"", " batch=1", " batch=2", " rows=2"}) {
       SCOPED_TRACE(mesh);
       const std::map<std::string, double> used = Used(fmt::format("{} use{}", Path("saved"), mesh));
-      ASSERT_EQ(used.size(), outputs.size());
+      ASSERT_EQ(used.size(), outputs.size() + 1);
+      EXPECT_EQ(used.at("as_saved"), std::string_view(mesh).empty() ? 1 : 0);
       for (const std::string& output : outputs) {
         const double wanted = NumbersOf(expected.Get(output).value())[0];
         EXPECT_NEAR(used.at(output), wanted, 1e-4 * (1 + std::abs(wanted))) << output;
