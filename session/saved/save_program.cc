@@ -94,7 +94,7 @@ class VersionWriter {
     compile_.dump = nullptr;
   }
 
-  // Finds out what the version holds. Returns a text that is the same in all domains if they save the same.
+  // Finds out what the version holds. Returns a hash that is the same in all domains if they save the same.
   absl::StatusOr<std::string> Plan() {
     MESHWORK_ASSIGN_OR_RETURN(manifest_.functions, FunctionsOf(session_.graph(), options_));
     const Graph saved = ProgramOf(session_, manifest_.functions);
@@ -113,7 +113,7 @@ class VersionWriter {
     program_ = WithPlaces(loaded, manifest_.places);
     variables_ = VariablesOf(*program_);
     SignFunctions(*program_, manifest_.functions);
-    return text_ + fmt::format("{}", fmt::join(NamesOf(manifest_.functions), ","));
+    return Sha256OfText(fmt::format("{}{}", text_, fmt::join(NamesOf(manifest_.functions), ",")));
   }
 
   // Writes everything but the weights and the manifest.

@@ -62,11 +62,12 @@ class VersionReader {
     return plans;
   }
 
-  // The hash of the index of the weights, and of all that the program is.
+  // What no other version has: the hashes of the weights' index and of the program.
   std::string Identity() const {
     return fmt::format("{} {}", manifest_.weights_sha256,
                        manifest_.files.empty() ? "" : manifest_.files[0].sha256);
   }
+
   // The folder of the weights. Errors: it is none of this version, or was changed.
   absl::StatusOr<std::string> Weights() const {
     const std::string folder = PathOf(manifest_.weights), index = folder + "/index.json";
