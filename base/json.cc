@@ -137,6 +137,11 @@ absl::StatusOr<JsonReader> JsonReader::Get(const std::string& key) const {
   return Child((*json_)[key], path_.empty() ? Printable(key) : path_ + "." + Printable(key));
 }
 
+absl::StatusOr<std::string> JsonReader::StringOf(const std::string& key) const {
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader value, Get(key));
+  return value.String();
+}
+
 absl::StatusOr<std::vector<std::string>> JsonReader::Keys() const {
   if (!IsObject()) return Expected("an object");
   std::vector<std::string> keys;

@@ -58,6 +58,8 @@ class JsonReader {
   bool Has(const std::string& key) const;
   // Errors: this is no object; it has no such key.
   absl::StatusOr<JsonReader> Get(const std::string& key) const;
+  // Errors: those of Get; the value is no string.
+  absl::StatusOr<std::string> StringOf(const std::string& key) const;
   // Errors: this is no object.
   absl::StatusOr<std::vector<std::string>> Keys() const;
   // Errors: this is no list.

@@ -73,8 +73,9 @@ function(meshwork_stage_room room root)
   endforeach()
 endfunction()
 
-# What -O3 does for loops, in four fifths of its time: -O2 of g++ vectorizes only where that needs no second loop, unrolls no
-# inner loop of a few rounds, leaves conditions in loops that are the same in all rounds, and inlines less.
+# Loops are as fast by these options as by -O3, and compile in four fifths of the time. By -O2 alone, g++ vectorizes a loop
+# only where no second loop is needed for its rest, unrolls no short inner loop, moves no condition out of a loop, and
+# inlines less.
 set(MESHWORK_LOOPS $<$<CONFIG:Release>:-O2> "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-fvect-cost-model=dynamic;\
 -fpeel-loops;-funswitch-loops;--param=max-inline-insns-auto=30>")
 

@@ -16,9 +16,9 @@ namespace meshwork {
 
 class CompiledPrograms {
  public:
-  // REQUIRES: `program` computes `global` (verify/certificate.h).
-  void Add(const Graph& global, Program program) {
-    programs_.insert_or_assign(Fingerprint(global), std::move(program));
+  // REQUIRES: `program` computes the global program of this fingerprint (verify/certificate.h).
+  void Add(const std::string& fingerprint, Program program) {
+    programs_.insert_or_assign(fingerprint, std::move(program));
   }
   // The program that `global` was compiled to for so many domains; null: there is none.
   const Program* Find(const Graph& global, int64_t num_domains) const {

@@ -50,7 +50,17 @@ int64_t StepOf(std::string_view name) {
   return NumberAfter(kStepPrefix, IsReplaced(name) ? name.substr(kReplacedPrefix.size()) : name);
 }
 
-absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& dir) {
+std::string HostAndProcess() {
+  char host[256] = {};
+  if (gethostname(host, sizeof(host) - 1) != 0) host[0] = '\0';
+  return fmt::format("process {} on {}", getpid(), host);
+}
+
+std::string LockOf(const std::string& dir) { return dir + "/lock"; }
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> NamesInFolder(const std::string& dir) {
   std::vector<std::string> names;
   std::error_code error;
   do {
@@ -61,16 +71,6 @@ absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& dir) {
   if (error) return FolderError(dir, "cannot be read", error.value());
   return names;
 }
-
-std::string HostAndProcess() {
-  char host[256] = {};
-  if (gethostname(host, sizeof(host) - 1) != 0) host[0] = '\0';
-  return fmt::format("process {} on {}", getpid(), host);
-}
-
-std::string LockOf(const std::string& dir) { return dir + "/lock"; }
-
-}  // namespace
 
 std::string CheckpointName(int64_t step) { return fmt::format("{}{:012}", kStepPrefix, step); }
 
@@ -102,7 +102,7 @@ absl::StatusOr<CheckpointIndex> ReadCheckpointIndex(const std::string& path) {
 }
 
 absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(const std::string& dir) {
-  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(dir));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesInFolder(dir));
   std::vector<FoundCheckpoint> found;
   for (const std::string& name : names) {
     const int64_t step = StepOf(name);
@@ -124,7 +124,7 @@ int64_t NewestStep(const std::string& dir) {
 }
 
 std::vector<std::string> UnfinishedIn(const std::string& dir) {
-  std::vector<std::string> names = NamesIn(dir).value_or(std::vector<std::string>());
+  std::vector<std::string> names = NamesInFolder(dir).value_or(std::vector<std::string>());
   std::erase_if(names, [](const std::string& name) { return !name.starts_with(kPartialPrefix); });
   std::sort(names.begin(), names.end());
   return names;
@@ -186,7 +186,7 @@ absl::Status RemoveCheckpoint(const std::string& path) {
 }
 
 void RemoveLeftovers(const std::string& dir, const std::string& job, int64_t first) {
-  const absl::StatusOr<std::vector<std::string>> names = NamesIn(dir);
+  const absl::StatusOr<std::vector<std::string>> names = NamesInFolder(dir);
   if (!names.ok()) return;
   const std::string own_prefix = fmt::format("{}{}-", kPartialPrefix, job);
   for (const std::string& name : *names) {

@@ -44,6 +44,9 @@ struct FoundCheckpoint {
 // MiB; those of CheckpointIndexFromJson; a shard is missing or has another size.
 absl::StatusOr<CheckpointIndex> ReadCheckpointIndex(const std::string& path);
 
+// The names of all that is in a folder, in no order. Error: it cannot be read.
+absl::StatusOr<std::vector<std::string>> NamesInFolder(const std::string& dir);
+
 // All checkpoints, also damaged ones; the newest first, by step. Error: the folder cannot be read.
 absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(const std::string& dir);
 

@@ -161,18 +161,13 @@ absl::StatusOr<CheckpointVariable> ReadVariable(const JsonReader& json, int64_t 
   return variable;
 }
 
-absl::StatusOr<std::string> ReadText(const JsonReader& json, const std::string& key) {
-  MESHWORK_ASSIGN_OR_RETURN(const JsonReader value, json.Get(key));
-  return value.String();
-}
-
 // The format is read first, as a text of a newer library may have any form.
 absl::StatusOr<int64_t> ReadFormat(const JsonReader& json, const std::string& path) {
   MESHWORK_ASSIGN_OR_RETURN(const JsonReader format, json.Get("format"));
   MESHWORK_ASSIGN_OR_RETURN(const int64_t number, format.Integer());
   if (number == CheckpointIndex::kFormat || number == kFormatWithoutHash) return number;
   if (number < CheckpointIndex::kFormat) return format.Expected("the number of a format, 1 or 2");
-  const absl::StatusOr<std::string> version = ReadText(json, "meshwork");
+  const absl::StatusOr<std::string> version = json.StringOf("meshwork");
   return absl::UnimplementedError(fmt::format(
       "{}: the checkpoint has format {}, of meshwork {}; this is meshwork {}, which reads up to format {}.",
       path, number, version.ok() ? Printable(*version) : "unknown", MESHWORK_VERSION,
@@ -185,16 +180,16 @@ absl::StatusOr<CheckpointIndex> ReadIndex(const JsonReader& json, bool has_hash)
   if (has_hash) keys.emplace_back("sha256");
   MESHWORK_RETURN_IF_ERROR(json.ExpectKeys(keys));
   CheckpointIndex index;
-  MESHWORK_ASSIGN_OR_RETURN(index.version, ReadText(json, "meshwork"));
-  MESHWORK_ASSIGN_OR_RETURN(index.mesh, ReadText(json, "mesh"));
-  MESHWORK_ASSIGN_OR_RETURN(index.written, ReadText(json, "written"));
+  MESHWORK_ASSIGN_OR_RETURN(index.version, json.StringOf("meshwork"));
+  MESHWORK_ASSIGN_OR_RETURN(index.mesh, json.StringOf("mesh"));
+  MESHWORK_ASSIGN_OR_RETURN(index.written, json.StringOf("written"));
   MESHWORK_ASSIGN_OR_RETURN(const JsonReader step, json.Get("step"));
   MESHWORK_ASSIGN_OR_RETURN(index.step, step.Integer());
   if (index.step < 0) return step.Expected("a number of steps");
   MESHWORK_ASSIGN_OR_RETURN(const JsonReader facts, json.Get("facts"));
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> names, facts.Keys());
   for (const std::string& name : names) {
-    MESHWORK_ASSIGN_OR_RETURN(index.facts[name], ReadText(facts, name));
+    MESHWORK_ASSIGN_OR_RETURN(index.facts[name], facts.StringOf(name));
   }
   MESHWORK_ASSIGN_OR_RETURN(const JsonReader metrics, json.Get("metrics"));
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> metric_names, metrics.Keys());

@@ -137,6 +137,10 @@ absl::StatusOr<Certificate> CertificateFromJson(std::string_view text, std::stri
 }
 
 absl::Status CheckCertificate(const Graph& global, const Certificate& certificate) {
+  return ReadCertified(global, certificate).status();
+}
+
+absl::StatusOr<Graph> ReadCertified(const Graph& global, const Certificate& certificate) {
   MESHWORK_RETURN_IF_ERROR(global.status());
   if (IsLocal(global))
     return InvalidArgument("\"{}\" is a local program; a certificate is checked against the global one.",
@@ -145,10 +149,11 @@ absl::Status CheckCertificate(const Graph& global, const Certificate& certificat
   if (const std::string fingerprint = Fingerprint(global); certificate.global != fingerprint)
     return InvalidArgument("the certificate is for the program {}; this one is {}.", certificate.global,
                            fingerprint);
-  MESHWORK_ASSIGN_OR_RETURN(const Graph local, ParseGraph(certificate.local, "local"));
+  MESHWORK_ASSIGN_OR_RETURN(Graph local, ParseGraph(certificate.local, "local"));
   const absl::StatusOr<Proof> proof = Verify(global, local, certificate.options);
   if (!proof.ok()) return DoesNotHold("{}", MessageOf(proof.status()));
-  return Compare(certificate, MakeCertificate(global, local, *proof));
+  MESHWORK_RETURN_IF_ERROR(Compare(certificate, MakeCertificate(global, local, *proof)));
+  return local;
 }
 
 }  // namespace meshwork

@@ -56,5 +56,7 @@ absl::StatusOr<Certificate> CertificateFromJson(std::string_view text,
 // or has recorded mistakes, or is not the program that the certificate is for; the local program cannot be
 // read. FAILED_PRECONDITION, the certificate does not hold.
 absl::Status CheckCertificate(const Graph& global, const Certificate& certificate);
+// The same, and returns the local program.
+absl::StatusOr<Graph> ReadCertified(const Graph& global, const Certificate& certificate);
 
 }  // namespace meshwork

@@ -47,14 +47,15 @@ void SignFunctions(const Graph& program, std::vector<SavedFunction>& functions) 
 }
 
 absl::Status ForEachProgram(const Graph& program, const std::vector<SavedFunction>& functions,
-                            const std::function<absl::StatusOr<Program>(const Graph& global)>& compile) {
-  MESHWORK_ASSIGN_OR_RETURN(const Program whole, compile(program));
+                            const CompileGlobal& compile) {
   std::set<std::string> done = {Fingerprint(program)};
+  MESHWORK_ASSIGN_OR_RETURN(const Program whole, compile(program, *done.begin()));
   Graph laid_out = program;
   LayOutVariables(whole.body, laid_out);
   for (const SavedFunction& function : functions) {
     const Graph graph = EvaluationGraph(laid_out, OutputsOf(function));
-    if (done.insert(Fingerprint(graph)).second) MESHWORK_RETURN_IF_ERROR(compile(graph).status());
+    const auto [fingerprint, is_new] = done.insert(Fingerprint(graph));
+    if (is_new) MESHWORK_RETURN_IF_ERROR(compile(graph, *fingerprint).status());
   }
   return absl::OkStatus();
 }

@@ -24,7 +24,9 @@ void SignFunctions(const Graph& program, std::vector<SavedFunction>& functions);
 // Calls `compile` for the global programs that a session of `program` asks for when functions are called with all rows:
 // for the program itself, and then for each function that is another one, with variables as they lie in what the first
 // call gave. Each program once. Errors: those of `compile`.
+using CompileGlobal =
+    std::function<absl::StatusOr<Program>(const Graph& global, const std::string& fingerprint)>;
 absl::Status ForEachProgram(const Graph& program, const std::vector<SavedFunction>& functions,
-                            const std::function<absl::StatusOr<Program>(const Graph& global)>& compile);
+                            const CompileGlobal& compile);
 
 }  // namespace meshwork

@@ -24,11 +24,6 @@ OrderedJson JsonOf(const std::vector<SavedTensor>& tensors) {
   return list;
 }
 
-absl::StatusOr<std::string> ReadText(const JsonReader& json, const std::string& key) {
-  MESHWORK_ASSIGN_OR_RETURN(const JsonReader value, json.Get(key));
-  return value.String();
-}
-
 absl::StatusOr<std::vector<std::string>> ReadTexts(const JsonReader& json, const std::string& key) {
   MESHWORK_ASSIGN_OR_RETURN(const JsonReader value, json.Get(key));
   return value.Strings();
@@ -41,7 +36,7 @@ absl::StatusOr<std::vector<SavedTensor>> ReadTensors(const JsonReader& json, con
   std::vector<SavedTensor> tensors;
   for (const JsonReader& item : items) {
     MESHWORK_RETURN_IF_ERROR(item.ExpectKeys({"name", "type", "batch"}));
-    MESHWORK_ASSIGN_OR_RETURN(std::string name, ReadText(item, "name"));
+    MESHWORK_ASSIGN_OR_RETURN(std::string name, item.StringOf("name"));
     tensors.push_back({std::move(name), {}});
   }
   return tensors;
@@ -76,7 +71,7 @@ absl::Status CheckFormat(const JsonReader& json, const std::string& path) {
   MESHWORK_ASSIGN_OR_RETURN(const int64_t number, format.Integer());
   if (number == ProgramManifest::kFormat) return absl::OkStatus();
   if (number < ProgramManifest::kFormat) return format.Expected("the number of a format, 1");
-  const absl::StatusOr<std::string> version = ReadText(json, "meshwork");
+  const absl::StatusOr<std::string> version = json.StringOf("meshwork");
   return absl::UnimplementedError(fmt::format(
       "{}: the saved program has format {}, of meshwork {}; this is meshwork {}, which reads format {}.",
       path, number, version.ok() ? Printable(*version) : "unknown", MESHWORK_VERSION,
@@ -116,8 +111,8 @@ absl::StatusOr<ProgramManifest> ManifestFromJson(std::string_view text, const st
   MESHWORK_RETURN_IF_ERROR(json.ExpectKeys(
       {"format", "meshwork", "mesh", "functions", "places", "plans", "weights", "files", "sha256"}));
   ProgramManifest manifest;
-  MESHWORK_ASSIGN_OR_RETURN(manifest.version, ReadText(json, "meshwork"));
-  MESHWORK_ASSIGN_OR_RETURN(manifest.mesh, ReadText(json, "mesh"));
+  MESHWORK_ASSIGN_OR_RETURN(manifest.version, json.StringOf("meshwork"));
+  MESHWORK_ASSIGN_OR_RETURN(manifest.mesh, json.StringOf("mesh"));
   MESHWORK_ASSIGN_OR_RETURN(manifest.places, ReadTexts(json, "places"));
   MESHWORK_ASSIGN_OR_RETURN(manifest.plans, ReadTexts(json, "plans"));
   MESHWORK_ASSIGN_OR_RETURN(const JsonReader functions, json.Get("functions"));
@@ -125,7 +120,7 @@ absl::StatusOr<ProgramManifest> ManifestFromJson(std::string_view text, const st
   for (const JsonReader& item : items) {
     MESHWORK_RETURN_IF_ERROR(item.ExpectKeys({"name", "inputs", "outputs"}));
     SavedFunction function;
-    MESHWORK_ASSIGN_OR_RETURN(function.name, ReadText(item, "name"));
+    MESHWORK_ASSIGN_OR_RETURN(function.name, item.StringOf("name"));
     MESHWORK_ASSIGN_OR_RETURN(function.inputs, ReadTensors(item, "inputs"));
     MESHWORK_ASSIGN_OR_RETURN(function.outputs, ReadTensors(item, "outputs"));
     if (function.outputs.empty()) return item.Expected("a function with outputs");
@@ -140,7 +135,7 @@ absl::StatusOr<ProgramManifest> ManifestFromJson(std::string_view text, const st
   if (!manifest.weights.starts_with(kWeightsPrefix) ||
       manifest.weights.find_first_of(std::string_view("/\0", 2), kWeightsPrefix.size()) != std::string::npos)
     return folder.Expected("the name of a folder in \"weights\"");
-  MESHWORK_ASSIGN_OR_RETURN(manifest.weights_sha256, ReadText(weights, "sha256"));
+  MESHWORK_ASSIGN_OR_RETURN(manifest.weights_sha256, weights.StringOf("sha256"));
   MESHWORK_ASSIGN_OR_RETURN(const JsonReader files, json.Get("files"));
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonReader> listed, files.Items());
   for (const JsonReader& item : listed) {

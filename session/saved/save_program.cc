@@ -121,7 +121,7 @@ class VersionWriter {
     MESHWORK_RETURN_IF_ERROR(MakeFolders(folder_));
     MESHWORK_RETURN_IF_ERROR(Write(kProgramName, text_));
     return ForEachProgram(*program_, manifest_.functions,
-                          [&](const Graph& global) -> absl::StatusOr<Program> {
+                          [&](const Graph& global, const std::string&) -> absl::StatusOr<Program> {
                             MESHWORK_ASSIGN_OR_RETURN(Program program, Compile(global, compile_));
                             const VerifyOptions how = {.narrow_sums = compile_.narrow_sums};
                             MESHWORK_ASSIGN_OR_RETURN(const Proof proof, Verify(global, program.body, how));

@@ -1,8 +1,8 @@
 #include "meshwork/session/saved/saved_program.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
+#include <map>
+#include <memory>
 #include <utility>
 
 #include "meshwork/base/io/file.h"
@@ -57,9 +57,16 @@ class VersionReader {
   // What the functions were compiled to, proven again; null if another version of meshwork wrote plans that do not fit
   // what this one would make. Error, besides: a plan of this version does not fit, or one is missing.
   absl::StatusOr<std::shared_ptr<const CompiledPrograms>> ReadPlans(const Graph& program) const {
-    absl::StatusOr<std::shared_ptr<const CompiledPrograms>> plans = ReadOwnPlans(program);
-    if (!plans.ok() && manifest_.version != MESHWORK_VERSION && is_whole_) return nullptr;
-    return plans;
+    Plans plans;
+    for (const std::string& name : manifest_.plans) {
+      MESHWORK_ASSIGN_OR_RETURN(const std::string text, Read(name));
+      MESHWORK_ASSIGN_OR_RETURN(Certificate plan, CertificateFromJson(text, PathOf(name)));
+      std::string of = plan.global;
+      plans.insert_or_assign(std::move(of), std::move(plan));
+    }
+    absl::StatusOr<std::shared_ptr<const CompiledPrograms>> proven = Proven(program, plans);
+    if (!proven.ok() && manifest_.version != MESHWORK_VERSION) return nullptr;
+    return proven;
   }
 
   // What no other version has: the hashes of the weights' index and of the program.
@@ -81,28 +88,24 @@ class VersionReader {
   const ProgramManifest& manifest() const { return manifest_; }
 
  private:
-  absl::StatusOr<std::shared_ptr<const CompiledPrograms>> ReadOwnPlans(const Graph& program) const {
-    std::map<std::string, Certificate> plans;  // by the fingerprint of what they compute
-    for (const std::string& name : manifest_.plans) {
-      MESHWORK_ASSIGN_OR_RETURN(const std::string text, Read(name));
-      MESHWORK_ASSIGN_OR_RETURN(Certificate plan, CertificateFromJson(text, PathOf(name)));
-      std::string of = plan.global;
-      plans.insert_or_assign(std::move(of), std::move(plan));
-    }
-    is_whole_ = true;
+  using Plans = std::map<std::string, Certificate>;  // by the fingerprint of what they compute
+
+  // Error: a plan is missing, or does not hold.
+  absl::StatusOr<std::shared_ptr<const CompiledPrograms>> Proven(const Graph& program,
+                                                                 const Plans& plans) const {
     auto compiled = std::make_shared<CompiledPrograms>();
     MESHWORK_RETURN_IF_ERROR(
-        ForEachProgram(program, manifest_.functions, [&](const Graph& global) -> absl::StatusOr<Program> {
-          const auto plan = plans.find(Fingerprint(global));
-          if (plan == plans.end())
-            return absl::DataLossError(fmt::format("{}: no plan computes the program {}; save it again.",
-                                                   path_, Fingerprint(global)));
-          MESHWORK_RETURN_IF_ERROR(
-              Annotate(CheckCertificate(global, plan->second), fmt::format("{}: ", path_)));
-          MESHWORK_ASSIGN_OR_RETURN(Graph local, ParseGraph(plan->second.local, path_));
-          compiled->Add(global, {.body = local});
-          return Program{.body = std::move(local)};
-        }));
+        ForEachProgram(program, manifest_.functions,
+                       [&](const Graph& global, const std::string& fingerprint) -> absl::StatusOr<Program> {
+                         const auto plan = plans.find(fingerprint);
+                         if (plan == plans.end())
+                           return absl::DataLossError(fmt::format(
+                               "{}: no plan computes the program {}; save it again.", path_, fingerprint));
+                         absl::StatusOr<Graph> local = ReadCertified(global, plan->second);
+                         if (!local.ok()) return Annotate(local.status(), fmt::format("{}: ", path_));
+                         compiled->Add(fingerprint, {.body = *local});
+                         return Program{.body = *std::move(local)};
+                       }));
     return compiled;
   }
 
@@ -123,7 +126,6 @@ class VersionReader {
 
   const std::string path_;
   ProgramManifest manifest_;
-  mutable bool is_whole_ = false;  // the plans' files are what was written
 };
 
 }  // namespace
@@ -164,17 +166,20 @@ absl::StatusOr<SavedProgram> SavedProgram::TryLoad(const std::string& path, cons
   return loaded;
 }
 
-absl::StatusOr<StepResult> SavedProgram::Predict(const Feeds& feeds, std::string_view function) {
-  const auto found = std::find_if(functions_.begin(), functions_.end(),
-                                  [&](const SavedFunction& known) { return known.name == function; });
-  if (found == functions_.end()) {
-    std::vector<std::string> known;
-    for (const SavedFunction& one : functions_) known.push_back(one.name);
-    return absl::NotFoundError(fmt::format("{}: there is no function {}{}", path_, Quoted(function),
-                                           DidYouMeanOneOf(std::string(function), known, "functions")));
+absl::StatusOr<SavedFunction> SavedProgram::Find(std::string_view function) const {
+  std::vector<std::string> known;
+  for (const SavedFunction& one : functions_) {
+    if (one.name == function) return one;
+    known.push_back(one.name);
   }
+  return absl::NotFoundError(fmt::format("{}: there is no function {}{}", path_, Quoted(function),
+                                         DidYouMeanOneOf(std::string(function), known, "functions")));
+}
+
+absl::StatusOr<StepResult> SavedProgram::Predict(const Feeds& feeds, std::string_view function) {
+  MESHWORK_ASSIGN_OR_RETURN(const SavedFunction found, Find(function));
   std::vector<std::string> outputs;
-  for (const SavedTensor& output : found->outputs) outputs.push_back(output.name);
+  for (const SavedTensor& output : found.outputs) outputs.push_back(output.name);
   const std::scoped_lock lock(*one_at_a_time_);
   return session_->Predict(feeds, outputs);
 }

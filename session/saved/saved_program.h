@@ -93,6 +93,8 @@ class SavedProgram {
   const std::string& path() const { return path_; }  // of the version
   int64_t version() const { return version_; }       // 0: the folder's name is no number
   const std::vector<SavedFunction>& functions() const { return functions_; }
+  // Error: there is no such function, with the nearest name.
+  absl::StatusOr<SavedFunction> Find(std::string_view function) const;
   // Whether the saved plans are run; else the program was compiled anew.
   bool runs_as_saved() const { return runs_as_saved_; }
   // The program and its variables. Its functions may be called while no Predict runs. REQUIRES: this was not moved from.

@@ -10,6 +10,7 @@
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/session/saved/program_manifest.h"
+#include "meshwork/storage/checkpoint_folder.h"
 
 namespace meshwork {
 namespace {
@@ -36,14 +37,10 @@ int64_t VersionOf(const std::string& path) {
 }
 
 absl::StatusOr<std::vector<int64_t>> NumbersIn(const std::string& dir) {
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesInFolder(dir));
   std::vector<int64_t> numbers;
-  std::error_code error;
-  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error))
-    if (const int64_t number = VersionOf(it->path().string()); number > 0) numbers.push_back(number);
-  if (error)
-    return absl::Status(
-        absl::ErrnoToStatusCode(error.value()),
-        fmt::format("{}: the folder cannot be read: {}.", dir.empty() ? "\"\"" : dir, error.message()));
+  for (const std::string& name : names)
+    if (const int64_t number = VersionOf(name); number > 0) numbers.push_back(number);
   std::sort(numbers.begin(), numbers.end());
   return numbers;
 }
@@ -64,11 +61,11 @@ absl::StatusOr<std::string> FindVersion(const std::string& path, std::optional<i
 
 void RemoveUnfinishedVersions(const std::string& dir) {
   static const std::regex unfinished(fmt::format("{}[0-9a-f]{{16}}", kUnfinished));
-  std::error_code error, ignored;
-  std::vector<fs::path> left;
-  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error))
-    if (std::regex_match(it->path().filename().string(), unfinished)) left.push_back(it->path());
-  for (const fs::path& path : left) fs::remove_all(path, ignored);
+  const absl::StatusOr<std::vector<std::string>> names = NamesInFolder(dir);
+  if (!names.ok()) return;
+  std::error_code ignored;
+  for (const std::string& name : *names)
+    if (std::regex_match(name, unfinished)) fs::remove_all(fmt::format("{}/{}", dir, name), ignored);
 }
 
 std::string UnfinishedVersion(const std::string& dir, const std::string& job) {

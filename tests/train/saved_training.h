@@ -18,8 +18,9 @@
 namespace meshwork {
 
 // x: f64[12,6], y: i32[12] -> loss. Weights f64[6,7] and f64[7,5] are sharded over `model` if the mesh has it. Dropout
-// draws a new mask in each step.
-inline Graph SavedTraining(const std::string& mesh) {
+// draws a new mask in each step. predicts: it draws none outside of training, and there are logits: f64[12,5] and hidden:
+// f64[12,7].
+inline Graph SavedTraining(const std::string& mesh, bool predicts = false) {
   Graph g(Mesh::VirtualCpus(mesh).value());
   const bool has_model = mesh.find("model") != std::string::npos;
   const DimSpec model = has_model ? DimSpec("model") : UNSHARDED;
@@ -29,10 +30,15 @@ inline Graph SavedTraining(const std::string& mesh) {
   Variable v = g.Var("v", GlorotUniform({7, 5}, F64), {model, UNSHARDED});
   Variable count = g.Var("count", Zeros({}, I64), {});
   g.Update(count, count + 1);
-  Value hidden = StatelessDropout(Relu(MatMul(x, w)), 0.25, /*seed=*/3, /*stream=*/1, count);
-  Value loss = SparseSoftmaxCrossEntropy(MatMul(hidden, v), y);
+  const Value kept = Relu(MatMul(x, w));
+  Value hidden = StatelessDropout(kept, 0.25, /*seed=*/3, /*stream=*/1, count);
+  if (predicts) hidden = WhenTraining(hidden, kept);
+  const Value logits = MatMul(hidden, v);
+  Value loss = SparseSoftmaxCrossEntropy(logits, y);
   Adam({.learning_rate = 0.05}).Minimize(loss);
   g.Output("loss", loss);
+  if (predicts) g.Output("logits", logits);
+  if (predicts) g.Output("hidden", hidden);
   return g;
 }
 

@@ -9,7 +9,6 @@
 #include "meshwork/base/io/file.h"
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
-#include "meshwork/base/suggest.h"
 #include "meshwork/mesh/mesh.h"
 #include "meshwork/session/saved/saved_program.h"
 #include "meshwork/session/session_backend.h"
@@ -44,17 +43,6 @@ std::string SignatureOf(const SavedFunction& function) {
   };
   return fmt::format("{}({}) -> {}", Printable(function.name), fmt::join(list(function.inputs), ", "),
                      fmt::join(list(function.outputs), ", "));
-}
-
-// Error: there is no such function.
-absl::StatusOr<SavedFunction> FindFunction(const SavedProgram& program, const std::string& name) {
-  std::vector<std::string> known;
-  for (const SavedFunction& function : program.functions()) {
-    if (function.name == name) return function;
-    known.push_back(function.name);
-  }
-  return InvalidArgument("--function: {} has no function {}{}", program.path(), Quoted(name),
-                         DidYouMeanOneOf(name, known, "functions"));
 }
 
 // The only tensor of a .npy file has no name. Errors: the file cannot be read; the function has several inputs.
@@ -106,7 +94,9 @@ absl::Status PredictOnce(const PredictFlags& options, const Processes& processes
       if (reports) fmt::print("{}\n", SignatureOf(function));
     return absl::OkStatus();
   }
-  MESHWORK_ASSIGN_OR_RETURN(const SavedFunction function, FindFunction(program, options.function));
+  const absl::StatusOr<SavedFunction> found = program.Find(options.function);
+  if (!found.ok()) return BadInput(Annotate(found.status(), "--function: "));
+  const SavedFunction& function = *found;
   if (options.outputs.ends_with(".npy") && function.outputs.size() != 1)
     return InvalidArgument("--outputs: {} holds one array, and {} gives {}; name a .npz or safetensors file.",
                            options.outputs, Quoted(function.name),
@@ -142,10 +132,7 @@ absl::Status Predict(Arguments args) {
   flags.Int("version", "which version is taken; 0: the newest", &options.version, 0, kMostVersions);
   flags.Text("mesh", "another mesh than the saved one, as batch=4,model=2; axes that it lacks shard nothing",
              &options.mesh);
-  flags.Text("devices",
-             "what computes: cpu; cuda or cuda:N, a GPU; cuda:0-3 or cuda:0,2, several that share the mesh",
-             &options.devices);
-  flags.Int("workers", "threads; 0: one per core", &options.workers, 0, kMostWorkers);
+  AddDevices(flags, &options.devices, &options.workers);
   AddJoinFlags(flags, &options.join);
   if (const auto done = Parse(flags, args)) return *done;
   MESHWORK_RETURN_IF_ERROR(Annotate(CheckDevices(options.devices), "--devices: "));

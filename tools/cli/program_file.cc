@@ -84,6 +84,14 @@ void AddProgram(FlagTable& flags, ProgramChoice& program) {
               &program.layouts);
 }
 
+void AddDevices(FlagTable& flags, std::string* devices, int64_t* workers) {
+  constexpr int64_t kMostWorkers = 1024;
+  flags.Text("devices",
+             "what computes: cpu; cuda or cuda:N, a GPU; cuda:0-3 or cuda:0,2, several that share the mesh",
+             devices);
+  flags.Int("workers", "threads; 0: one per core", workers, 0, kMostWorkers);
+}
+
 absl::StatusOr<Graph> ReadProgram(const ProgramChoice& program) {
   MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadText(program.file));
   return ParseProgram(text, program);

@@ -16,8 +16,6 @@ namespace meshwork::tools {
 // The description of FILE in each command's help.
 inline constexpr const char* kFileHelp = "a program as text (docs/text-format.md); - reads standard input";
 
-inline constexpr int64_t kMostWorkers = 1024;  // that --workers takes
-
 inline constexpr const char* kTopologyHelp =
     "a JSON file: bandwidth and latency of each axis (docs/tools.md); with it, time decides";
 
@@ -57,6 +55,9 @@ struct ProgramChoice {
 
 // Adds FILE, --mesh and --layout, for all commands that read a program.
 void AddProgram(FlagTable& flags, ProgramChoice& program);
+
+// Adds --devices and --workers, for the commands that compute.
+void AddDevices(FlagTable& flags, std::string* devices, int64_t* workers);
 
 // The program, on the given mesh and with the given layouts (OnOtherMesh, session/remesh.h). Errors: those of
 // ReadText, of ParseGraph and of OnOtherMesh; a program that neither returns nor updates anything.

@@ -275,10 +275,7 @@ absl::Status Run(Arguments args) {
   flags.Text("trace", "writes when each instruction of the last 10 steps ran, for ui.perfetto.dev",
              &options.trace);
   AddBudgets(flags, options.compile);
-  flags.Text("devices",
-             "what computes: cpu; cuda or cuda:N, a GPU; cuda:0-3 or cuda:0,2, several that share the mesh",
-             &options.devices);
-  flags.Int("workers", "threads; 0: one per core", &options.workers, 0, kMostWorkers);
+  AddDevices(flags, &options.devices, &options.workers);
   flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.compile.shard_weight_update);
   flags.Switch("narrow-sums", kNarrowSumsHelp, &options.compile.narrow_sums);
   AddJoinFlags(flags, &options.join);

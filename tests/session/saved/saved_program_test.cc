@@ -26,6 +26,7 @@
 #include "support/long_tests.h"
 #include "support/temp_dir.h"
 #include "support/tensors.h"
+#include "train/saved_training.h"
 
 namespace meshwork::saved_program_test {
 namespace {
@@ -34,29 +35,6 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
-
-// x: f64[12,6], y: i32[12] -> loss, logits: f64[12,5], hidden: f64[12,7]. Adam's state, a dropout, and an average that no
-// prediction reads.
-Graph Training(const std::string& mesh) {
-  Graph g(Mesh::VirtualCpus(mesh).value());
-  const bool has_model = g.mesh().FindAxes("model").ok();
-  const DimSpec model = has_model ? DimSpec("model") : UNSHARDED;
-  Value x = g.Input("x", F64, {12, 6}, {"batch", UNSHARDED});
-  Value y = g.Input("y", I32, {12}, {"batch"});
-  Variable w = g.Var("w", GlorotUniform({6, 7}, F64), {UNSHARDED, model});
-  Variable v = g.Var("v", GlorotUniform({7, 5}, F64), {model, UNSHARDED});
-  Variable count = g.Var("count", Zeros({}, I64), {});
-  g.Update(count, count + 1);
-  Value hidden = Relu(MatMul(x, w));
-  hidden = WhenTraining(StatelessDropout(hidden, 0.25, /*seed=*/3, /*stream=*/1, count), hidden);
-  Value logits = MatMul(hidden, v);
-  Value loss = SparseSoftmaxCrossEntropy(logits, y);
-  Adam({.learning_rate = 0.05}).Minimize(loss);
-  g.Output("loss", loss);
-  g.Output("logits", logits);
-  g.Output("hidden", hidden);
-  return g;
-}
 
 Tensor Images(int64_t rows, int seed = 1) {
   Tensor x(Type{F64, {rows, 6}});
@@ -72,9 +50,8 @@ SessionOptions OneWorker(Transport* transport = nullptr) {
 }
 
 Session Trained(const std::string& mesh, Transport* transport = nullptr, int64_t steps = 3) {
-  Session session = Session::Create(Training(mesh), OneWorker(transport)).value();
-  const Tensor y = Tensor::From<int32_t>({12}, {0, 3, 1, 2, 2, 0, 1, 3, 4, 0, 2, 1});
-  for (int64_t step = 0; step < steps; ++step) EXPECT_TRUE(session.Run({{"x", Images(12)}, {"y", y}}).ok());
+  Session session = Session::Create(SavedTraining(mesh, /*predicts=*/true), OneWorker(transport)).value();
+  TrainSteps(session, 0, steps);
   return session;
 }
 
@@ -183,8 +160,7 @@ TEST_F(SavedProgramTest, HoldsWhatPredictionsNeed) {
   const Checkpoint weights = Checkpoint::Open(path + "/weights").value();
   EXPECT_EQ(weights.index().step, 3);
   EXPECT_EQ(weights.index().variables.size(), 2u);
-  EXPECT_THAT(std::string(program.session().graph().nodes()[0].location.file),
-              HasSubstr("saved_program_test.cc"));
+  EXPECT_THAT(std::string(program.session().graph().nodes()[0].location.file), HasSubstr("saved_training.h"));
   for (const auto& entry : fs::directory_iterator(path))
     EXPECT_THAT(entry.path().filename().string(), testing::AnyOf("program.json", "program.mw", "plan-0.json",
                                                                  "plan-1.json", "plan-2.json", "weights"));
@@ -213,8 +189,7 @@ TEST_F(SavedProgramTest, LeavesTheSessionAlone) {
   const Tensor w = session.Get("w").value();
   Save(session);
   EXPECT_EQ(NumbersOf(session.Get("w").value()), NumbersOf(w));
-  const Tensor y = Tensor::From<int32_t>({12}, {0, 3, 1, 2, 2, 0, 1, 3, 4, 0, 2, 1});
-  EXPECT_TRUE(session.Run({{"x", Images(12)}, {"y", y}}).ok());
+  TrainSteps(session, 3, 4);
   EXPECT_EQ(session.steps_done(), 4);
 }
 
