@@ -1,8 +1,9 @@
 // The attention family: softmax(scale · q kᵀ) v by heads, and its gradients, in tiles
 // (ops/kernels/blas/attention.h); with a mask, in terms of other rows.
 //
-// q: [b,s,h,d], k: [b,t,h,d], v: [b,t,h,e] as projections leave them; seen: [b,s], if it is there: the number
-// of keys, the first ones, that each query sees. The sequence of queries may be sharded; positions count in
+// q: [b,s,h,d], k: [b,t,h,d], v: [b,t,h,e] as projections leave them; q: [b,s,h,g,d] where g heads of queries
+// share a head of keys. seen: [b,s], if it is there: the number of keys, the first ones, that each query
+// sees. The sequence of queries may be sharded; positions count in
 // the whole sequence. The sequence of keys is gathered, or stays sharded and the parts of the result are
 // merged, or its blocks go round if the user asks for that (ops/ring_attention.h). Gradients are two rows:
 // the gradient of q is a sum over the keys, the gradients of k and v are sums over the queries, and either
@@ -10,7 +11,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <string>
 
+#include "absl/strings/str_replace.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
 #include "meshwork/ir/gradients.h"
@@ -23,31 +27,50 @@
 namespace meshwork {
 namespace {
 
+// Whether q is [b,s,h,g,d].
+bool IsGrouped(const Type& q) { return q.rank() == 5; }
+
+// Whether `heads` heads of queries share `of_keys` heads of keys.
+bool CanGroup(int64_t heads, int64_t of_keys) {
+  return heads != of_keys && of_keys > 0 && heads % of_keys == 0;
+}
+
+// q: [b,s,h·g,d] -> [b,s,h,g,d].
+Type WithSplitHeads(Type q, int64_t of_keys) {
+  const int64_t group = q.shape[2] / of_keys;
+  q.shape[2] = of_keys;
+  q.shape.insert(q.shape.begin() + 3, group);
+  return q;
+}
+
 // Advice for shapes that do not fit.
 std::string HowToFitHeads(const Type& q, const Type& k, const Type& v) {
-  if (q.rank() != 4 || k.rank() != 4 || v.rank() != 4) return "Reshape each to 4 dims, heads third";
-  const int64_t heads = q.shape[2];
-  if (k.shape[2] == v.shape[2] && k.shape[2] != heads && k.shape[2] > 0 && heads % k.shape[2] == 0)
-    return fmt::format("Repeat k and v {} times along dim 2, to {} heads", heads / k.shape[2], heads);
+  if ((q.rank() != 4 && !IsGrouped(q)) || k.rank() != 4 || v.rank() != 4)
+    return "Reshape each to 4 dims, heads third";
+  const bool can_group = !IsGrouped(q) && k.shape[2] == v.shape[2] && CanGroup(q.shape[2], k.shape[2]);
   const auto differs = [](const Type& a, const Type& b, int dim, std::string_view letter) {
     return a.shape[dim] == b.shape[dim]
                ? std::string()
                : fmt::format("make {} one size, not {} and {}", letter, a.shape[dim], b.shape[dim]);
   };
   for (const auto& told : {differs(q, k, 0, "b"), differs(k, v, 0, "b"), differs(k, v, 1, "t"),
-                           differs(q, k, 2, "h"), differs(k, v, 2, "h"), differs(q, k, 3, "d")})
+                           can_group ? std::string() : differs(q, k, 2, "h"), differs(k, v, 2, "h")})
     if (!told.empty()) return told;
+  if (q.shape.back() != k.shape[3])
+    return fmt::format("make d one size, not {} and {}", q.shape.back(), k.shape[3]);
+  if (can_group) return fmt::format("Reshape q to {}", WithSplitHeads(q, k.shape[2]).ToString());
   return "";
 }
 
 absl::Status CheckOperands(const OpView& view) {
   const Type &q = view.operands[0], &k = view.operands[1], &v = view.operands[2];
-  const bool fits = q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && q.shape[0] == k.shape[0] &&
-                    k.shape[0] == v.shape[0] && k.shape[1] == v.shape[1] && q.shape[2] == k.shape[2] &&
-                    k.shape[2] == v.shape[2] && q.shape[3] == k.shape[3];
+  const bool fits = (q.rank() == 4 || IsGrouped(q)) && k.rank() == 4 && v.rank() == 4 &&
+                    q.shape[0] == k.shape[0] && k.shape[0] == v.shape[0] && k.shape[1] == v.shape[1] &&
+                    q.shape[2] == k.shape[2] && k.shape[2] == v.shape[2] && q.shape.back() == k.shape[3];
   if (!fits)
-    return InvalidArgument("q is {}, k {}, v {}; they must be [b,s,h,d], [b,t,h,d] and [b,t,h,e]: {}.",
-                           q.ToString(), k.ToString(), v.ToString(), HowToFitHeads(q, k, v));
+    return InvalidArgument(
+        "q is {}, k {}, v {}; they must be [b,s,h,d] or [b,s,h,g,d], [b,t,h,d] and [b,t,h,e]: {}.",
+        q.ToString(), k.ToString(), v.ToString(), HowToFitHeads(q, k, v));
   if (!IsFloat(q.dtype) || k.dtype != q.dtype || v.dtype != q.dtype)
     return InvalidArgument("q is {}, k {}, v {}; they must be f32, f64 or bf16, all alike.", q.ToString(),
                            k.ToString(), v.ToString());
@@ -64,17 +87,19 @@ absl::Status CheckSeen(const OpView& view, size_t at) {
                          view.operands[at].ToString(), seen.ToString());
 }
 
-// The type of the result, [b,s,h,e].
+// The type of the result, [b,s,h,e] or [b,s,h,g,e].
 Type ResultType(const OpView& view) {
   Type type = view.operands[0];
-  type.shape[3] = view.operands[2].shape[3];
+  type.shape.back() = view.operands[2].shape[3];
   return type;
 }
 
-// The type of values with one element per query and head, [b,s,h].
+// The type of values with one element per query and head, [b,s,h] or [b,s,h,g].
 Type RowType(const OpView& view) {
-  const Type& q = view.operands[0];
-  return {q.dtype == F64 ? F64 : F32, {q.shape[0], q.shape[1], q.shape[2]}};
+  Type type = view.operands[0];
+  type.dtype = type.dtype == F64 ? F64 : F32;
+  type.shape.pop_back();
+  return type;
 }
 
 absl::StatusOr<std::vector<Type>> InferAttention(const OpView& view) {
@@ -103,9 +128,11 @@ absl::StatusOr<std::vector<Type>> InferGradKv(const OpView& view) {
   return std::vector<Type>{view.operands[1], view.operands[2]};
 }
 
+// The rule of `text`, where "bsh" stands for "bshg" if heads are grouped, and with the operand `seen` if it is there.
 Rule SeenRule(const OpView& view, size_t seen, std::string_view operands, std::string_view results) {
-  return MakeRule(fmt::format("{}{}->{}", operands, view.operands.size() > seen ? ",bs" : "", results),
-                  view.operands, view.results);
+  std::string text = fmt::format("{}{}->{}", operands, view.operands.size() > seen ? ",bs" : "", results);
+  if (IsGrouped(view.operands[0])) text = absl::StrReplaceAll(text, {{"bsh", "bshg"}});
+  return MakeRule(text, view.operands, view.results);
 }
 Rule AttentionRule(const OpView& view) { return SeenRule(view, 3, "bshd!,bt!hd,bthe", "bshe,bsh"); }
 
@@ -125,7 +152,7 @@ std::vector<Value> AttentionGrad(const GradView& view) {
   Graph& graph = *q.graph();
   const DType dtype = log_sums.dtype();
   const Value g = view.result_grads[0].valid() ? view.result_grads[0] : Constant(graph, 0, Type(out.type()));
-  Value shift = ReduceSum(Mul(InDType(g, dtype), InDType(out, dtype)), {3});
+  Value shift = ReduceSum(Mul(InDType(g, dtype), InDType(out, dtype)), {out.rank() - 1});
   if (view.result_grads[1].valid()) shift = Sub(shift, view.result_grads[1]);
   std::vector<Value> operands = {q, k, v, g, log_sums, shift};
   operands.insert(operands.end(), view.operands.begin() + 3, view.operands.end());
@@ -136,18 +163,48 @@ std::vector<Value> AttentionGrad(const GradView& view) {
   return grads;
 }
 
-// bool [b,1,s,t] or [1,1,s,t]: whether each query sees each key; invalid if all queries see all keys.
-// operands[seen], if it is there, is the number of keys that each query sees.
-Value IsSeen(std::span<const Value> operands, size_t seen, bool causal) {
+// The letters of scores and of q with d or e, for q: [b,s,h,d] or [b,s,h,g,d].
+struct Letters {
+  std::string scores, with_d, with_e;
+
+  explicit Letters(const Value& q)
+      : scores(IsGrouped(q.type()) ? "bhgst" : "bhst"),
+        with_d(IsGrouped(q.type()) ? "bshgd" : "bshd"),
+        with_e(IsGrouped(q.type()) ? "bshge" : "bshe") {}
+};
+
+// bool, of the scores' rank, with s and t last and all other dims but the first 1, or the first, too: whether each query
+// sees each key; invalid if all queries see all keys. operands[seen], if it is there, is the number of keys that each
+// query sees.
+// window: of these keys, only so many, the last ones; 0: all.
+Value IsSeen(std::span<const Value> operands, size_t seen, bool causal, int64_t window = 0) {
   if (!causal && operands.size() <= seen) return {};
   Graph& graph = *operands[0].graph();
   const int64_t s = operands[0].shape()[1], t = operands[1].shape()[1];
-  const Value key = Iota(graph, {I32, {1, 1, 1, t}}, 3);
+  const int rank = operands[0].rank();
+  const auto along = [&](int64_t size, int dim) {
+    Shape shape(static_cast<size_t>(rank), 1);
+    shape[dim] = size;
+    return Iota(graph, {I32, shape}, dim);
+  };
+  const Value key = along(t, rank - 1);
   Value sees;
-  if (causal) sees = GreaterEqual(Iota(graph, {I32, {1, 1, s, 1}}, 2), key);
-  if (operands.size() <= seen) return sees;
-  const Value before = Less(key, ExpandDims(operands[seen], {1, 3}));
-  return sees.valid() ? And(sees, before) : before;
+  // end: where the keys end that a query sees.
+  const auto within_window = [&](const Value& end) {
+    const Value first = Sub(Minimum(end, static_cast<double>(t)), static_cast<double>(window));
+    return And(sees, GreaterEqual(key, first));
+  };
+  const Value place = causal ? along(s, rank - 2) : Value();
+  if (causal) sees = GreaterEqual(place, key);
+  if (operands.size() <= seen) return window == 0 ? sees : within_window(Add(place, 1.0));
+  // [b,s] -> [b,1,..,s,1]
+  std::vector<int64_t> new_dims;
+  for (int d = 1; d < rank; ++d)
+    if (d != rank - 2) new_dims.push_back(d);
+  const Value count = ExpandDims(operands[seen], new_dims), before = Less(key, count);
+  sees = sees.valid() ? And(sees, before) : before;
+  if (window == 0) return sees;
+  return within_window(causal ? Minimum(count, Add(place, 1.0)) : count);
 }
 
 // The gradients' rows with all scores in memory: operands q, k, v, the gradient of the result, log-sums,
@@ -159,22 +216,32 @@ std::vector<Value> GradForm(const std::vector<Value>& in, const Attrs& attrs) {
               g = InDType(in[3], dtype);
   const double scale = attrs.Get<double>("scale");
   constexpr double kInf = std::numeric_limits<double>::infinity();
-  // [b,s,h] -> [b,h,s,1]
-  const auto per_query = [](const Value& x) { return ExpandDims(Transpose(x, {0, 2, 1}), {3}); };
+  const Letters letters(in[0]);
+  const auto of = [](std::string_view a, std::string_view b, std::string_view to) {
+    return fmt::format("{},{}->{}", a, b, to);
+  };
+  // [b,s,h] -> [b,h,s,1], or [b,s,h,g] -> [b,h,g,s,1]
+  const auto per_query = [](const Value& x) {
+    return x.rank() == 3 ? ExpandDims(Transpose(x, {0, 2, 1}), {3})
+                         : ExpandDims(Transpose(x, {0, 2, 3, 1}), {4});
+  };
   const Value log_sums = Select(Equal(in[4], -kInf), kInf, in[4]);
-  Value score = Sub(Mul(Einsum("bshd,bthd->bhst", {q, k}), scale), per_query(log_sums));
-  Value slope = Sub(Einsum("bshe,bthe->bhst", {g, v}), per_query(in[5]));
+  Value score =
+      Sub(Mul(Einsum(of(letters.with_d, "bthd", letters.scores), {q, k}), scale), per_query(log_sums));
+  Value slope = Sub(Einsum(of(letters.with_e, "bthe", letters.scores), {g, v}), per_query(in[5]));
   if (const Value sees = IsSeen(in, 6, attrs.Get<bool>("causal")); sees.valid()) {
-    const Value all = BroadcastTo(sees, score.shape(), {0, 1, 2, 3});
+    std::vector<int64_t> dims(static_cast<size_t>(score.rank()));
+    std::iota(dims.begin(), dims.end(), 0);
+    const Value all = BroadcastTo(sees, score.shape(), dims);
     score = Select(all, score, Constant(graph, -kInf, score.type()));
     slope = Select(all, slope, Constant(graph, 0, slope.type()));
   }
   const Value share = Exp(score);
   const Value of_score = Mul(Mul(share, slope), scale);
   const auto as = [](const Value& x, const Value& like) { return InDType(x, like.dtype()); };
-  return {as(Einsum("bhst,bthd->bshd", {of_score, k}), in[0]),
-          as(Einsum("bhst,bshd->bthd", {of_score, q}), in[1]),
-          as(Einsum("bhst,bshe->bthe", {share, g}), in[2])};
+  return {as(Einsum(of(letters.scores, "bthd", letters.with_d), {of_score, k}), in[0]),
+          as(Einsum(of(letters.scores, letters.with_d, "bthd"), {of_score, q}), in[1]),
+          as(Einsum(of(letters.scores, letters.with_e, "bthe"), {share, g}), in[2])};
 }
 std::vector<Value> GradQGrad(const GradView& view) {
   return GradientOfForm(view, [&](const std::vector<Value>& operands) {
@@ -193,7 +260,8 @@ std::vector<Value> GradKvGrad(const GradView& view) {
 double Flops(const OpView& view, double with_d, double with_e) {
   const AttentionSizes z =
       AttentionSizesOf(view.operands[0], view.operands[1], view.operands[2], false, view.attrs);
-  const double scores = static_cast<double>(z.b * z.h) * static_cast<double>(z.s) * static_cast<double>(z.t);
+  const double scores =
+      static_cast<double>(z.b * z.h * z.g) * static_cast<double>(z.s) * static_cast<double>(z.t);
   const double each = 2 * (with_d * static_cast<double>(z.d) + with_e * static_cast<double>(z.e)) + 5;
   return scores * each * (z.causal ? 0.5 : 1.0);
 }
@@ -225,11 +293,14 @@ OpRow GradRow(std::string_view name, std::string_view doc, int num_results,
       .flops = flops,
       .is_product = true,
       .reads_block = true,
-      .samples = {"f32[2,6,2,5], f32[2,4,2,5], f32[2,4,2,3], f32[2,6,2,3], f32[2,6,2], f32[2,6,2]; scale=0.5",
-                  "f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2], f64[2,6,2], i32[2,6]; "
-                  "scale=0.5 causal=true",
-                  "bf16[2,4,2,4], bf16[2,6,2,4], bf16[2,6,2,4], bf16[2,4,2,4], f32[2,4,2], f32[2,4,2]; "
-                  "scale=0.5 causal=true"},
+      .samples =
+          {"f32[2,6,2,5], f32[2,4,2,5], f32[2,4,2,3], f32[2,6,2,3], f32[2,6,2], f32[2,6,2]; scale=0.5",
+           "f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2], f64[2,6,2], i32[2,6]; "
+           "scale=0.5 causal=true",
+           "bf16[2,4,2,4], bf16[2,6,2,4], bf16[2,6,2,4], bf16[2,4,2,4], f32[2,4,2], f32[2,4,2]; "
+           "scale=0.5 causal=true",
+           "f64[2,4,2,3,4], f64[2,6,2,4], f64[2,6,2,3], f64[2,4,2,3,3], f64[2,4,2,3], f64[2,4,2,3], i32[2,4]; "
+           "scale=0.5 causal=true"},
       .sample_int_low = 0,
       .sample_int_high = 8};
 }
@@ -242,7 +313,8 @@ AttentionSizes AttentionSizesOf(const Type& q, const Type& k, const Type& v, boo
           .s = q.shape[1],
           .t = k.shape[1],
           .h = q.shape[2],
-          .d = q.shape[3],
+          .g = IsGrouped(q) ? q.shape[3] : 1,
+          .d = q.shape.back(),
           .e = v.shape[3],
           .causal = attrs.Get<bool>("causal"),
           .has_seen = has_seen,
@@ -252,9 +324,10 @@ AttentionSizes AttentionSizesOf(const Type& q, const Type& k, const Type& v, boo
 std::span<const OpRow> AttentionOps() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "attention",
-       .doc = "softmax over t of scale q[b,s,h,:]·k[b,t,h,:], times v[b,t,h,e]; and the logarithm of its "
-              "denominator; causal: t up to s; a 4th operand i32[b,s]: the first so many t; 0 and -inf where "
-              "nothing is seen",
+       .doc =
+           "softmax over t of scale q[b,s,h,:]·k[b,t,h,:], times v[b,t,h,e]; and the logarithm of its "
+           "denominator; q[b,s,h,g,:]: g heads share one of k and v; causal: t up to s; a 4th operand i32[b,s]: the "
+           "first so many t; 0 and -inf where nothing is seen",
        .num_operands = 3,
        .optional_operands = 1,
        .num_results = 2,
@@ -273,7 +346,8 @@ std::span<const OpRow> AttentionOps() {
                    "f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2,3]; scale=0.5 causal=true ring=true",
                    "f64[2,4,2,2], f64[2,6,2,2], f64[2,6,2,3], i32[2,4]; scale=0.5",
                    // Its keys are merged.
-                   "f64[2,1,2,2], f64[2,9,2,2], f64[2,9,2,3], i32[2,1]; scale=0.5"},
+                   "f64[2,1,2,2], f64[2,9,2,2], f64[2,9,2,3], i32[2,1]; scale=0.5",
+                   "f64[2,4,2,3,4], f64[2,6,2,4], f64[2,6,2,3], i32[2,4]; scale=0.5 causal=true"},
        .sample_int_low = 0,
        .sample_int_high = 8},
       GradRow("attention_grad_q",
@@ -290,19 +364,28 @@ std::span<const OpRow> AttentionOps() {
 }
 
 // Checks the operands here, so that errors name attention and not the rows that it is composed of.
-bool CheckMasked(const ResolvedOperands& at, double scale, const Value& mask) {
+bool CheckComposite(const ResolvedOperands& at, double scale, const AttentionOptions& options) {
   std::vector<Type> operands;
   for (const Value& x : at.values) operands.push_back(x.type());
   const Attrs attrs = {{"scale", scale}};
   const OpView view{operands, {}, attrs};
   absl::Status status = CheckOperands(view);
   if (status.ok()) status = CheckSeen(view, 3);
+  if (status.ok() && options.soft_cap != 0) status = CheckPositive("soft_cap", options.soft_cap);
+  if (status.ok() && options.window < 0)
+    status = InvalidArgument("window={}; give the number of keys that a query sees, or 0 for all.",
+                             options.window);
+  if (status.ok() && options.window > 0 && !options.causal && at.values.size() <= 3)
+    status = InvalidArgument("window={} needs `causal` or `seen`, which say where a query's keys end.",
+                             options.window);
   if (!status.ok()) {
     RecordMistake(at, "attention", "{}", MessageOf(status));
     return false;
   }
+  if (!options.mask.valid()) return true;
+  const Value& mask = options.mask;
   const Shape &q = operands[0].shape, &k = operands[1].shape;
-  const Shape scores = {q[0], q[2], q[1], k[1]};
+  const Shape scores = {q[0], IsGrouped(operands[0]) ? q[2] * q[3] : q[2], q[1], k[1]};
   const absl::StatusOr<Shape> both = BroadcastShapes({mask.type(), {BOOL, scores}});
   if (mask.dtype() == BOOL && both.ok() && *both == scores) return true;
   RecordMistake(at, "attention", "the mask is {}; it must be bool and broadcast to {}.",
@@ -310,30 +393,76 @@ bool CheckMasked(const ResolvedOperands& at, double scale, const Value& mask) {
   return false;
 }
 
+// mask, which broadcasts to [b,h·g,s,t], for scores [b,h,g,s,t].
+Value GroupedMask(const Value& mask, int64_t heads, int64_t group) {
+  if (mask.rank() < 3) return mask;
+  Shape shape = mask.shape();
+  const size_t at = shape.size() - 3;
+  if (shape[at] == 1) {
+    shape.insert(shape.begin() + static_cast<int64_t>(at), 1);
+  } else {
+    shape[at] = group;
+    shape.insert(shape.begin() + static_cast<int64_t>(at), heads);
+  }
+  return Reshape(mask, shape);
+}
+
+// Whether the row `attention` lacks something that is asked for.
+bool IsComposite(const AttentionOptions& options) {
+  return options.mask.valid() || options.window != 0 || options.soft_cap != 0 || options.drop != nullptr;
+}
+
 // Attention with all scores in memory.
-Value MaskedAttention(const ResolvedOperands& at, double scale, const AttentionOptions& options) {
-  if (!CheckMasked(at, scale, options.mask)) return {};
-  Value scores = Mul(Einsum("bshd,bthd->bhst", {at.values[0], at.values[1]}), scale);
+Value CompositeAttention(const ResolvedOperands& at, double scale, const AttentionOptions& options) {
+  if (!CheckComposite(at, scale, options)) return {};
+  const Value& q = at.values[0];
+  const Letters letters(q);
+  Value scores =
+      Mul(Einsum(fmt::format("{},bthd->{}", letters.with_d, letters.scores), {q, at.values[1]}), scale);
+  if (options.soft_cap > 0) scores = Mul(Tanh(Div(scores, options.soft_cap)), options.soft_cap);
   const double unseen = -std::numeric_limits<double>::infinity();
-  scores = Select(options.mask, scores, unseen);
-  if (const Value sees = IsSeen(at.values, 3, options.causal); sees.valid())
+  if (options.mask.valid()) {
+    const Value mask =
+        IsGrouped(q.type()) ? GroupedMask(options.mask, q.shape()[2], q.shape()[3]) : options.mask;
+    scores = Select(mask, scores, unseen);
+  }
+  if (const Value sees = IsSeen(at.values, 3, options.causal, options.window); sees.valid())
     scores = Select(sees, scores, unseen);
-  return Einsum("bhst,bthe->bshe", {Softmax(scores), at.values[2]});
+  Value shares = Softmax(scores);
+  if (options.drop != nullptr) shares = options.drop(shares);
+  return Einsum(fmt::format("{},bthe->{}", letters.scores, letters.with_e), {shares, at.values[2]});
+}
+
+// q: [b,s,h·g,d] -> [b,s,h,g,d], if k has h heads, g is not 1, and all operands fit.
+bool SplitHeads(ResolvedOperands& at, const Attrs& attrs) {
+  Value& q = at.values[0];
+  const Type &of_q = q.type(), &of_k = at.values[1].type();
+  if (of_q.rank() != 4 || of_k.rank() != 4 || !CanGroup(of_q.shape[2], of_k.shape[2])) return false;
+  const Type split = WithSplitHeads(of_q, of_k.shape[2]);
+  const std::vector<Type> operands = {split, of_k, at.values[2].type()};
+  if (!CheckOperands({operands, {}, attrs}).ok()) return false;
+  q = Reshape(q, split.shape);
+  return true;
 }
 
 Value Attention(const Operand& q, const Operand& k, const Operand& v, const AttentionOptions& options) {
   std::vector<Operand> operands = {q, k, v};
   if (options.seen.valid()) operands.emplace_back(options.seen);
-  const ResolvedOperands at = Resolve(operands);
+  ResolvedOperands at = Resolve(operands);
   if (at.graph == nullptr) return {};
   const LocationScope scope(*at.graph, at.location);
   const Type& type = at.values[0].type();
   const double dims = type.rank() == 0 ? 1 : static_cast<double>(std::max<int64_t>(type.shape.back(), 1));
   const double scale = options.scale.value_or(1 / std::sqrt(dims));
-  if (options.mask.valid()) return MaskedAttention(at, scale, options);
-  return at.graph->Add("attention", at.values,
-                       {{"scale", scale}, {"causal", options.causal}, {"ring", options.ring}},
-                       at.location)[0];
+  const Attrs attrs = {{"scale", scale}, {"causal", options.causal}, {"ring", options.ring}};
+  const bool is_split = SplitHeads(at, attrs);
+  const Value y = IsComposite(options) ? CompositeAttention(at, scale, options)
+                                       : at.graph->Add("attention", at.values, attrs, at.location)[0];
+  if (!is_split || !y.valid()) return y;
+  Shape shape = y.shape();  // [b,s,h,g,e]
+  shape[2] *= shape[3];
+  shape.erase(shape.begin() + 3);
+  return Reshape(y, shape);
 }
 
 }  // namespace meshwork

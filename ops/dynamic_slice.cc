@@ -1,10 +1,12 @@
 // Slices at a place that is computed: dynamic_slice reads a window of x, dynamic_update_slice writes one.
 //
-// The start is clamped so that the window lies within x, as in StableHLO. `dims` are those that are cut; the
+// The start is clamped so that the window lies within x, as in StableHLO. It may be one per row of x, for
+// caches whose rows are at different places. `dims` are those that are cut; the
 // others stay sharded as they are. Along a cut dim that is sharded each device gives what it owns of the
 // window, which is the sum of these, and writes what it owns.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
@@ -22,16 +24,23 @@ using Ints = std::vector<int64_t>;
 
 bool IsCut(const Ints& dims, int64_t d) { return std::find(dims.begin(), dims.end(), d) != dims.end(); }
 
+// Whether each row of x has a start of its own.
+bool IsPerRow(const Type& start) { return start.rank() == 2; }
+
 absl::Status CheckStart(const Type& start, const Ints& dims, const Type& x) {
   for (size_t i = 0; i < dims.size(); ++i) {
     MESHWORK_RETURN_IF_ERROR(CheckDim("dims", dims[i], x));
     if (i > 0 && dims[i] <= dims[i - 1])
       return InvalidArgument("dims=[{}] must increase.", fmt::join(dims, ","));
   }
-  if (IsInteger(start.dtype) && start.rank() == 1 && start.shape[0] == static_cast<int64_t>(dims.size()))
+  const auto size = static_cast<int64_t>(dims.size());
+  const bool has_rows = x.rank() > 0 && !IsCut(dims, 0);
+  if (IsInteger(start.dtype) &&
+      (start.shape == Shape{size} || (has_rows && start.shape == Shape{x.shape[0], size})))
     return absl::OkStatus();
-  return InvalidArgument("the start is {}; for dims=[{}] it must be i32[{}] or i64[{}].", start.ToString(),
-                         fmt::join(dims, ","), dims.size(), dims.size());
+  return InvalidArgument("the start is {}; for dims=[{}] it must be i32[{}] or i64[{}]{}.", start.ToString(),
+                         fmt::join(dims, ","), size, size,
+                         has_rows ? fmt::format(", or [{},{}] for a start per row", x.shape[0], size) : "");
 }
 
 // "anb": a letter per dim; '1' for those that are cut, if `is_window`.
@@ -41,6 +50,9 @@ std::string TermOf(const Type& x, const Ints& dims, bool is_window) {
     term += is_window && IsCut(dims, d) ? '1' : static_cast<char>('a' + d);
   return term;
 }
+
+// The letters of the start.
+std::string_view StartTerm(const Type& start) { return IsPerRow(start) ? "a1" : "1"; }
 
 // ---- dynamic_slice: x, start
 
@@ -63,8 +75,10 @@ absl::StatusOr<std::vector<Type>> InferDynamicSlice(const OpView& view) {
 Rule DynamicSliceRule(const OpView& view) {
   const Type& x = view.operands[0];
   const Ints& dims = view.attrs.Get<Ints>("dims");
-  return MakeRule(TermOf(x, dims, false) + ",1->" + TermOf(x, dims, true), view.operands, view.results,
-                  MovesElements(Which::kFirst), x.dtype == BOOL ? ReduceOp::kOr : ReduceOp::kSum);
+  return MakeRule(
+      fmt::format("{},{}->{}", TermOf(x, dims, false), StartTerm(view.operands[1]), TermOf(x, dims, true)),
+      view.operands, view.results, MovesElements(Which::kFirst),
+      x.dtype == BOOL ? ReduceOp::kOr : ReduceOp::kSum);
 }
 
 std::vector<Value> DynamicSliceGrad(const GradView& view) {
@@ -108,6 +122,33 @@ struct CommonRows {
 
   int64_t rows() const { return to.back() == 0 ? 0 : NumElements(to) / to.back(); }
 
+  // Calls f(i, begin, end) for the parts of rows [begin, end) of `to` with one index i along dim 0; once, with 0, if
+  // !by_first or if there are no other dims.
+  template <typename F>
+  void ForEachFirst(bool by_first, int64_t begin, int64_t end, F&& f) const {
+    if (!by_first || to.size() < 2) return f(0, begin, end);
+    for (int64_t first = begin; first < end;) {
+      const int64_t each = rows() / to[0], i = first / each, last = std::min(end, (i + 1) * each);
+      f(i, first, last);
+      first = last;
+    }
+  }
+
+  // Narrows rows [begin, end) of `to` to a range with all that lie in `from`. first: their index along dim 0; -1: they may
+  // have any.
+  std::pair<int64_t, int64_t> InFrom(const PerDim& offsets, int64_t begin, int64_t end, int64_t first) const {
+    int64_t least = 0, most = 0, stride = 1;
+    for (size_t d = to.size() - 1; d-- > 0;) {
+      int64_t low = std::max<int64_t>(0, -offsets[d]), high = std::min(to[d], from[d] - offsets[d]);
+      if (d == 0 && first >= 0) low = first, high = first + 1;
+      if (low >= high) return {begin, begin};
+      least += low * stride;
+      most += (high - 1) * stride;
+      stride *= to[d];
+    }
+    return {std::max(begin, least), std::min(end, most + 1)};
+  }
+
   // Calls f(row, first column, count, place in `from`) for the rows [begin, end) of `to`; count is at most 0
   // where they have nothing in common. `block`: the part of `from` that is not padding.
   template <typename F>
@@ -141,17 +182,22 @@ struct CommonRows {
 
 template <typename T, typename Index>
 Kernel DynamicSliceKernel(const KernelSpec& spec) {
-  const MovingWindow window(spec.attrs.Get<Ints>("dims"), spec.operands[0], spec.results[0]);
+  const Ints dims = spec.attrs.Get<Ints>("dims");
+  const MovingWindow window(dims, spec.operands[0], spec.results[0]);
   const CommonRows rows(spec.operands[0].local, spec.results[0].local);
+  const int64_t per_row = IsPerRow(spec.operands[1].local) ? std::ssize(dims) : 0;
   return {.run =
               [=](const KernelArgs& args) {
-                const PerDim offsets = window.OffsetsIn(args.in_blocks[0], args.In<Index>(1), 1);
-                rows.ForEach(offsets, args.in_blocks[0], args.begin, args.end,
-                             [&](int64_t row, int64_t first, int64_t count, int64_t at) {
-                               T* out = args.Out<T>(0) + row * rows.to.back();
-                               std::fill_n(out, rows.to.back(), IdentityOf<T>(ReduceOp::kSum));
-                               if (count > 0) std::copy_n(args.In<T>(0) + at, count, out + first);
-                             });
+                const auto part = [&](int64_t i, int64_t begin, int64_t end) {
+                  const Index* start = args.In<Index>(1) + i * per_row;
+                  rows.ForEach(window.OffsetsIn(args.in_blocks[0], start, 1), args.in_blocks[0], begin, end,
+                               [&](int64_t row, int64_t first, int64_t count, int64_t at) {
+                                 T* out = args.Out<T>(0) + row * rows.to.back();
+                                 std::fill_n(out, rows.to.back(), IdentityOf<T>(ReduceOp::kSum));
+                                 if (count > 0) std::copy_n(args.In<T>(0) + at, count, out + first);
+                               });
+                };
+                rows.ForEachFirst(per_row > 0, args.begin, args.end, part);
               },
           .units = rows.rows(),
           .by_rows = true};
@@ -184,7 +230,8 @@ Rule DynamicUpdateSliceRule(const OpView& view) {
   const Type& x = view.operands[1];
   const Ints& dims = view.attrs.Get<Ints>("dims");
   const std::string term = TermOf(x, dims, false);
-  return MakeRule("1," + term + "," + TermOf(x, dims, true) + "->" + term, view.operands, view.results,
+  return MakeRule(fmt::format("{},{},{}->{}", StartTerm(view.operands[0]), term, TermOf(x, dims, true), term),
+                  view.operands, view.results,
                   MovesElements(Which::kAllButFirst) + Grows(Which::kOneButFirst, x.dtype, x.dtype));
 }
 
@@ -201,19 +248,30 @@ std::vector<Value> DynamicUpdateSliceGrad(const GradView& view) {
 
 template <typename T, typename Index>
 Kernel DynamicUpdateSliceKernel(const KernelSpec& spec) {
-  const MovingWindow window(spec.attrs.Get<Ints>("dims"), spec.operands[1], spec.operands[2]);
+  const Ints dims = spec.attrs.Get<Ints>("dims");
+  const MovingWindow window(dims, spec.operands[1], spec.operands[2]);
   const CommonRows rows(spec.operands[2].local, spec.results[0].local);
+  const int64_t per_row = IsPerRow(spec.operands[0].local) ? std::ssize(dims) : 0;
+  const bool by_first = !IsCut(dims, 0);
   return {.run =
               [=](const KernelArgs& args) {
-                // Index i of the block is index i - offset of the update.
-                const PerDim offsets = window.OffsetsIn(args.out_blocks[0], args.In<Index>(0), -1);
-                rows.ForEach(offsets, args.in_blocks[2], args.begin, args.end,
-                             [&](int64_t row, int64_t first, int64_t count, int64_t at) {
-                               const T* x = args.In<T>(1) + row * rows.to.back();
-                               T* out = args.Out<T>(0) + row * rows.to.back();
-                               if (x != out) std::copy_n(x, rows.to.back(), out);
-                               if (count > 0) std::copy_n(args.In<T>(2) + at, count, out + first);
-                             });
+                const int64_t columns = rows.to.back();
+                const T* x = args.In<T>(1);
+                T* out = args.Out<T>(0);
+                if (x != out)
+                  std::copy(x + args.begin * columns, x + args.end * columns, out + args.begin * columns);
+                const auto part = [&](int64_t i, int64_t begin, int64_t end) {
+                  const Index* start = args.In<Index>(0) + i * per_row;
+                  // Index i of the block is index i - offset of the update.
+                  const PerDim offsets = window.OffsetsIn(args.out_blocks[0], start, -1);
+                  const auto [first_row, last_row] = rows.InFrom(offsets, begin, end, by_first ? i : -1);
+                  rows.ForEach(offsets, args.in_blocks[2], first_row, last_row,
+                               [&](int64_t row, int64_t first, int64_t count, int64_t at) {
+                                 if (count > 0)
+                                   std::copy_n(args.In<T>(2) + at, count, out + row * columns + first);
+                               });
+                };
+                rows.ForEachFirst(by_first, args.begin, args.end, part);
               },
           .units = rows.rows(),
           .by_rows = true,
@@ -235,7 +293,9 @@ Kernel DynamicUpdateSliceCpu(const KernelSpec& spec) {
 std::span<const OpRow> DynamicSliceOps() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "dynamic_slice",
-       .doc = "x from start on along dims, of these sizes; the start is clamped so that the window lies in x",
+       .doc =
+           "x from start on along dims, of these sizes; the start is clamped so that the window lies in x; a "
+           "start [b,dims]: one for each row of x",
        .num_operands = 2,
        .attrs = {{"dims", AttrKind::kInts}, {"sizes", AttrKind::kInts}},
        .takes_storage = true,
@@ -246,11 +306,13 @@ std::span<const OpRow> DynamicSliceOps() {
        .reads_block = true,
        .samples = {"f32[4,6], i32[1]; dims=[1] sizes=[3]", "f64[4,6], i64[2]; dims=[0,1] sizes=[2,6]",
                    "bf16[2,4,3], i32[1]; dims=[1] sizes=[1]", "i32[6], i32[1]; dims=[0] sizes=[4]",
+                   "f64[4,6,3], i32[4,1]; dims=[1] sizes=[2]", "f32[2,4,6], i64[2,2]; dims=[1,2] sizes=[3,2]",
                    "i64[2,6,2], i64[1]; dims=[1] sizes=[2]", "bool[4,6], i32[1]; dims=[0] sizes=[3]"},
        .sample_int_low = -2,
        .sample_int_high = 9},
       {.name = "dynamic_update_slice",
-       .doc = "of start, x and update: x with the update from start on along dims; clamped as dynamic_slice",
+       .doc =
+           "of start, x and update: x with the update from start on along dims; the start as dynamic_slice's",
        .num_operands = 3,
        .attrs = {{"dims", AttrKind::kInts}},
        .takes_storage = true,
@@ -262,7 +324,9 @@ std::span<const OpRow> DynamicSliceOps() {
        .in_place = {1},
        .samples = {"i32[1], f32[4,6], f32[4,3]; dims=[1]", "i64[2], f64[4,6], f64[2,6]; dims=[0,1]",
                    "i32[1], bf16[2,4,3], bf16[2,1,3]; dims=[1]", "i32[1], i32[6], i32[4]; dims=[0]",
-                   "i64[1], i64[2,6,2], i64[2,2,2]; dims=[1]", "i32[1], bool[4,6], bool[3,6]; dims=[0]"},
+                   "i32[4,1], f64[4,6,3], f64[4,2,3]; dims=[1]",
+                   "i64[2,2], f32[2,4,6], f32[2,3,2]; dims=[1,2]", "i64[1], i64[2,6,2], i64[2,2,2]; dims=[1]",
+                   "i32[1], bool[4,6], bool[3,6]; dims=[0]"},
        .sample_int_low = -2,
        .sample_int_high = 9},
   };

@@ -39,8 +39,9 @@ Value GatherNd(const Operand& x, const Operand& indices, int64_t batch_dims = 0)
 Value ScatterNdAdd(const Operand& updates, const Operand& indices, const Shape& shape,
                    int64_t batch_dims = 0);
 // x[.., start : start + size, ..] along `dims`, which increase (negative ones count from the end); start:
-// i32 or i64, one number per dim, clamped so that all of the window lies in x (StableHLO's dynamic_slice).
-// Error: a window larger than x.
+// i32 or i64, one number per dim, clamped so that all of the window lies in x (StableHLO's dynamic_slice). Or
+// start: [b,dims], for x: [b,..] whose dim 0 is not among `dims`: each of the b has a start of its own. Error:
+// a window larger than x.
 Value DynamicSlice(const Operand& x, const Operand& start, const std::vector<int64_t>& dims,
                    const std::vector<int64_t>& sizes);
 // x with the window of the update's shape from `start` on replaced by the update. Errors: DynamicSlice's.

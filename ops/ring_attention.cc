@@ -227,14 +227,16 @@ std::vector<Value> MergedAttention(const BlockwiseView& view) {
   const Value weights = Exp(Sub(l, ExpandDims(reference, {0})));
   const Value total = ReduceSum(weights, {0});
   // Reduced here, although the reduction could wait: so one collective reduces it together with `total`.
-  const Value sum = Relayout(ReduceSum(Mul(o, ExpandDims(weights, {4})), {0}), LayoutSpec(4, MATCH));
+  const int rank = view.operands[0].rank();
+  const Value sum = Relayout(ReduceSum(Mul(o, ExpandDims(weights, {rank})), {0}), LayoutSpec(rank, MATCH));
   const Value share = Div(1.0, total);
   const Value part = Select(Equal(total, 0.0), 0.0, share);
-  return {InDType(Mul(sum, ExpandDims(part, {3})), view.operands[0].dtype()), Add(reference, Log(total))};
+  return {InDType(Mul(sum, ExpandDims(part, {rank - 1})), view.operands[0].dtype()),
+          Add(reference, Log(total))};
 }
 
 // The number of parts into which these dims are cut; dims with an axis of `but` do not count.
-int64_t NumParts(const Layout& layout, std::initializer_list<int> dims, AxisSet but) {
+int64_t NumParts(const Layout& layout, std::span<const int> dims, AxisSet but) {
   int64_t parts = 1;
   for (int d : dims)
     if (!layout.IsStrided(d) && !AxisSet(layout.dim(d)).Intersects(but)) parts *= layout.NumShards(d);
@@ -251,22 +253,27 @@ bool MergingPays(const BlockwiseView& view) {
   for (const Layout* layout : {&q, &k, &v})
     if (layout->IsStrided(kBatch) || shape[kBatch] % layout->NumShards(kBatch) != 0) return false;
   const double n = static_cast<double>(view.count), away = (n - 1) / n;
-  const int64_t examples = std::max(NumParts(q, {kBatch}, axes), NumParts(k, {kBatch}, axes));
-  const int64_t heads = std::max(NumParts(q, {kHeads}, axes), NumParts(k, {kHeads}, axes));
+  constexpr int kDims[] = {kBatch, kSequence, kHeads, 3};
+  const std::span<const int> all(kDims);
+  const int64_t examples = std::max(NumParts(q, all.first(1), axes), NumParts(k, all.first(1), axes));
+  // [b,s,h] of q, or [b,s,h,g].
+  const std::span<const int> of_rows = all.first(shape.size() - 1);
+  const int64_t heads =
+      std::max(NumParts(q, of_rows.subspan(kHeads), axes), NumParts(k, all.subspan(kHeads, 1), axes));
   const auto bytes = [](const Value& x, int64_t parts) {
     return static_cast<double>(x.type().bytes()) / static_cast<double>(parts);
   };
-  const double rows = static_cast<double>(shape[kBatch] * shape[kSequence] * shape[kHeads]);
+  const double rows = static_cast<double>(NumElements(Shape(shape.begin(), shape.end() - 1)));
   const double results =
       rows *
       static_cast<double>((view.operands[2].shape()[3] + 2) * (view.operands[0].dtype() == F64 ? 8 : 4)) /
-      static_cast<double>(examples * heads * NumParts(q, {kSequence}, axes));
+      static_cast<double>(examples * heads * NumParts(q, all.subspan(kSequence, 1), axes));
   const bool gathers_q = q.ShardedAxes().Intersects(axes);
   const double merged =
-      away * (2 * results +
-              (gathers_q ? bytes(view.operands[0], NumParts(q, {kBatch, kSequence, kHeads}, axes)) : 0));
-  double keys = bytes(view.operands[1], NumParts(k, {kBatch, kHeads}, axes)) +
-                bytes(view.operands[2], NumParts(v, {kBatch, kHeads, 3}, axes));
+      away * (2 * results + (gathers_q ? bytes(view.operands[0], NumParts(q, of_rows, axes)) : 0));
+  constexpr int kOfKeys[] = {kBatch, kHeads}, kOfValues[] = {kBatch, kHeads, 3};
+  double keys = bytes(view.operands[1], NumParts(k, kOfKeys, axes)) +
+                bytes(view.operands[2], NumParts(v, kOfValues, axes));
   if (shape[kBatch] >= view.count * examples || shape[kHeads] >= view.count * heads) keys /= n;
   return merged < away * keys;
 }

@@ -251,32 +251,50 @@ TEST(OpErrors, Transformers) {
     Attention({In(g, F32, q), loc}, In(g, F32, k), In(g, F32, v), options);
   };
   const Shape x = {2, 3, 4, 5};
-  ExpectErrors("ops_transformers",
-               {
-                   GRAPH_MISTAKE(attend(g, {2, 3, 20}, {2, 3, 20}, {2, 3, 20})),
-                   GRAPH_MISTAKE(attend(g, x, {2, 3, 4, 6}, x)),
-                   GRAPH_MISTAKE(attend(g, x, {2, 6, 4, 5}, x)),
-                   GRAPH_MISTAKE(attend(g, x, x, x, {.scale = INFINITY})),
-                   GRAPH_MISTAKE(Attention(In(g, I32, x), In(g, I32, x), In(g, I32, x))),
-                   GRAPH_MISTAKE(attend(g, x, x, x, {.mask = In(g, F32, {3, 3})})),
-                   GRAPH_MISTAKE(attend(g, x, x, x, {.mask = In(g, BOOL, {2, 3, 3})})),
-                   GRAPH_MISTAKE(attend(g, x, x, {2, 3, 5}, {.mask = In(g, BOOL, {3, 3})})),
-                   GRAPH_MISTAKE(attend(g, x, x, x, {.seen = In(g, I32, {2, 4})})),
-                   GRAPH_MISTAKE(attend(g, x, x, x, {.seen = In(g, I64, {2, 3})})),
-                   GRAPH_MISTAKE(attend(g, x, x, x, {.mask = In(g, BOOL, {3, 3}), .seen = In(g, I32, {3})})),
-                   GRAPH_MISTAKE(g.Add("attention_grad_q",
-                                       {{In(g, F32, x), In(g, F32, x), In(g, F32, x), In(g, F32, x),
-                                         In(g, F32, x), In(g, F32, x)}},
-                                       {{"scale", 1.0}}, {})),
-                   GRAPH_MISTAKE(RotaryPositions(In(g, F32, {3, 4}))),
-                   GRAPH_MISTAKE(RotaryPositions(In(g, F32, x))),
-                   GRAPH_MISTAKE(RotaryPositions(In(g, F32, {2, 3, 4, 6}), 0)),
-                   GRAPH_MISTAKE(RouteToExperts(In(g, F32, {2, 3}), {})),
-                   GRAPH_MISTAKE(RouteToExperts(In(g, I32, {2, 3, 4}), {})),
-                   GRAPH_MISTAKE(RouteToExperts(In(g, F32, {2, 3, 4}), {.choices = 3})),
-                   GRAPH_MISTAKE(RouteToExperts(In(g, F32, {2, 3, 1}), {})),
-                   GRAPH_MISTAKE(RouteToExperts(In(g, F32, {2, 3, 4}), {.capacity = 0})),
-               });
+  ExpectErrors(
+      "ops_transformers",
+      {
+          GRAPH_MISTAKE(attend(g, {2, 3, 20}, {2, 3, 20}, {2, 3, 20})),
+          GRAPH_MISTAKE(attend(g, x, {2, 3, 4, 6}, x)),
+          GRAPH_MISTAKE(attend(g, x, {2, 6, 4, 5}, x)),
+          GRAPH_MISTAKE(attend(g, x, x, x, {.scale = INFINITY})),
+          GRAPH_MISTAKE(Attention(In(g, I32, x), In(g, I32, x), In(g, I32, x))),
+          GRAPH_MISTAKE(attend(g, {2, 3, 6, 5}, x, x)),
+          GRAPH_MISTAKE(g.Add("attention", {{In(g, F32, {2, 3, 8, 5}), In(g, F32, x), In(g, F32, x)}},
+                              {{"scale", 1.0}}, {})),
+          GRAPH_MISTAKE(attend(g, x, x, x, {.window = 2})),
+          GRAPH_MISTAKE(attend(g, x, x, x, {.causal = true, .window = -2})),
+          GRAPH_MISTAKE(attend(g, x, x, x, {.soft_cap = -1})),
+          GRAPH_MISTAKE(attend(g, x, x, x, {.mask = In(g, F32, {3, 3})})),
+          GRAPH_MISTAKE(attend(g, x, x, x, {.mask = In(g, BOOL, {2, 3, 3})})),
+          GRAPH_MISTAKE(attend(g, x, x, {2, 3, 5}, {.mask = In(g, BOOL, {3, 3})})),
+          GRAPH_MISTAKE(attend(g, x, x, x, {.seen = In(g, I32, {2, 4})})),
+          GRAPH_MISTAKE(attend(g, x, x, x, {.seen = In(g, I64, {2, 3})})),
+          GRAPH_MISTAKE(attend(g, x, x, x, {.mask = In(g, BOOL, {3, 3}), .seen = In(g, I32, {3})})),
+          GRAPH_MISTAKE(g.Add(
+              "attention_grad_q",
+              {{In(g, F32, x), In(g, F32, x), In(g, F32, x), In(g, F32, x), In(g, F32, x), In(g, F32, x)}},
+              {{"scale", 1.0}}, {})),
+          GRAPH_MISTAKE(RotaryPositions(In(g, F32, {3, 4}))),
+          GRAPH_MISTAKE(RotaryPositions(In(g, F32, x))),
+          GRAPH_MISTAKE(RotaryPositions(In(g, F32, {2, 3, 4, 6}), {.base = 0})),
+          GRAPH_MISTAKE(RotaryPositions(In(g, F32, {2, 3, 4, 6}), {.dims = 8})),
+          GRAPH_MISTAKE(RotaryPositions(In(g, F32, {2, 3, 4, 6}), {.positions = In(g, I32, {2})})),
+          GRAPH_MISTAKE(RotaryPositions(In(g, F32, {2, 3, 4, 6}), {.positions = In(g, F32, {2, 3})})),
+          GRAPH_MISTAKE(RotaryPositions(In(g, F32, {2, 3, 4, 6}),
+                                        {.scaling = {.form = RotaryScaling::Form::kLinear, .factor = 0}})),
+          GRAPH_MISTAKE(RotaryPositions(
+              In(g, F32, {2, 3, 4, 6}),
+              {.scaling = {.form = RotaryScaling::Form::kLlama3, .factor = 8, .low_turns = 4}})),
+          GRAPH_MISTAKE(RotaryPositions(
+              In(g, F32, {2, 3, 4, 6}),
+              {.scaling = {.form = RotaryScaling::Form::kLlama3, .factor = 8, .original_positions = 0}})),
+          GRAPH_MISTAKE(RouteToExperts(In(g, F32, {2, 3}), {})),
+          GRAPH_MISTAKE(RouteToExperts(In(g, I32, {2, 3, 4}), {})),
+          GRAPH_MISTAKE(RouteToExperts(In(g, F32, {2, 3, 4}), {.choices = 3})),
+          GRAPH_MISTAKE(RouteToExperts(In(g, F32, {2, 3, 1}), {})),
+          GRAPH_MISTAKE(RouteToExperts(In(g, F32, {2, 3, 4}), {.capacity = 0})),
+      });
 }
 
 // The node that a text may ask for.

@@ -39,6 +39,8 @@ using Numbers = NumbersByName;
 struct RingCase {
   DType dtype = F64;
   int64_t b = 4, s = 12, t = 12, h = 2, d = 5, e = 3;
+  int64_t g = 1;         // heads of queries per head of keys
+  bool repeats = false;  // k and v, so that no group is left
   bool causal = false, gradients = true;
   bool seen =
       false;  // each query is told how many keys it sees: none, some, more than there are, the least i32
@@ -53,7 +55,8 @@ Graph GraphOf(const Mesh& mesh, const RingCase& z, bool ring) {
     return graph.Input(name, z.dtype, shape,
                        {by("batch"), is_cut ? by("seq") : DimSpec(UNSHARDED), by("model"), UNSHARDED});
   };
-  const Value q = input("q", {z.b, z.s, z.h, z.d}, z.cuts_queries), k = input("k", {z.b, z.t, z.h, z.d});
+  const Value q = input("q", {z.b, z.s, z.h * z.g, z.d}, z.cuts_queries),
+              k = input("k", {z.b, z.t, z.h, z.d});
   const Value v = input("v", {z.b, z.t, z.h, z.e});
   Value seen;
   if (z.seen) {  // (3 i + 5 j) mod (t + 4)
@@ -61,7 +64,8 @@ Graph GraphOf(const Mesh& mesh, const RingCase& z, bool ring) {
     const Value counts = Remainder(places, static_cast<double>(z.t + 4));
     seen = Select(Equal(counts, static_cast<double>(z.t + 3)), -2147483648.0, counts);
   }
-  const Value y = Attention(q, k, v, {.causal = z.causal, .seen = seen, .ring = ring});
+  const auto of_group = [&](const Value& x) { return z.repeats ? Repeat(x, z.g, 2) : x; };
+  const Value y = Attention(q, of_group(k), of_group(v), {.causal = z.causal, .seen = seen, .ring = ring});
   graph.Output("y", y);
   if (!z.gradients) return graph;
   // Each element of the result has a weight of its own.
@@ -93,7 +97,9 @@ Numbers RunOn(const Program& program, const Numbers& numbers) {
 
 void ExpectAgrees(std::string_view mesh_text, const RingCase& z, double tolerance = 1e-10) {
   SCOPED_TRACE(fmt::format("{}, causal {}", mesh_text, z.causal));
-  const Graph one = GraphOf(Mesh(), z, /*ring=*/false);
+  RingCase repeated = z;
+  repeated.repeats = z.g > 1;
+  const Graph one = GraphOf(Mesh(), repeated, /*ring=*/false);
   ASSERT_TRUE(one.status().ok()) << one.status();
   const Graph graph = GraphOf(Mesh::Parse(mesh_text).value(), z, /*ring=*/true);
   const absl::StatusOr<Program> program = Compile(graph);
@@ -158,6 +164,21 @@ TEST(RingAttentionTest, NothingIsGathered) {
     EXPECT_EQ(Count(local, "exchange"), 3 * (2 + 2 + 4));
     for (const Node& node : local.nodes())
       EXPECT_TRUE(node.row->kind != OpKind::kCollective || node.row->name == "exchange") << node.row->name;
+  }
+}
+
+// Groups of queries that share keys, on axes that divide the heads of keys, those of queries, or neither.
+TEST(RingAttentionTest, OfGroupedHeads) {
+  for (const char* mesh : {"seq=2", "seq=3,model=2", "batch=2,seq=2,model=3", "model=4,seq=2", "model=2",
+                           "model=6", "model=1"}) {
+    for (const auto& [h, g] : {std::pair(1, 2), {3, 3}, {2, 4}, {1, 5}}) {
+      for (bool seen : {false, true}) {
+        SCOPED_TRACE(fmt::format("{} h {} g {} seen {}", mesh, h, g, seen));
+        ExpectAgrees(mesh, {.t = seen ? 10 : 12, .h = h, .g = g, .causal = !seen, .seen = seen});
+        ExpectAgrees(
+            mesh, {.s = 1, .t = 47, .h = h, .g = g, .gradients = seen, .seen = seen, .cuts_queries = false});
+      }
+    }
   }
 }
 

@@ -199,7 +199,8 @@ TEST(NonsenseTest, ElementwiseFunctions) {
   });
   n.Each([&](const Value& x) {
     for (double number : kNumbers)
-      n.Read({Clip(x, number, 1), LeakyRelu(x, number), Elu(x, number), RotaryPositions(x, number)});
+      n.Read(
+          {Clip(x, number, 1), LeakyRelu(x, number), Elu(x, number), RotaryPositions(x, {.base = number})});
     for (DType dtype : kAllDTypes) n.Read({Cast(x, dtype), Bitcast(x, dtype)});
     for (int64_t order : kInts) n.Read(Polygamma(x, order));
     n.Read({Gelu(x), AllowGather(x), Relayout(x, {"batch"}), WithLayout(x, {"nowhere"})});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +19,9 @@
 
 namespace meshwork {
 namespace {
+
+// What is drawn is meant, so nothing is too large to be gathered.
+constexpr int64_t kNoBudget = std::numeric_limits<int64_t>::max();
 
 Tensor ToTensor(const DoubleTensor& host) {
   Tensor tensor(host.type);
@@ -129,7 +133,8 @@ class ProgramTrial {
 
   // The mistake, or "".
   std::string Run(const Graph& global, const Feeds& feeds, const std::vector<DoubleTensor>& expected) {
-    const absl::StatusOr<Program> program = Compile(global, {.wrong_pass = WrongPass::kRefuse});
+    const absl::StatusOr<Program> program =
+        Compile(global, {.replication_budget = kNoBudget, .wrong_pass = WrongPass::kRefuse});
     if (!program.ok()) return std::string(MessageOf(program.status()));
     if (options_.inspect != nullptr)
       if (std::string error = options_.inspect(*program); !error.empty()) return error;

@@ -45,7 +45,7 @@ Kernel OfReals(const KernelSpec& spec, Make&& make) {
 Kernel AttentionCpu(const KernelSpec& spec) {
   const AttentionSizes z = SizesOf(spec, 3);
   return OfReals(spec, [&](auto zero) {
-    return TiledKernel(z, z.s, kQueryTile, {true, false, false, true},
+    return TiledKernel(z, z.s, QueryTile(z), {true, false, false, true},
                        OnThisCpu<kMostLevel<decltype(zero)>>(
                            [z](const KernelArgs& args) { AttendQueries<decltype(zero)>(z, args); }));
   });
@@ -54,7 +54,7 @@ Kernel AttentionCpu(const KernelSpec& spec) {
 Kernel AttentionGradQCpu(const KernelSpec& spec) {
   const AttentionSizes z = SizesOf(spec, 6);
   return OfReals(spec, [&](auto zero) {
-    return TiledKernel(z, z.s, kQueryTile, {true, false, false, true, true, true, true},
+    return TiledKernel(z, z.s, QueryTile(z), {true, false, false, true, true, true, true},
                        OnThisCpu<kMostLevel<decltype(zero)>>(
                            [z](const KernelArgs& args) { QueryGradients<decltype(zero)>(z, args); }));
   });

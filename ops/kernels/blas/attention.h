@@ -46,21 +46,26 @@ Tiles<T>& ThreadTiles() {
   return tiles;
 }
 
-// Rows of one head of a [.., rows, heads, dims].
+// Rows of one head of a [.., rows, heads, dims], or of some heads that follow each other: then row r has head
+// r % members of row r / members of the tensor.
 template <typename E>
 struct HeadRows {
   E* first;
-  int64_t stride, dims;
+  int64_t stride, members, dims;
 
-  HeadRows(E* data, int64_t row, int64_t head, int64_t heads, int64_t dims)
-      : first(data + (row * heads + head) * dims), stride(heads * dims), dims(dims) {}
+  HeadRows(E* data, int64_t row, int64_t head, int64_t heads, int64_t dims, int64_t members = 1)
+      : first(data + (row * heads + head) * dims), stride(heads * dims), members(members), dims(dims) {}
+
+  E* At(int64_t r) const {
+    return members == 1 ? first + r * stride : first + r / members * stride + r % members * dims;
+  }
 };
 
 // Dims [from, from + n) of some rows, in the type they are computed in.
 template <typename E, typename T>
 void LoadTile(const HeadRows<const E>& rows, int64_t count, int64_t from, int64_t n, T* tile) {
   for (int64_t r = 0; r < count; ++r) {
-    const E* source = rows.first + r * rows.stride + from;
+    const E* source = rows.At(r) + from;
     T* target = tile + r * n;
     MESHWORK_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) target[i] = static_cast<T>(source[i]);
@@ -70,7 +75,7 @@ void LoadTile(const HeadRows<const E>& rows, int64_t count, int64_t from, int64_
 template <typename E, typename T>
 void StoreTile(const T* tile, int64_t count, int64_t from, int64_t n, const HeadRows<E>& rows) {
   for (int64_t r = 0; r < count; ++r) {
-    E* target = rows.first + r * rows.stride + from;
+    E* target = rows.At(r) + from;
     const T* source = tile + r * n;
     MESHWORK_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) target[i] = static_cast<E>(source[i]);
@@ -113,6 +118,20 @@ struct Rows {
   int64_t first, count, position;
 };
 
+// The rows of a tile of queries: some queries, and of each the heads [member, member + members) of those that share a
+// head of keys. Row r is of query r / members.
+struct QueryRows {
+  Rows queries;
+  int64_t member, members;
+
+  int64_t count() const { return queries.count * members; }
+  // Their rows of a tensor [b,s,h,g,dims].
+  template <typename E>
+  HeadRows<E> Of(E* data, const AttentionSizes& z, int64_t b, int64_t head, int64_t dims) const {
+    return HeadRows<E>(data, b * z.s + queries.first, head * z.g + member, z.h * z.g, dims, members);
+  }
+};
+
 // The number of keys that each query of a batch sees.
 class Sight {
  public:
@@ -125,16 +144,16 @@ class Sight {
         num_queries_(args.in_blocks[0][1].size),
         end_(args.in_blocks[1][1].start + args.in_blocks[1][1].size) {}
 
-  // Sets tiles.limits of these queries; returns the largest. Padding of a block sees nothing and is not seen.
+  // Sets tiles.limits of these rows; returns the largest. Padding of a block sees nothing and is not seen.
   template <typename T>
-  int64_t Look(int64_t b, const Rows& queries, Tiles<T>& tiles) const {
+  int64_t Look(int64_t b, const QueryRows& rows, Tiles<T>& tiles) const {
     int64_t most = 0;
-    for (int64_t r = 0; r < queries.count; ++r) {
-      const int64_t query = queries.first + r;
+    for (int64_t i = 0; i < rows.queries.count; ++i) {
+      const int64_t query = rows.queries.first + i;
       int64_t limit = query < num_queries_ ? end_ : 0;
-      if (causal_) limit = std::min(limit, queries.position + r + 1);
+      if (causal_) limit = std::min(limit, rows.queries.position + i + 1);
       if (seen_ != nullptr) limit = std::min<int64_t>(limit, seen_[b * s_ + query]);
-      tiles.limits[r] = limit;
+      std::fill_n(tiles.limits + i * rows.members, rows.members, limit);
       most = std::max(most, limit);
     }
     return most;
@@ -225,12 +244,12 @@ void AddScores(const AttentionSizes& z, int64_t queries, int64_t first_key, int6
   }
 }
 
-// One head of some queries whose limits in the tile are at most `all`: computes dims [from, from + n) of the
-// result and, if `from` is 0, the logarithm of the sum of exp of the scores.
+// Rows of queries whose limits in the tile are at most `all`: computes dims [from, from + n) of the result and, if
+// `from` is 0, the logarithm of the sum of exp of the scores.
 template <typename E, typename T>
 void AttendTile(const AttentionSizes& z, int64_t all, int64_t queries, int64_t from, int64_t n,
                 const HeadRows<const E>& q, const HeadRows<const E>& k, const HeadRows<const E>& v,
-                const HeadRows<E>& out, T* log_sums) {
+                const HeadRows<E>& out, const HeadRows<T>& log_sums) {
   Tiles<T>& tiles = ThreadTiles<T>();
   std::fill_n(tiles.top, queries, -std::numeric_limits<T>::infinity());
   std::fill_n(tiles.total, queries, T(0));
@@ -253,7 +272,7 @@ void AttendTile(const AttentionSizes& z, int64_t all, int64_t queries, int64_t f
   }
   StoreTile(sums, queries, from, n, out);
   if (from != 0) return;
-  for (int64_t r = 0; r < queries; ++r) log_sums[r * z.h] = tiles.top[r] + portable::Log(tiles.total[r]);
+  for (int64_t r = 0; r < queries; ++r) *log_sums.At(r) = tiles.top[r] + portable::Log(tiles.total[r]);
 }
 
 // Operands of the gradients: q, k, v, the result's gradient, and per query and head the log-sum and the
@@ -276,20 +295,22 @@ struct GradOperands {
 // scores to tiles.slopes.
 template <typename E, typename T = Compute<E>>
 void SlopesOf(const AttentionSizes& z, const GradOperands<E>& in, int64_t b, int64_t head,
-              const Rows& queries, const Rows& keys, Tiles<T>& tiles) {
-  const int64_t query_row = b * z.s + queries.first, key_row = b * z.t + keys.first;
-  MultiplyHeads(HeadRows<const E>(in.q, query_row, head, z.h, z.d), queries.count,
+              const QueryRows& rows, const Rows& keys, Tiles<T>& tiles) {
+  const int64_t key_row = b * z.t + keys.first;
+  MultiplyHeads(rows.Of(in.q, z, b, head, z.d), rows.count(),
                 HeadRows<const E>(in.k, key_row, head, z.h, z.d), keys.count, tiles, tiles.scores);
-  MultiplyHeads(HeadRows<const E>(in.g, query_row, head, z.h, z.e), queries.count,
+  MultiplyHeads(rows.Of(in.g, z, b, head, z.e), rows.count(),
                 HeadRows<const E>(in.v, key_row, head, z.h, z.e), keys.count, tiles, tiles.slopes);
+  const HeadRows<const T> log_sums = rows.Of(in.log_sums, z, b, head, 1),
+                          shifts = rows.Of(in.shifts, z, b, head, 1);
   const T scale = static_cast<T>(z.scale);
-  for (int64_t r = 0; r < queries.count; ++r) {
+  for (int64_t r = 0; r < rows.count(); ++r) {
     T *share = tiles.scores + r * keys.count, *slope = tiles.slopes + r * keys.count;
     const int64_t seen = SeenKeys(tiles.limits[r], keys.position, keys.count);
     // -inf for a query without shares; then no key gets a share.
-    T log_sum = in.log_sums[(query_row + r) * z.h + head];
+    T log_sum = *log_sums.At(r);
     if (log_sum == -std::numeric_limits<T>::infinity()) log_sum = -log_sum;
-    const T shift = in.shifts[(query_row + r) * z.h + head];
+    const T shift = *shifts.At(r);
     MESHWORK_INDEPENDENT
     for (int64_t j = 0; j < keys.count; ++j) {
       share[j] = portable::Exp(share[j] * scale - log_sum);
@@ -323,24 +344,37 @@ void ForEachHeadTile(int64_t dims, F&& f) {
   } while (from < dims);
 }
 
-// Queries [begin, end) of the batch: q, k, v -> the result and the log-sums [b,s,h].
+// The queries of a tile, whose heads of a group are rows of it, too.
+inline int64_t QueryTile(const AttentionSizes& z) {
+  return std::max<int64_t>(kQueryTile / std::max<int64_t>(z.g, 1), 1);
+}
+
+// Calls f(rows) for the rows of a tile: once, unless a group has more heads than a tile has rows.
+template <typename F>
+void ForEachGroupPart(const AttentionSizes& z, const attention::Rows& queries, F&& f) {
+  for (int64_t member = 0; member < z.g; member += kQueryTile)
+    f(attention::QueryRows{queries, member, std::min(kQueryTile, z.g - member)});
+}
+
+// Queries [begin, end) of the batch: q, k, v -> the result and the log-sums [b,s,h,g].
 template <typename E>
 void AttendQueries(const AttentionSizes& z, const KernelArgs& args) {
   using attention::HeadRows;
   using T = Compute<E>;
   const int64_t start = args.in_blocks[0][1].start;
   const attention::Sight sight(z, args, 3);
-  ForEachTile(args.begin, args.end, z.s, kQueryTile, [&](int64_t b, int64_t first, int64_t queries) {
-    const int64_t row = b * z.s + first;
-    const int64_t all = sight.Look(b, {first, queries, start + first}, attention::ThreadTiles<T>());
-    for (int64_t head = 0; head < z.h; ++head)
-      ForEachHeadTile(z.e, [&](int64_t from, int64_t n) {
-        attention::AttendTile<E, T>(
-            z, all, queries, from, n, HeadRows<const E>(args.In<E>(0), row, head, z.h, z.d),
-            HeadRows<const E>(args.In<E>(1), b * z.t, head, z.h, z.d),
-            HeadRows<const E>(args.In<E>(2), b * z.t, head, z.h, z.e),
-            HeadRows<E>(args.Out<E>(0), row, head, z.h, z.e), args.Out<T>(1) + row * z.h + head);
-      });
+  ForEachTile(args.begin, args.end, z.s, QueryTile(z), [&](int64_t b, int64_t first, int64_t count) {
+    ForEachGroupPart(z, {first, count, start + first}, [&](const attention::QueryRows& rows) {
+      const int64_t all = sight.Look(b, rows, attention::ThreadTiles<T>());
+      for (int64_t head = 0; head < z.h; ++head)
+        ForEachHeadTile(z.e, [&](int64_t from, int64_t n) {
+          attention::AttendTile<E, T>(z, all, rows.count(), from, n, rows.Of(args.In<E>(0), z, b, head, z.d),
+                                      HeadRows<const E>(args.In<E>(1), b * z.t, head, z.h, z.d),
+                                      HeadRows<const E>(args.In<E>(2), b * z.t, head, z.h, z.e),
+                                      rows.Of(args.Out<E>(0), z, b, head, z.e),
+                                      rows.Of(args.Out<T>(1), z, b, head, 1));
+        });
+    });
   });
 }
 
@@ -348,37 +382,38 @@ void AttendQueries(const AttentionSizes& z, const KernelArgs& args) {
 template <typename E>
 void QueryGradients(const AttentionSizes& z, const KernelArgs& args) {
   using attention::HeadRows;
+  using attention::QueryRows;
   using T = Compute<E>;
   const attention::GradOperands<E> in(args);
   const int64_t start = args.in_blocks[0][1].start, key_start = args.in_blocks[1][1].start;
   const attention::Sight sight(z, args, 6);
   attention::Tiles<T>& tiles = attention::ThreadTiles<T>();
-  auto tile = [&](int64_t b, const attention::Rows& queries, int64_t seen, int64_t head, int64_t from,
-                  int64_t n) {
-    if (seen == 0) std::fill_n(tiles.sums[0], queries.count * n, T(0));
+  auto tile = [&](int64_t b, const QueryRows& rows, int64_t seen, int64_t head, int64_t from, int64_t n) {
+    if (seen == 0) std::fill_n(tiles.sums[0], rows.count() * n, T(0));
     for (int64_t key = 0; key < seen; key += kKeyTile) {
       const attention::Rows keys{key, std::min(kKeyTile, seen - key), key_start + key};
-      attention::SlopesOf(z, in, b, head, queries, keys, tiles);
+      attention::SlopesOf(z, in, b, head, rows, keys, tiles);
       attention::LoadTile(HeadRows<const E>(in.k, b * z.t + key, head, z.h, z.d), keys.count, from, n,
                           tiles.key);
-      attention::MultiplySeen(false, queries.count, keys.position, keys.count, n, key > 0, tiles.slopes,
+      attention::MultiplySeen(false, rows.count(), keys.position, keys.count, n, key > 0, tiles.slopes,
                               tiles.key, tiles, tiles.sums[0]);
     }
-    attention::StoreTile(tiles.sums[0], queries.count, from, n,
-                         HeadRows<E>(args.Out<E>(0), b * z.s + queries.first, head, z.h, z.d));
+    attention::StoreTile(tiles.sums[0], rows.count(), from, n, rows.Of(args.Out<E>(0), z, b, head, z.d));
   };
-  ForEachTile(args.begin, args.end, z.s, kQueryTile, [&](int64_t b, int64_t first, int64_t count) {
-    const attention::Rows queries{first, count, start + first};
-    const int64_t seen = attention::SeenKeys(sight.Look(b, queries, tiles), key_start, z.t);
-    for (int64_t head = 0; head < z.h; ++head)
-      ForEachHeadTile(z.d, [&](int64_t from, int64_t n) { tile(b, queries, seen, head, from, n); });
+  ForEachTile(args.begin, args.end, z.s, QueryTile(z), [&](int64_t b, int64_t first, int64_t count) {
+    ForEachGroupPart(z, {first, count, start + first}, [&](const QueryRows& rows) {
+      const int64_t seen = attention::SeenKeys(sight.Look(b, rows, tiles), key_start, z.t);
+      for (int64_t head = 0; head < z.h; ++head)
+        ForEachHeadTile(z.d, [&](int64_t from, int64_t n) { tile(b, rows, seen, head, from, n); });
+    });
   });
 }
 
-// Keys [begin, end) of the batch: the gradients of k and v, summed over the queries here.
+// Keys [begin, end) of the batch: the gradients of k and v, summed over the queries here and the heads of a group.
 template <typename E>
 void KeyGradients(const AttentionSizes& z, const KernelArgs& args) {
   using attention::HeadRows;
+  using attention::QueryRows;
   using T = Compute<E>;
   const attention::GradOperands<E> in(args);
   const int64_t start = args.in_blocks[0][1].start, key_start = args.in_blocks[1][1].start;
@@ -400,16 +435,16 @@ void KeyGradients(const AttentionSizes& z, const KernelArgs& args) {
   auto tile = [&](int64_t b, const attention::Rows& keys, int64_t head, int64_t from) {
     const int64_t of_k = std::min(kHeadTile, z.d - from), of_v = std::min(kHeadTile, z.e - from);
     for (T* sums : tiles.sums) std::fill_n(sums, keys.count * kHeadTile, T(0));
-    for (int64_t query = 0; query < z.s; query += kQueryTile) {
-      const attention::Rows queries{query, std::min(kQueryTile, z.s - query), start + query};
+    const auto add_rows = [&](const QueryRows& rows) {
       attention::Rows seen = keys;
-      seen.count = attention::SeenKeys(sight.Look(b, queries, tiles), keys.position, keys.count);
-      if (seen.count == 0) continue;
-      attention::SlopesOf(z, in, b, head, queries, seen, tiles);
-      const int64_t row = b * z.s + query;
-      add(0, tiles.slopes, HeadRows<const E>(in.q, row, head, z.h, z.d), queries.count, seen, from, of_k);
-      add(1, tiles.scores, HeadRows<const E>(in.g, row, head, z.h, z.e), queries.count, seen, from, of_v);
-    }
+      seen.count = attention::SeenKeys(sight.Look(b, rows, tiles), keys.position, keys.count);
+      if (seen.count == 0) return;
+      attention::SlopesOf(z, in, b, head, rows, seen, tiles);
+      add(0, tiles.slopes, rows.Of(in.q, z, b, head, z.d), rows.count(), seen, from, of_k);
+      add(1, tiles.scores, rows.Of(in.g, z, b, head, z.e), rows.count(), seen, from, of_v);
+    };
+    for (int64_t query = 0; query < z.s; query += QueryTile(z))
+      ForEachGroupPart(z, {query, std::min(QueryTile(z), z.s - query), start + query}, add_rows);
     const int64_t key_row = b * z.t + keys.first;
     store(0, key_row, keys.count, head, z.d, from, of_k);
     store(1, key_row, keys.count, head, z.e, from, of_v);

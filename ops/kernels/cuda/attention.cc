@@ -49,24 +49,37 @@ struct Heads {
     return lines + fmt::format("  return (int)Within(limit - a1_start1, {});\n}};\n", Whole(z.t));
   }
 
-  // "facts_of(query)".
-  std::string FactsOf() const {
+  // "facts_of(query, member)"; of_keys: `head` is one of keys, whose group `member` counts in.
+  std::string FactsOf(bool of_keys) const {
     return fmt::format(
-        "const auto facts_of = [&](int query) -> HeadFacts<{2}> {{\n"
+        "const auto facts_of = [&](int query, int member) -> HeadFacts<{2}> {{\n"
         "  const int limit = limit_of(query);\n  if (limit == 0) return {{0, 0, 0}};\n"
-        "  const Index at = (batch * {0} + query) * {1} + head;\n  const {2} log_sum = a4[at];\n"
+        "  const Index at = (batch * {0} + query) * {1} + {3};\n  const {2} log_sum = a4[at];\n"
         "  return {{limit, log_sum == Limits<{2}>::Least() ? Limits<{2}>::Most() : log_sum, a5[at]}};\n}};\n",
-        Whole(z.s), Whole(z.h), type);
+        Whole(z.s), Whole(z.h * z.g), type,
+        of_keys && z.g > 1 ? fmt::format("head * {} + member", Whole(z.g)) : "head");
   }
 
-  // "const Bf16Rows name = {…};": rows from `first` on of an operand whose heads have `dims` elements, and which has
-  // rows until `end`.
-  std::string Rows(std::string_view name, std::string_view operand, int64_t rows, int64_t dims,
-                   std::string_view first, std::string_view end) const {
+  // "const Bf16Rows name = {…};": rows from `first` on of head `head` of an operand with `heads` heads of `dims` elements
+  // each, and with rows until `end`.
+  std::string Rows(std::string_view name, std::string_view operand, int64_t rows, std::string_view head,
+                   int64_t heads, int64_t dims, std::string_view first, std::string_view end) const {
     const std::string kind = TakesTensorCores() ? "Bf16Rows" : fmt::format("HeadRows<{}>", stored);
     return fmt::format(
-        "const {0} {1} = {{{2} + ((batch * {3} + {4}) * {5} + head) * {6}, {7}, (int)({8} - {4})}};\n", kind,
-        name, operand, Whole(rows), first, Whole(z.h), Whole(dims), Whole(z.h * dims), end);
+        "const {0} {1} = {{{2} + ((batch * {3} + {4}) * {5} + {9}) * {6}, {7}, (int)({8} - {4})}};\n", kind,
+        name, operand, Whole(rows), first, Whole(heads), Whole(dims), Whole(heads * dims), end, head);
+  }
+  // Rows of q or of the result's gradient, and of k or v. of_keys: `head` is one of keys, and the queries are those of the
+  // first head of its group; else it is one of queries.
+  std::string QueryRows(std::string_view name, std::string_view operand, int64_t dims, std::string_view first,
+                        std::string_view end, bool of_keys) const {
+    const std::string head = of_keys && z.g > 1 ? fmt::format("head * {}", Whole(z.g)) : "head";
+    return Rows(name, operand, z.s, head, z.h * z.g, dims, first, end);
+  }
+  std::string KeyRows(std::string_view name, std::string_view operand, int64_t dims, std::string_view first,
+                      std::string_view end, bool of_keys) const {
+    const std::string head = !of_keys && z.g > 1 ? fmt::format("head / {}", Whole(z.g)) : "head";
+    return Rows(name, operand, z.t, head, z.h, dims, first, end);
   }
 
   // The words of 16 bytes of shared memory that a kernel with tensor cores takes. weights: 2 for gradients of keys,
@@ -108,12 +121,13 @@ CudaKernel PerTile(const OpRow& row, const KernelSpec& spec, bool of_keys, int64
   TakeBlock(text, spec, /*is_result=*/false, 1);
   const AttentionSizes& z = heads.z;
   const int64_t tiles = ((of_keys ? z.t : z.s) + own_rows - 1) / own_rows;
+  const int64_t num_heads = of_keys ? z.h : z.h * z.g;
   text.threads = kThreadsOfHead;
   text.blocks_at_once = at_once;
   text.is_long = true;
-  text.blocks = z.b * tiles * z.h;
+  text.blocks = z.b * tiles * num_heads;
   text.most_elements = text.blocks + z.s + z.t + z.d + z.e + own_rows;
-  const std::string of = Whole(std::max<int64_t>(z.causal ? z.b * z.h : tiles, 1));
+  const std::string of = Whole(std::max<int64_t>(z.causal ? z.b * num_heads : tiles, 1));
   const std::string_view outer = z.causal ? "/" : "%", inner = z.causal ? "%" : "/";
   // The last queries see the most keys, and the first keys are seen by the most queries.
   const std::string tile = z.causal && !of_keys
@@ -122,7 +136,7 @@ CudaKernel PerTile(const OpRow& row, const KernelSpec& spec, bool of_keys, int64
   text.body = Indented(fmt::format(
       "const Index first = {1} * {2}, of_all = (Index)blockIdx.x {3} {4};\n"
       "const Index head = of_all % {0}, batch = of_all / {0};\n{5}{6}",
-      Whole(std::max<int64_t>(z.h, 1)), tile, Whole(own_rows), inner, of, heads.LimitOf(), lines));
+      Whole(std::max<int64_t>(num_heads, 1)), tile, Whole(own_rows), inner, of, heads.LimitOf(), lines));
   return Finish(text);
 }
 
@@ -139,15 +153,15 @@ CudaKernel AttentionBy(const OpRow& row, const KernelSpec& spec, const Attention
           "for (int i = (int)threadIdx.x; i < {0}; i += {1}) limits[i] = limit_of(first + i);\n"
           "__syncthreads();\n",
           own_rows, kThreadsOfHead) +
-      heads.Rows("q", "a0", z.s, z.d, "first", s) + heads.Rows("k", "a1", z.t, z.d, "0", t) +
-      heads.Rows("v", "a2", z.t, z.e, "0", t);
+      heads.QueryRows("q", "a0", z.d, "first", s, false) + heads.KeyRows("k", "a1", z.d, "0", t, false) +
+      heads.KeyRows("v", "a2", z.e, "0", t, false);
   const std::string call = by_tensor_cores
                                ? fmt::format("AttendBf16<{}, {}, {}, {}>(q, k, v, limits", z.d, z.e,
                                              tiling.row_tiles, tiling.others)
                                : fmt::format("AttendRows<{}>(q, k, v, {}, {}, limits", own_rows, z.d, z.e);
   lines += fmt::format(
       "const Index at = (batch * {0} + first) * {1} + head;\n{2}, r0 + at * {3}, {4}, r1 + at, {1}, {5}, {6});\n",
-      s, Whole(z.h), call, Whole(z.e), Whole(z.h * z.e), Number(heads.dtype, z.scale),
+      s, Whole(z.h * z.g), call, Whole(z.e), Whole(z.h * z.g * z.e), Number(heads.dtype, z.scale),
       by_tensor_cores ? "shared, by_words" : "shared, weights, load, store");
   return PerTile(row, spec, /*of_keys=*/false, own_rows, by_tensor_cores ? tiling.at_once : 0, heads, lines);
 }
@@ -161,25 +175,29 @@ CudaKernel AttentionGradBy(const OpRow& row, const KernelSpec& spec, bool of_key
   const int64_t own_rows = by_tensor_cores ? 64 * tiling.row_tiles : heads.RowsByThreads();
   const std::string facts = fmt::format("HeadFacts<{}>", heads.type);
   const std::string s = "(Index)a0_size1", t = "(Index)a1_size1";
-  std::string lines = heads.Start(own_rows, others, of_keys ? 2 : 1, of_keys ? 6 : 5) + heads.FactsOf();
+  std::string lines =
+      heads.Start(own_rows, others, of_keys ? 2 : 1, of_keys ? 6 : 5) + heads.FactsOf(of_keys);
   if (of_keys) {
     lines += fmt::format("__shared__ {} facts[{}];\n", facts,
                          by_tensor_cores ? std::max<int64_t>(2 * others, 32) : 32);
-    lines += heads.Rows("own0", "a1", z.t, z.d, "first", Whole(z.t)) +
-             heads.Rows("own1", "a2", z.t, z.e, "first", Whole(z.t)) +
-             heads.Rows("others0", "a0", z.s, z.d, "0", s) + heads.Rows("others1", "a3", z.s, z.e, "0", s);
+    lines += heads.KeyRows("own0", "a1", z.d, "first", Whole(z.t), true) +
+             heads.KeyRows("own1", "a2", z.e, "first", Whole(z.t), true) +
+             heads.QueryRows("others0", "a0", z.d, "0", s, true) +
+             heads.QueryRows("others1", "a3", z.e, "0", s, true);
     // The first query that sees the first key of this tile.
     lines +=
-        z.causal
+        z.g == 0 ? "const int begin = 0, end = 0;\n"
+        : z.causal
             ? fmt::format(
                   "const int begin = (int)Within(a1_start1 + first - a0_start1, {0}), end = (int)a0_size1;\n",
                   Whole(z.s))
             : "const int begin = 0, end = (int)a0_size1;\n";
   } else {
     lines += fmt::format("{} *const facts = 0;\n{} *const r1 = 0;\n", facts, heads.stored);
-    lines += heads.Rows("own0", "a0", z.s, z.d, "first", Whole(z.s)) +
-             heads.Rows("own1", "a3", z.s, z.e, "first", Whole(z.s)) +
-             heads.Rows("others0", "a1", z.t, z.d, "0", t) + heads.Rows("others1", "a2", z.t, z.e, "0", t);
+    lines += heads.QueryRows("own0", "a0", z.d, "first", Whole(z.s), false) +
+             heads.QueryRows("own1", "a3", z.e, "first", Whole(z.s), false) +
+             heads.KeyRows("others0", "a1", z.d, "0", t, false) +
+             heads.KeyRows("others1", "a2", z.e, "0", t, false);
     // The last query of this tile sees the most keys, unless each query has its own number of keys.
     lines +=
         z.causal
@@ -188,17 +206,19 @@ CudaKernel AttentionGradBy(const OpRow& row, const KernelSpec& spec, bool of_key
                   own_rows)
             : "const int begin = 0, end = (int)a1_size1;\n";
   }
+  const int64_t members = of_keys ? std::max<int64_t>(z.g, 1) : 1, of_result = of_keys ? z.h : z.h * z.g;
   const std::string function =
       by_tensor_cores
-          ? fmt::format("AttentionGradBf16<{}, {}, {}, {}, {}, {}>(own0, own1, others0, others1, ", z.d, z.e,
-                        tiling.row_tiles, others, tiling.chunk, of_keys)
-          : fmt::format("AttentionGradRows<{}, {}>(own0, own1, others0, others1, {}, {}, ", own_rows, of_keys,
-                        z.d, z.e);
+          ? fmt::format("AttentionGradBf16<{}, {}, {}, {}, {}, {}, {}>(own0, own1, others0, others1, ", z.d,
+                        z.e, tiling.row_tiles, others, tiling.chunk, of_keys, members)
+          : fmt::format("AttentionGradRows<{}, {}, {}>(own0, own1, others0, others1, {}, {}, ", own_rows,
+                        of_keys, members, z.d, z.e);
   lines += fmt::format(
       "const Index at = (batch * {0} + first) * {1} + head;\n"
       "{2}(int)first, begin, end, facts_of, r0 + at * {3}, {4}, r1{5}, {6}, {7}, {8});\n",
-      Whole(of_keys ? z.t : z.s), Whole(z.h), function, Whole(z.d), Whole(z.h * z.d),
-      of_keys ? fmt::format(" + at * {}", Whole(z.e)) : "", Whole(z.h * z.e), Number(heads.dtype, z.scale),
+      Whole(of_keys ? z.t : z.s), Whole(of_result), function, Whole(z.d), Whole(of_result * z.d),
+      of_keys ? fmt::format(" + at * {}", Whole(z.e)) : "", Whole(of_result * z.e),
+      Number(heads.dtype, z.scale),
       by_tensor_cores ? "shared, facts, by_words" : "shared, weights, facts, load, store");
   return PerTile(row, spec, of_keys, own_rows, by_tensor_cores ? tiling.at_once : 0, heads, lines);
 }

@@ -123,15 +123,18 @@ CudaKernel Roll(const OpRow& row, const KernelSpec& spec) {
 
 // ---- Where a value says: the window's place is clamped so that it lies within the global value.
 
-// "const long long w0 = …;" for each dim of `value`: where the window begins in its global value.
+// "const long long w0 = …;" for each dim of `value`: where the window begins in its global value. `start`: the operand
+// that says where, for all of dim 0 or for each place p0 along it.
 std::string WindowStarts(const KernelSpec& spec, const TensorSpec& value, const TensorSpec& window,
-                         std::string_view start) {
+                         int start) {
   const Ints& dims = spec.attrs.Get<Ints>("dims");
+  const std::string row =
+      spec.operands[start].local.rank() == 2 ? fmt::format("p0 * {} + ", Whole(std::ssize(dims))) : "";
   std::string lines;
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t most = std::max<int64_t>(0, value.global.shape[dims[i]] - window.global.shape[dims[i]]);
-    lines +=
-        fmt::format("const long long w{} = Within((long long){}[{}], {});\n", dims[i], start, i, Whole(most));
+    lines += fmt::format("const long long w{} = Within((long long)a{}[{}{}], {});\n", dims[i], start, row, i,
+                         Whole(most));
   }
   return lines;
 }
@@ -141,7 +144,7 @@ CudaKernel DynamicSlice(const OpRow& row, const KernelSpec& spec) {
   const Ints& dims = spec.attrs.Get<Ints>("dims");
   KernelText text = TextOf(row, spec);
   TakeBlock(text, spec, /*is_result=*/false, 0);
-  std::string lines = PlacesAlong(to, "i", "p") + WindowStarts(spec, spec.operands[0], spec.results[0], "a1");
+  std::string lines = PlacesAlong(to, "i", "p") + WindowStarts(spec, spec.operands[0], spec.results[0], 1);
   std::string inside = "true";
   for (size_t d = 0; d < to.size(); ++d) {
     const bool is_cut = std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end();
@@ -160,8 +163,7 @@ CudaKernel DynamicUpdateSlice(const OpRow& row, const KernelSpec& spec) {
   KernelText text = TextOf(row, spec);
   TakeBlock(text, spec, /*is_result=*/true, 0);
   TakeBlock(text, spec, /*is_result=*/false, 2);
-  std::string lines =
-      PlacesAlong(to, "i", "p") + WindowStarts(spec, spec.operands[1], spec.operands[2], "a0");
+  std::string lines = PlacesAlong(to, "i", "p") + WindowStarts(spec, spec.operands[1], spec.operands[2], 0);
   std::string inside = "true";
   for (size_t d = 0; d < to.size(); ++d) {
     const bool is_cut = std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end();

@@ -51,9 +51,10 @@ __device__ inline void AttentionGradTile(const unsigned (&of0)[kTiles][kD / 16][
 
 // Gradients of 64 kTiles rows: of queries (of_keys = false; own0 = q, own1 = the gradient of the result, others k and v), or of
 // keys and values (own0 = k, own1 = v, others q and the gradient). Goes through the others [first_other, end), of which
-// kChunk at a time are in registers. facts_of(i): of query i, which counts in the tensor, as own_first does. `facts` takes
-// 6 kOthers numbers if of_keys, and what AttentionGradRows takes.
-template <int kD, int kE, int kTiles, int kOthers, int kChunk, bool of_keys, typename FactsOf>
+// kChunk at a time are in registers, of kMembers heads, which follow each other. facts_of(i, member): of query
+// i, which counts in the tensor, as own_first does. `facts` takes 6 kOthers numbers if of_keys, and what AttentionGradRows
+// takes.
+template <int kD, int kE, int kTiles, int kOthers, int kChunk, bool of_keys, int kMembers, typename FactsOf>
 __device__ inline void AttentionGradBf16(const Bf16Rows& own0, const Bf16Rows& own1, const Bf16Rows& others0,
                                          const Bf16Rows& others1, int own_first, int first_other, int end,
                                          const FactsOf& facts_of, unsigned short* grad0, long long stride0,
@@ -63,12 +64,13 @@ __device__ inline void AttentionGradBf16(const Bf16Rows& own0, const Bf16Rows& o
   const int thread = (int)threadIdx.x, lane = thread % 32, first = thread / 32 * 16 * kTiles, pair = lane % 4 * 2;
   const float scale2 = scale * 1.44269504088896341f;
   const SharedPlace stages = PlaceOf(shared);
-  const auto copy = [&](int from, int stage) {
-    CopyRowsAhead<128, kOthers, kD>(stages + stage * kStage, others0, from, by_words);
-    CopyRowsAhead<128, kOthers, kE>(stages + (stage * kStage + kOthers * (kD + 8)), others1, from, by_words);
+  const auto copy = [&](int from, int member, int stage) {
+    CopyRowsAhead<128, kOthers, kD>(stages + stage * kStage, OfMember(others0, member * kD), from, by_words);
+    CopyRowsAhead<128, kOthers, kE>(stages + (stage * kStage + kOthers * (kD + 8)), OfMember(others1, member * kE),
+                                    from, by_words);
   };
-  const auto scaled_facts_of = [&](int query) -> HeadFacts<float> {
-    const HeadFacts<float> natural = facts_of(query);
+  const auto scaled_facts_of = [&](int query, int member) -> HeadFacts<float> {
+    const HeadFacts<float> natural = facts_of(query, member);
     return {natural.limit, natural.log_sum * 1.44269504088896341f, natural.shift};
   };
   // Facts of the next tile are read before a tile and put into shared memory behind it.
@@ -81,8 +83,8 @@ __device__ inline void AttentionGradBf16(const Bf16Rows& own0, const Bf16Rows& o
     to[2 * kOthers] = __int_as_float(of.limit);
   };
   if (first_other < end) {
-    copy(first_other, 0);
-    if (has_facts) put(scaled_facts_of(first_other + thread), 0);
+    copy(first_other, 0, 0);
+    if (has_facts) put(scaled_facts_of(first_other + thread, 0), 0);
   }
   unsigned of0[kTiles][kD / 16][4], of1[kTiles][kE / 16][4];
   float sums0[kTiles][kD / 8][4], sums1[kTiles][kE / 8][4];
@@ -98,7 +100,7 @@ __device__ inline void AttentionGradBf16(const Bf16Rows& own0, const Bf16Rows& o
     for (int r = 0; r < 2; ++r) {
       own_facts[m][r] = {0, 0, 0};
       if (of_keys) continue;
-      own_facts[m][r] = scaled_facts_of(own_first + first + 16 * m + lane / 4 + 8 * r);
+      own_facts[m][r] = scaled_facts_of(own_first + first + 16 * m + lane / 4 + 8 * r, 0);
       limits.least = own_facts[m][r].limit < limits.least ? own_facts[m][r].limit : limits.least;
       limits.most = own_facts[m][r].limit > limits.most ? own_facts[m][r].limit : limits.most;
     }
@@ -107,14 +109,19 @@ __device__ inline void AttentionGradBf16(const Bf16Rows& own0, const Bf16Rows& o
   const int own = own_first + first;
   bool is_cut = false;
 #pragma unroll 1
-  for (int begin = first_other, stage = 0; begin < end; begin += kOthers, stage ^= 1) {
+  for (int begin = first_other, member = 0, stage = 0; begin < end; stage ^= 1) {
     WaitForCopies();
     __syncthreads();
-    const bool is_last = begin + kOthers >= end;
+    int next_begin = begin + kOthers;
+    if (next_begin >= end && member + 1 < kMembers) {
+      next_begin = first_other;
+      ++member;
+    }
+    const bool is_last = next_begin >= end;
     HeadFacts<float> next = {0, 0, 0};
     if (!is_last) {
-      copy(begin + kOthers, stage ^ 1);
-      if (has_facts) next = scaled_facts_of(begin + kOthers + thread);
+      copy(next_begin, member, stage ^ 1);
+      if (has_facts) next = scaled_facts_of(next_begin + thread, member);
     }
     const SharedPlace tile0 = stages + stage * kStage, tile1 = tile0 + kOthers * (kD + 8);
     const float* const queries = numbers + stage * 3 * kOthers;
@@ -141,15 +148,16 @@ __device__ inline void AttentionGradBf16(const Bf16Rows& own0, const Bf16Rows& o
                                                                         own_facts, queries, scale2, sums0, sums1);
     }
     if (has_facts && !is_last) put(next, stage ^ 1);
+    begin = next_begin;
   }
   if (__syncthreads_or(is_cut && !(AreFinite(sums0) && (!of_keys || AreFinite(sums1))))) {
     float* const sum_space = (float*)shared;
 #pragma unroll 1
     for (int i = 0; i < 64 * kTiles && i < own0.rows; i += 32)
-      AttentionGradRows<32, of_keys>(RowsFrom(own0, i), RowsFrom(own1, i), others0, others1, kD, kE, own_first + i,
-                                     first_other, end, facts_of, grad0 + i * stride0, stride0,
-                                     of_keys ? grad1 + i * stride1 : grad1, stride1, scale, sum_space,
-                                     sum_space + 64 * 36, facts, LoadBf16(), StoreBf16());
+      AttentionGradRows<32, of_keys, kMembers>(RowsFrom(own0, i), RowsFrom(own1, i), others0, others1, kD, kE,
+                                               own_first + i, first_other, end, facts_of, grad0 + i * stride0, stride0,
+                                               of_keys ? grad1 + i * stride1 : grad1, stride1, scale, sum_space,
+                                               sum_space + 64 * 36, facts, LoadBf16(), StoreBf16());
     return;
   }
 #pragma unroll

@@ -125,25 +125,28 @@ template <typename T> struct HeadFacts {
   T log_sum, shift;
 };
 // Gradients of kRows rows: of queries (own0 = q, own1 = the gradient of the result, others k and v), or of_keys and values
-// (own0 = k, own1 = v, others q and the gradient). Goes through the others [others_begin, end). facts_of(i): of query i,
-// which counts in the tensor, as own_first does. `weights` takes kRows * 36 numbers, twice if of_keys; `facts` 32.
-template <int kRows, bool of_keys, typename T, typename S, typename FactsOf, typename Load, typename Store>
-__device__ inline void AttentionGradRows(const HeadRows<S>& own0, const HeadRows<S>& own1, const HeadRows<S>& others0,
-                                         const HeadRows<S>& others1, int d, int e, int own_first, int others_begin,
-                                         int end, const FactsOf& facts_of, S* grad0, long long stride0, S* grad1,
-                                         long long stride1, T scale, T* shared, T* weights, HeadFacts<T>* facts,
-                                         const Load& load, const Store& store) {
+// (own0 = k, own1 = v, others q and the gradient). Goes through the others [others_begin, end) of kMembers heads, which
+// follow each other. facts_of(i, member): of query i, which counts in the tensor, as own_first does. `weights`
+// takes kRows * 36 numbers, twice if of_keys; `facts` 32.
+template <int kRows, bool of_keys, int kMembers, typename T, typename S, typename FactsOf, typename Load,
+          typename Store>
+__device__ inline void AttentionGradRows(const HeadRows<S>& own0, const HeadRows<S>& own1,
+                                         const HeadRows<S>& all_others0, const HeadRows<S>& all_others1, int d, int e,
+                                         int own_first, int others_begin, int end, const FactsOf& facts_of, S* grad0,
+                                         long long stride0, S* grad1, long long stride1, T scale, T* shared, T* weights,
+                                         HeadFacts<T>* facts, const Load& load, const Store& store) {
   const int ty = (int)threadIdx.x / 8, tx = (int)threadIdx.x % 8, columns = of_keys && e > d ? e : d;
   HeadFacts<T> own_facts[kRows / 16] = {};
   if (!of_keys)
-    for (int i = 0; i < kRows / 16; ++i) own_facts[i] = facts_of(own_first + ty + 16 * i);
+    for (int i = 0; i < kRows / 16; ++i) own_facts[i] = facts_of(own_first + ty + 16 * i, 0);
   for (int first = 0; first < columns; first += 64) {
     T sums0[kRows / 16][8] = {}, sums1[kRows / 16][8] = {};
-    for (int begin = others_begin; begin < end; begin += 32) {
+    for (int begin = others_begin, member = 0; begin < end && member < kMembers;) {
+      const HeadRows<S> others0 = OfMember(all_others0, member * d), others1 = OfMember(all_others1, member * e);
       T scores[kRows / 16][4] = {}, slopes[kRows / 16][4] = {};
       __syncthreads();
       if (of_keys) {
-        if ((int)threadIdx.x < 32) facts[threadIdx.x] = facts_of(begin + (int)threadIdx.x);
+        if ((int)threadIdx.x < 32) facts[threadIdx.x] = facts_of(begin + (int)threadIdx.x, member);
         __syncthreads();
       }
       DotRows<kRows>(scores, own0, others0, begin, d, shared, load);
@@ -163,6 +166,11 @@ __device__ inline void AttentionGradRows(const HeadRows<S>& own0, const HeadRows
         }
       AddWeighted<kRows>(sums0, weights, others0, begin, first, d, shared, load, sees);
       if (of_keys) AddWeighted<kRows>(sums1, weights + kRows * 36, others1, begin, first, e, shared, load, sees);
+      begin += 32;
+      if (begin >= end && member + 1 < kMembers) {
+        begin = others_begin;
+        ++member;
+      }
     }
     for (int i = 0; i < kRows / 16; ++i) {
       const int row = ty + 16 * i;

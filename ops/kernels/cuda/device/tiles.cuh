@@ -177,6 +177,10 @@ template <typename S> struct HeadRows {
   long long stride;
   int rows;
 };
+// The same rows of a head whose elements lie `step` further on.
+template <typename S> __device__ inline HeadRows<S> OfMember(const HeadRows<S>& rows, int step) {
+  return {rows.first + step, rows.stride, rows.rows};
+}
 // Rows [begin, begin + kRows) to shared memory, by all `kThreads` threads of the block; a row there takes kColumns + 8
 // elements, so that LoadMatrices meets no bank twice. by_words: rows begin at multiples of 16 bytes.
 template <int kThreads, int kRows, int kColumns>

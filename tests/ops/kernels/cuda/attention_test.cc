@@ -20,6 +20,7 @@ struct HeadCase {
   std::string_view name;
   DType dtype;
   int64_t b, s, t, h, d, e;
+  int64_t g = 0;  // heads of queries per head of keys; 0: q is [b,s,h,d]
   bool causal = false, has_seen = false;
   // The device's blocks of queries and keys, within s and t.
   Extent queries = {0, 0}, keys = {0, 0};
@@ -87,6 +88,48 @@ const std::vector<HeadCase>& HeadCases() {
        .causal = true,
        .has_specials = true},
       {.name = "wide", .dtype = F64, .b = 1, .s = 40, .t = 70, .h = 1, .d = 130, .e = 70, .has_seen = true},
+      {.name = "grouped",
+       .dtype = BF16,
+       .b = 2,
+       .s = 70,
+       .t = 90,
+       .h = 2,
+       .d = 32,
+       .e = 16,
+       .g = 3,
+       .causal = true},
+      {.name = "grouped seen",
+       .dtype = BF16,
+       .b = 1,
+       .s = 1,
+       .t = 90,
+       .h = 1,
+       .d = 16,
+       .e = 16,
+       .g = 5,
+       .has_seen = true},
+      {.name = "grouped special",
+       .dtype = BF16,
+       .b = 1,
+       .s = 100,
+       .t = 100,
+       .h = 1,
+       .d = 32,
+       .e = 32,
+       .g = 2,
+       .causal = true,
+       .has_specials = true},
+      {.name = "grouped",
+       .dtype = F32,
+       .b = 1,
+       .s = 40,
+       .t = 70,
+       .h = 2,
+       .d = 24,
+       .e = 72,
+       .g = 2,
+       .causal = true},
+      {.name = "no group", .dtype = F32, .b = 1, .s = 4, .t = 7, .h = 2, .d = 24, .e = 8, .g = 1},
   };
   return *cases;
 }
@@ -102,9 +145,15 @@ class HeadTrials {
   }
 
   std::vector<CudaTrial> Make() {
-    const Type q{of_.dtype, {of_.b, of_.s, of_.h, of_.d}}, k{of_.dtype, {of_.b, of_.t, of_.h, of_.d}};
-    const Type v{of_.dtype, {of_.b, of_.t, of_.h, of_.e}}, result{of_.dtype, {of_.b, of_.s, of_.h, of_.e}};
-    const Type row{of_.dtype == F64 ? F64 : F32, {of_.b, of_.s, of_.h}};
+    const auto of_queries = [&](DType dtype, Shape dims) {
+      Shape shape = {of_.b, of_.s, of_.h};
+      if (of_.g > 0) shape.push_back(of_.g);
+      shape.insert(shape.end(), dims.begin(), dims.end());
+      return Type{dtype, shape};
+    };
+    const Type q = of_queries(of_.dtype, {of_.d}), k{of_.dtype, {of_.b, of_.t, of_.h, of_.d}};
+    const Type v{of_.dtype, {of_.b, of_.t, of_.h, of_.e}}, result = of_queries(of_.dtype, {of_.e});
+    const Type row = of_queries(of_.dtype == F64 ? F64 : F32, {});
     std::vector<DoubleTensor> in = {Draw(q), Draw(k), Draw(v)};
     const DoubleTensor slope = Draw(result);
     DoubleTensor seen{{I32, {of_.b, of_.s}}, {}};
