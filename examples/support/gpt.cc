@@ -72,7 +72,7 @@ class Gpt {
 
   Value Block(const Value& x, const std::string& name) {
     MultiHeadAttentionOptions options{.causal = true,
-                                      .rotary = model_.rotary,
+                                      .rotary = model_.rotary ? std::optional(RotaryOptions()) : std::nullopt,
                                       .heads = axis_,
                                       .ring = model_.ring,
                                       .out_initializer = OutInitializer(model_.dim)};

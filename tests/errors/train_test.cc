@@ -233,7 +233,8 @@ TEST(TrainErrors, Layers) {
         GRAPH_MISTAKE(RmsNormalization(g, "norm", 3)(input(g, {2, 4}))),
         GRAPH_MISTAKE(MultiHeadAttention(g, "attention", 6, 4)(input(g, {2, 3, 6}))),
         GRAPH_MISTAKE(MultiHeadAttention(g, "attention", 6, 2)(input(g, {3, 6}))),
-        GRAPH_MISTAKE(MultiHeadAttention(g, "attention", 6, 2, {.rotary = true})(input(g, {2, 3, 6}))),
+        GRAPH_MISTAKE(
+            MultiHeadAttention(g, "attention", 6, 2, {.rotary = RotaryOptions()})(input(g, {2, 3, 6}))),
         GRAPH_MISTAKE(FeedForward(g, "mlp", 6, 24)(input(g, {2, 3, 5}))),
         GRAPH_MISTAKE(BatchNormalization(g, "norm", 3)(input(g, {2, 4}))),
         GRAPH_MISTAKE(BatchNormalization(g, "norm", 3, {.momentum = 1})(input(g, {2, 3}))),

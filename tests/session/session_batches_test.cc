@@ -198,7 +198,10 @@ TEST(SessionBatchesTest, SizesInsideOfLayersAreNoBatch) {
     std::function<Value(Graph& g, const Value& x)> build;
   };
   const auto attention = [](int64_t heads, bool rotary = false) {
-    return [=](Graph& g, const Value& x) { return MultiHeadAttention(g, "a", heads, {.rotary = rotary})(x); };
+    return [=](Graph& g, const Value& x) {
+      return MultiHeadAttention(g, "a", heads,
+                                {.rotary = rotary ? std::optional(RotaryOptions()) : std::nullopt})(x);
+    };
   };
   const auto resize = [](std::vector<int64_t> sizes, ResizeForm form) {
     return [=](Graph& g, const Value& x) { return Resize(Conv2D(g, "c", 2, {3, 3})(x), sizes, form); };

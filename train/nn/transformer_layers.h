@@ -7,9 +7,11 @@
 #include <string>
 
 #include "meshwork/ir/graph.h"
+#include "meshwork/ops/attention.h"
 #include "meshwork/train/nn/initializers.h"
 #include "meshwork/train/nn/layer_variables.h"
 #include "meshwork/train/nn/layers.h"
+#include "meshwork/train/nn/norm_layers.h"
 #include "meshwork/train/nn/precision.h"
 
 namespace meshwork {
@@ -70,25 +72,55 @@ class RmsNormalization {
 };
 
 struct MultiHeadAttentionOptions {
-  bool causal = false;                            // position i sees 0 to i alone
-  bool rotary = false;                            // turn queries and keys by position (RotaryPositions)
-  DimSpec heads = UNSHARDED;                      // the sharding of the heads, in kernels and result
-  std::optional<LayoutSpec> attend_layout = {};   // of q, k and v, [b,s,heads,head], where they meet
-  bool ring = false;                              // AttentionOptions::ring
-  std::optional<DType> dtype = {}, compute = {};  // see layers.h
-  Gathering gather = Gathering::kWithinBudget;    // of the kernels
+  bool causal = false;                       // position i sees 0 to i alone
+  std::optional<RotaryOptions> rotary = {};  // turn queries and keys by position (ops/attention.h)
+  int64_t kv_heads =
+      0;  // heads of keys and values, which divide those of queries and are shared by them; 0: as many
+  int64_t head = 0;                     // dims of a head; 0: units / heads
+  int64_t memory_units = 0;             // of AttendTo::memory; 0: as x
+  bool bias = false, out_bias = false;  // of query, key and value; of out
+  std::optional<double> scale = {};     // AttentionOptions, here and below
+  int64_t window = 0;
+  double soft_cap = 0;
+  double dropout = 0;                            // of the shares, in training (Dropout "name/dropout")
+  DimSpec heads = UNSHARDED;                     // the sharding of the heads, in kernels and result
+  std::optional<LayoutSpec> attend_layout = {};  // of q, k and v, [b,s,heads,head], where they meet
+  bool ring = false;
+  std::optional<DType> dtype = {}, compute = {};          // see layers.h
+  Gathering gather = Gathering::kWithinBudget;            // of the kernels
   LayerInitializer kernel_initializer = GlorotUniform();  // of query, key and value
   LayerInitializer out_initializer = GlorotUniform();     // of the last kernel
 };
 
+// Keys and values of the steps that came before, of up to c steps per row.
+struct AttentionCache {
+  Value keys, values;  // [b,c,kv_heads,head], in a dtype of their own
+  Value places;        // i32[b]: how many steps of each row are there; the next one goes to this place
+};
+
+// What a call of MultiHeadAttention attends to, besides x.
+struct AttendTo {
+  Value memory = {};  // [b,t,memory_units]: keys and values are made of it and not of x (cross-attention)
+  Value mask = {};    // AttentionOptions::mask
+  Value seen = {};    // AttentionOptions::seen
+  Value positions =
+      {};  // i32 [s] or [b,s], for `rotary`: the positions of x's steps; 0, 1, … if there are none
+  // Each row's keys and values of x are written to its places in the cache (DynamicUpdateSlice), which this call replaces
+  // by the new ones, and a query sees what then lies before it and its own key. Its position is its place. The places
+  // stay: add s to them once all layers were called. REQUIRES, of each row: places + s <= c; otherwise the last places are
+  // written again. Steps behind the end of a row's prompt are written, too; later ones overwrite them before they are seen.
+  AttentionCache* cache = nullptr;
+};
+
 // y = Attention(x·query, x·key, x·value) · out, head by head; x: [b,s,units] -> y: [b,s,units]. Every position sees all
-// s, unless the options say `causal`. Variables "name/query", "name/key", "name/value" and "name/out", each [units,
-// units] without a bias.
+// s, unless the options say `causal`. Variables "name/query" [units,heads·head], "name/key" and "name/value" [units,kv_heads·head],
+// "name/out" [heads·head,units], and with biases "name/query_bias", "name/key_bias", "name/value_bias" and "name/out_bias".
 //
 //   MultiHeadAttention attention(g, "attention", 256, 8, {.causal = true, .heads = "model"});
 //   Value h = x + attention(norm(x));
 //
-// Errors (recorded): units that heads do not divide.
+// Errors (recorded): units that heads do not divide, without `head`; heads that kv_heads do not divide; memory, seen or
+// `causal` beside a cache; those of Attention and RotaryPositions.
 class MultiHeadAttention {
  public:
   MultiHeadAttention(Graph& graph, const std::string& name, int64_t units, int64_t heads,
@@ -97,32 +129,51 @@ class MultiHeadAttention {
   MultiHeadAttention(Graph& graph, const std::string& name, int64_t heads,
                      const MultiHeadAttentionOptions& options = {}, CallSite loc = CallSite::Current())
       : MultiHeadAttention(std::nullopt, graph, name, heads, options, loc) {}
-  Value operator()(const Value& x, CallSite loc = CallSite::Current()) const;
+  Value operator()(const Value& x, CallSite loc = CallSite::Current()) const {
+    return (*this)(x, AttendTo(), loc);
+  }
+  Value operator()(const Value& x, const AttendTo& to, CallSite loc = CallSite::Current()) const;
 
  private:
+  // Of a projection; the bias is invalid where there is none.
+  struct Projection {
+    Variable kernel, bias;
+  };
   struct Variables {
-    Variable query, key, value, out;
+    Projection query, key, value, out;
   };
 
   MultiHeadAttention(std::optional<int64_t> units, Graph& graph, const std::string& name, int64_t heads,
                      const MultiHeadAttentionOptions& options, CallSite loc);
-  Value ByHeads(const Value& x, const Variable& kernel) const;
+  Value Project(const Value& x, const Projection& by) const;
+  Value ByHeads(const Value& x, const Projection& by, int64_t heads) const;
+  // Whether a call may have these operands; records a mistake if not.
+  bool Check(const Value& x, const AttendTo& to, CallSite loc) const;
 
-  int64_t heads_;
+  std::string name_;
+  int64_t heads_, kv_heads_;
   MultiHeadAttentionOptions options_;
   Precision precision_;
   internal::LayerVariables<Variables> variables_;
+  std::optional<Dropout> dropout_;
 };
 
 struct FeedForwardOptions {
-  DimSpec hidden = UNSHARDED;                     // the sharding of the hidden units
+  DimSpec hidden = UNSHARDED;  // the sharding of the hidden units
+  Activation activation = {};  // the tanh form of GELU, if there is none
+  bool gated = false;          // y = (activation(x · gate) * (x · in)) · out (Shazeer, arXiv 2002.05202)
+  bool bias = true;
   std::optional<DType> dtype = {}, compute = {};  // see layers.h
   Gathering gather = Gathering::kWithinBudget;
-  LayerInitializer in_initializer = GlorotUniform(), out_initializer = GlorotUniform();  // of both kernels
+  LayerInitializer in_initializer = GlorotUniform(),
+                   out_initializer = GlorotUniform();  // of in and gate, of out
 };
 
-// y = Gelu(x · in + bias) · out + bias; x: [.., units] -> y: [.., units], with `hidden` hidden units and the
-// tanh form of GELU. Variables "name/in/kernel", "name/in/bias", "name/out/kernel" and "name/out/bias".
+// y = activation(x · in + bias) · out + bias; x: [.., units] -> y: [.., units], with `hidden` hidden units. Variables
+// "name/in/kernel", "name/in/bias", "name/out/kernel" and "name/out/bias"; with `gated` "name/gate/kernel" and
+// "name/gate/bias", too.
+//
+//   FeedForward(g, "mlp", 1536, {.hidden = "model", .activation = Silu, .gated = true, .bias = false})  // as in Llama
 class FeedForward {
  public:
   FeedForward(Graph& graph, const std::string& name, int64_t units, int64_t hidden,
@@ -136,11 +187,13 @@ class FeedForward {
  private:
   struct Layers {
     Dense in, out;
+    std::optional<Dense> gate;
   };
 
   FeedForward(std::optional<int64_t> units, Graph& graph, const std::string& name, int64_t hidden,
               const FeedForwardOptions& options, CallSite loc);
 
+  Activation activation_;
   internal::LayerVariables<Layers> layers_;
 };
 

@@ -118,7 +118,7 @@ TEST(PrecisionTest, AllLayersTakeTheGraphsPrecision) {
   const Value x = Embedding(g, "embedding", 11, 8)(tokens);
   EXPECT_EQ(x.dtype(), BF16);
   EXPECT_EQ(RmsNormalization(g, "rms", 8)(x).dtype(), BF16);
-  EXPECT_EQ(MultiHeadAttention(g, "attention", 8, 2, {.rotary = true})(x).dtype(), BF16);
+  EXPECT_EQ(MultiHeadAttention(g, "attention", 8, 2, {.rotary = RotaryOptions()})(x).dtype(), BF16);
   EXPECT_EQ(FeedForward(g, "mlp", 8, 16)(x).dtype(), BF16);
   const Value images = g.Input("images", F32, {2, 6, 6, 1}, {"batch", UNSHARDED, UNSHARDED, UNSHARDED});
   EXPECT_EQ(Conv2D(g, "conv", 1, 4, {3, 3})(images).dtype(), BF16);
