@@ -1,6 +1,9 @@
 #include "meshwork/session/session.h"
 
 #include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "meshwork/base/status.h"
@@ -11,6 +14,7 @@
 #include "meshwork/session/session_backend.h"
 #include "meshwork/session/session_graphs.h"
 #include "meshwork/session/session_impl.h"
+#include "meshwork/session/shared_variables.h"
 #include "meshwork/session/staged_feeds.h"
 #include "meshwork/session/without_exceptions.h"
 #include "meshwork/spmd/auto/cheaper_layouts.h"
@@ -111,6 +115,39 @@ absl::StatusOr<Session> Session::TryCreate(const Graph& graph, SessionOptions op
   return Session(std::move(impl));
 }
 
+absl::StatusOr<Session> Session::Share(const Graph& graph) const {
+  MESHWORK_ASSIGN_OR_RETURN(const OneCaller::Call call, Begin("Share"));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
+  return WithoutExceptions(impl_->transport, [&] { return TryShare(graph); });
+}
+
+absl::StatusOr<Session> Session::TryShare(const Graph& graph) const {
+  absl::Status status = graph.status();
+  if (status.ok()) status = CheckHasResults(graph);
+  if (status.ok())
+    status = CheckCanShare(graph, impl_->asked, impl_->variables, impl_->options.executor.atomic);
+  MESHWORK_RETURN_IF_ERROR(impl_->AllGoOn("the mesh", status, graph.mesh().ToString()));
+  SessionOptions options = impl_->options;
+  options.compile = impl_->ForOthers();
+  options.executor = impl_->Whole();
+  options.compiled = nullptr;
+  auto impl = std::make_unique<Impl>(graph, std::move(options));
+  impl->backend = impl_->backend;
+  impl->family = impl_->family;
+  impl->graph.CutMesh(impl_->full().program.body.mesh());
+  const std::set<std::string> others = ShareVariables(impl_->variables, impl->graph);
+  for (const auto& [name, tensor] : impl_->variables)
+    if (impl->graph.FindArgument(name) >= 0) impl->variables.emplace(name, tensor);
+  if (impl->options.gather_outputs) MESHWORK_RETURN_IF_ERROR(impl->GatherOutputs());
+  MESHWORK_ASSIGN_OR_RETURN(Impl::Ready step, impl->Make({.rows = impl->BatchSize()}));
+  LayOutVariables(step.program.body, impl->graph);
+  impl->ready.emplace(Impl::Kind{.rows = impl->BatchSize()}, std::move(step));
+  if (!others.empty()) MESHWORK_RETURN_IF_ERROR(impl->Initialize(&others));
+  Session shared(std::move(impl));
+  shared.caller_ = caller_;
+  return shared;
+}
+
 absl::StatusOr<RemeshReport> Session::Remesh(const Mesh& mesh, const NamedLayouts& layouts,
                                              const RemeshOptions& options) {
   MESHWORK_ASSIGN_OR_RETURN(const OneCaller::Call call, Begin("Remesh"));
@@ -127,6 +164,9 @@ absl::StatusOr<RemeshReport> Session::Remesh(const Graph& graph, const RemeshOpt
 absl::StatusOr<RemeshReport> Session::TryRemesh(const absl::StatusOr<Graph>& graph,
                                                 const RemeshOptions& options) {
   absl::Status status = graph.status();
+  if (impl_->family.use_count() > 1)
+    status = absl::FailedPreconditionError(
+        "Remesh: another session shares the variables (Session::Share); end it first.");
   if (status.ok()) status = graph->status();
   if (status.ok()) status = CheckHasResults(*graph);
   if (status.ok()) status = CheckSameVariables(*graph, impl_->variables);

@@ -120,6 +120,18 @@ class Session {
   Session& operator=(Session&&) noexcept;
   ~Session();
 
+  // A session of another program over this session's variables: sampling beside training, a cache that one program fills
+  // and another one reads. Those of `graph` that have a name of this session's are the same memory, and stay where they
+  // lie, whatever layouts `graph` gives them; its other variables are new, and initialized. Backend, domains and options
+  // are this session's, but for those that name inputs and outputs (executor.distributed, executor.in_place). Either
+  // session may end first. Together they serve one call at a time, as one session does (thread safety above); a BoundStep of
+  // one must not run while a call of the other does. As long as both live, Remesh of either fails. All domains call it
+  // alike. Errors: those of Create; a variable that has another type here; another mesh than this program's; a `graph` that
+  // updates shared variables, if options.executor.atomic is set.
+  //
+  //   Session sampler = session.Share(SamplerGraph(mesh)).value();
+  absl::StatusOr<Session> Share(const Graph& graph) const;
+
   // One step: computes the outputs and updates the variables. Errors, which leave the variables as they were:
   // a feed that is missing, unknown, or of another type or shape; those of Compile, if a shorter batch comes
   // for the first time and its program exceeds the budgets of options.compile. Other errors come within a step: memory
@@ -223,7 +235,7 @@ class Session {
   // (RemeshReport::peak_bytes). BoundSteps and DTensors that the session gave out are of the old mesh: they are of no
   // more use, and keep their memory.
   // All domains call it alike. Errors, after which the session is as it was, in all domains: those of OnOtherMesh and
-  // of Create; the domains cannot share the mesh; more memory than options.memory_budget is needed. Errors after which
+  // of Create; another session shares the variables; the domains cannot share the mesh; more memory than options.memory_budget is needed. Errors after which
   // the state is lost: memory runs out, or another domain fails, while the state moves.
   absl::StatusOr<RemeshReport> Remesh(const Mesh& mesh, const NamedLayouts& layouts = {},
                                       const RemeshOptions& options = {});
@@ -259,6 +271,7 @@ class Session {
   // A call of the public function `call`. Errors: another one runs; there is no session any more.
   absl::StatusOr<OneCaller::Call> Begin(const char* call) const;
   static absl::StatusOr<Session> TryCreate(const Graph& graph, SessionOptions options);
+  absl::StatusOr<Session> TryShare(const Graph& graph) const;
   absl::StatusOr<RemeshReport> TryRemesh(const absl::StatusOr<Graph>& graph, const RemeshOptions& options);
   std::shared_ptr<OneCaller> caller_;  // null once the session was moved from
   std::unique_ptr<Impl> impl_;         // null as well, and after a Remesh that failed

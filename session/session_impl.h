@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -81,9 +82,9 @@ struct Session::Impl {
   // For programs without the inputs and outputs of the step.
   ExecutorOptions Whole() const;
 
-  // Sets the variables to their initial values. Most are computed on the session's backend, some on the host, which is
-  // faster for them (WhereToInitialize).
-  absl::Status Initialize();
+  // Sets the variables to their initial values; with `chosen`, only those of these names. Most are computed on the
+  // session's backend, some on the host, which is faster for them (WhereToInitialize).
+  absl::Status Initialize(const std::set<std::string>* chosen = nullptr);
   // Computes the values on the host, and copies them to the variables. The host holds them meanwhile.
   absl::Status InitializeOnHost(const Graph& init);
 
@@ -141,6 +142,7 @@ struct Session::Impl {
   const ForkMark made;
   std::shared_ptr<Backend> backend;
   std::map<std::string, DTensor> variables;
+  std::shared_ptr<const bool> family = std::make_shared<bool>();  // held by all sessions that share variables
   std::map<std::pair<Mode, std::vector<std::string>>, Graph> evaluations;  // by their outputs
   std::map<Kind, Ready> ready;
   std::map<std::string, Ready> gathers;  // by variable

@@ -1,6 +1,7 @@
 // The initial values of a session's variables.
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -14,8 +15,8 @@ namespace meshwork {
 
 // The two programs give the same bits as one would: random values do not depend on the place where they are
 // made.
-absl::Status Session::Impl::Initialize() {
-  Graph init = InitializerGraph(graph, options.seed);
+absl::Status Session::Impl::Initialize(const std::set<std::string>* chosen) {
+  Graph init = InitializerGraph(graph, options.seed, chosen);
   if (init.status().ok() && !backend->memory()->is_host()) {
     const InitializedWhere where = WhereToInitialize(init);
     if (!where.on_host.empty()) {
