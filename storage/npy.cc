@@ -10,7 +10,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/storage/byte_source.h"
 #include "meshwork/storage/npy_header.h"
-#include "meshwork/storage/safetensors_header.h"
+#include "meshwork/storage/show_json.h"
 #include "meshwork/storage/stored_type.h"
 #include "meshwork/storage/zip.h"
 

@@ -7,6 +7,7 @@
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/safetensors_header.h"
+#include "meshwork/storage/show_json.h"
 
 namespace meshwork {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "meshwork/base/json.h"
 #include "meshwork/base/status.h"
+#include "meshwork/storage/show_json.h"
 #include "meshwork/storage/stored_type.h"
 #include "nlohmann/json.hpp"
 
@@ -14,13 +15,6 @@ namespace meshwork {
 namespace {
 
 using Json = nlohmann::json;
-
-// A JSON value for a message: on one line, in ASCII, not too long.
-std::string ShowJson(const Json& value) {
-  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
-  if (text.size() > 60) text.replace(57, std::string::npos, "...");
-  return text;
-}
 
 struct ParsedHeader {
   Json json;                       // an object
@@ -174,10 +168,6 @@ absl::StatusOr<std::string> ReadHeaderText(const InputFile& file) {
 }
 
 }  // namespace
-
-std::string PlaceOfTensor(const std::string& path, const std::string& name) {
-  return fmt::format("{}: tensor {}", path, ShowJson(name));
-}
 
 absl::StatusOr<SafetensorsHeader> ReadSafetensorsHeader(const InputFile& file) {
   const std::string& path = file.path();

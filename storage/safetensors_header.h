@@ -26,7 +26,4 @@ struct SafetensorsHeader {
 // be read; any violation of the format but those of elements; a type that is not read; more than kMaxRank dims.
 absl::StatusOr<SafetensorsHeader> ReadSafetensorsHeader(const InputFile& file);
 
-// "FILE: tensor "NAME"", in ASCII and not too long.
-std::string PlaceOfTensor(const std::string& path, const std::string& name);
-
 }  // namespace meshwork

@@ -10,7 +10,7 @@
 
 #include "meshwork/base/saturate.h"
 #include "meshwork/base/status.h"
-#include "meshwork/storage/safetensors_header.h"
+#include "meshwork/storage/show_json.h"
 
 namespace meshwork {
 namespace {
