@@ -152,8 +152,11 @@ class CommandChecker {
     });
     return program == words.end() ? "a launcher has no program to start" : Check(Words(program, words.end()));
   }
-  // The command of supervise stands behind "--". Other commands of the program are in blocks whose output is compared.
+  // The command of supervise stands behind "--". For import no model is at hand. Other commands of the program are in
+  // blocks whose output is compared.
   std::string Meshwork(const Words& words) const {
+    if (words.size() >= 4 && words[0] == "import" && words[1] == "gguf")
+      return Flags("meshwork import gguf", words, {"--dtype", "--force"});
     const auto end = std::find(words.begin(), words.end(), "--");
     if (words.empty() || words[0] != "supervise" || end == words.end())
       return "meshwork is told to do something unheard of";

@@ -222,9 +222,11 @@ TEST_F(GgufFileTest, ReadsRowsAlone) {
 // More elements than a buffer holds, whose ends lie within blocks.
 TEST_F(GgufFileTest, ReadsLargeTensorsInSeveralPieces) {
   std::mt19937_64 engine(5);
-  constexpr int64_t kElements = 32 * 70'001;
+  constexpr int64_t kPart = 32 * 71, kElements = 1000 * kPart;
   for (GgmlType type : kTypes) {
-    const std::string data = DrawElements(engine, type, kElements);
+    const std::string part = DrawElements(engine, type, kPart);
+    std::string data;
+    while (std::ssize(data) < 1000 * std::ssize(part)) data += part;
     File("f", EncodeGguf({}, {{.name = "w", .shape = {kElements}, .type = type, .data = data}}));
     const GgufFile file = GgufFile::Open(Path("f")).value();
     const GgufEntry as = file.As(*file.Find("w"), F64).value();
@@ -306,7 +308,7 @@ TEST_F(GgufFileTest, RefusesADamagedHeaderOrReadsWhatItSays) {
   ASSERT_TRUE(GgufFile::Open(File("f", sound.bytes)).ok());
   std::mt19937_64 engine(8);
   int opened = 0;
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < 700; ++i) {
     const std::string bytes = Damaged(engine, sound.bytes, sound.data);
     const absl::StatusOr<GgufFile> file = GgufFile::Open(File("f", bytes));
     if (!file.ok()) {
@@ -322,7 +324,7 @@ TEST_F(GgufFileTest, RefusesADamagedHeaderOrReadsWhatItSays) {
       }
     }
   }
-  EXPECT_GT(opened, 50);  // texts of metadata may be anything
+  EXPECT_GT(opened, 20);  // texts of metadata may be anything
 }
 
 // Every prefix of a file, but for one that lacks the end of a tensor's padding, lacks something.

@@ -38,6 +38,7 @@ absl::Status Devices(Arguments args);
 absl::Status Format(Arguments args);
 absl::Status ServeRendezvous(Arguments args);
 absl::Status Checkpoints(Arguments args);
+absl::Status Import(Arguments args);
 // Ends this program with the exit code of the command that it starts. Returns only if it starts none.
 absl::Status Supervise(Arguments args);
 
