@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kBlockBuffer = int64_t{1} << 20;
 
 absl::Status NotRead(const std::string& path, const GgufEntry& entry) {
-  return InvalidArgument("{}: its type is {}; {} are read, convert the file to one of them.",
+  return InvalidArgument("{}: is stored as {}; {} are read, convert the file to one of them.",
                          PlaceOfTensor(path, entry.name), GgmlTypeName(entry.stored), ReadGgmlTypeNames());
 }
 
@@ -56,7 +56,7 @@ absl::StatusOr<GgufEntry> GgufFile::As(const GgufEntry& entry, DType dtype) cons
     std::vector<std::string_view> can;
     for (DType other : kAllDTypes)
       if (CanReadAs(form->element, other)) can.push_back(DTypeName(other));
-    return InvalidArgument("{}: its type is {} and it is to be read as {}; it can be read as {}.",
+    return InvalidArgument("{}: is stored as {} and is to be read as {}; it can be read as {}.",
                            PlaceOfTensor(path(), entry.name), GgmlTypeName(entry.stored), DTypeName(dtype),
                            fmt::join(can, " or "));
   }

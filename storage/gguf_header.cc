@@ -58,9 +58,10 @@ class GgufHeaderReader {
   absl::Status ReadCounts() {
     MESHWORK_ASSIGN_OR_RETURN(num_tensors_, bytes_.Number<uint64_t>());
     MESHWORK_ASSIGN_OR_RETURN(num_metadata_, bytes_.Number<uint64_t>());
-    MESHWORK_RETURN_IF_ERROR(
-        Annotate(bytes_.CheckLeft(num_metadata_, kMetadataBytes), fmt::format("{} keys: ", num_metadata_)));
-    return Annotate(bytes_.CheckLeft(num_tensors_, kTensorBytes), fmt::format("{} tensors: ", num_tensors_));
+    MESHWORK_RETURN_IF_ERROR(Annotate(bytes_.CheckLeft(num_metadata_, kMetadataBytes),
+                                      fmt::format("number of keys {}: ", num_metadata_)));
+    return Annotate(bytes_.CheckLeft(num_tensors_, kTensorBytes),
+                    fmt::format("number of tensors {}: ", num_tensors_));
   }
 
   // A name, which must be UTF-8 and not be in `names`; adds it. `what`: "metadata" or "tensor".

@@ -56,6 +56,7 @@ TEST_F(GgufErrors, Headers) {
                              MISTAKE(Open(magic("GGUF", 4))),
                              MISTAKE(Open(magic("GGUF", 0x03000000))),
                              MISTAKE(Open(good.substr(0, 20))),
+                             MISTAKE(Open(good.substr(0, 28))),
                              MISTAKE(Open(good.substr(0, 37))),
                              MISTAKE(Open(good.substr(0, 48))),
                              // Wild claims cost nothing.
@@ -119,7 +120,7 @@ TEST_F(GgufErrors, Entries) {
                           {.name = "x", .shape = {256}, .type = GgmlType{99}}}));
   const GgufFile file = GgufFile::Open(path).value();
   const auto entry = [&](const char* name) { return *file.Find(name); };
-  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 144 - 20);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 190);
   Expect("gguf_entries", {
                              MISTAKE(file.Read(entry("k"))),
                              MISTAKE(file.ReadRows(entry("x"), 0, 1)),

@@ -73,7 +73,7 @@ std::vector<GgufTensorBytes> LlamaTensors() {
   GgufTensorBytes quantised{
       .name = "blk.0.ffn_up.weight", .shape = {kInner, kHidden}, .type = GgmlType::kQ4_1};
   for (uint64_t i = 0; i < kInner; ++i)
-    quantised.data += "\x00\x3c\x00\x38" + std::string(16, static_cast<char>(i));
+    quantised.data += std::string("\x00\x3c\x00\x38", 4) + std::string(16, static_cast<char>(i));
   return {Floats("token_embd.weight", {kTokens.size(), kHidden}),
           Floats("blk.0.attn_norm.weight", {kHidden}),
           Floats("blk.0.ffn_norm.weight", {kHidden}),
@@ -141,7 +141,7 @@ TEST_F(ImportToolTest, HelpListsCommandsAndFlags) {
 TEST_F(ImportToolTest, MakesAFolderOfALlama) {
   const std::vector<GgufTensorBytes> tensors = LlamaTensors();
   EXPECT_EQ(Succeeds({Gguf(LlamaKeys() + TokenizerKeys("smollm"), tensors), Path("out")}),
-            "$/out/model.safetensors: 11 tensors, 42.9 KiB\n"
+            "$/out/model.safetensors: 11 tensors, 38.2 KiB\n"
             "$/out/config.json\n"
             "$/out/tokenizer.json: 6 tokens, 1 merge\n");
   EXPECT_THAT(Names("out"), ElementsAre("out"));
@@ -197,7 +197,7 @@ TEST_F(ImportToolTest, TakesWhatIsOptionalFromTheMetadata) {
                                                   GgufKey("llama.vocab_size", uint32_t{7})},
            tensors);
   EXPECT_EQ(Succeeds({file, Path("deep/er/out/")}),
-            "$/deep/er/out/model.safetensors: 15 tensors, 44.3 KiB\n"
+            "$/deep/er/out/model.safetensors: 15 tensors, 39.5 KiB\n"
             "$/deep/er/out/config.json\n"
             "no tokenizer.json: the file has no tokenizer\n"
             "rope_freqs.weight is left out: config.json has no scales of rotary positions.\n"
@@ -244,7 +244,7 @@ TEST_F(ImportToolTest, KeepsNamesAndMetadataOfOtherArchitectures) {
            {Floats("blk.0.attn_q.weight", {3, 2}), Floats("rope_freqs.weight", {2})});
   EXPECT_EQ(
       Succeeds({file, Path("out")}),
-      "$/out/model.safetensors: 2 tensors, 216 B\n"
+      "$/out/model.safetensors: 2 tensors, 224 B\n"
       "$/out/config.json\n"
       "no tokenizer.json: the tokenizer is \"llama\"; only gpt2, a byte-pair encoding, is imported\n"
       "the architecture is \"mamba\": tensors keep their names, and config.json has the metadata as it is; "
@@ -346,7 +346,7 @@ TEST_F(ImportToolTest, RefusesModelsThatItDoesNotKnow) {
                 "tensor \"blk.0.attn_q.weight\" is f32[32,32]; its rows must be pairs for each of 32 heads.");
   ExpectRefused(
       LlamaKeys(), {{.name = "w", .shape = {256}, .type = GgmlType{14}}},
-      "tensor \"w\": its type is Q6_K; F32, F16, BF16, Q4_0, Q4_1 and Q8_0 are read, convert the file to "
+      "tensor \"w\": is stored as Q6_K; F32, F16, BF16, Q4_0, Q4_1 and Q8_0 are read, convert the file to "
       "one of them.");
   ExpectFails(
       Import({Path("none.gguf"), Path("out")}), 2,
