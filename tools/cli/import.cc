@@ -1,20 +1,18 @@
 // meshwork import.
-#include <unistd.h>
-
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "fmt/ranges.h"
 #include "meshwork/base/io/file.h"
 #include "meshwork/base/json.h"
 #include "meshwork/base/quote.h"
+#include "meshwork/base/random_name.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/gguf_file.h"
 #include "meshwork/storage/safetensors.h"
@@ -106,6 +104,9 @@ absl::StatusOr<ImportPlan> MakePlan(const GgufFile& file, const GgufImport& opti
   if (IsLlama(file)) {
     MESHWORK_ASSIGN_OR_RETURN(const nlohmann::ordered_json config, LlamaConfig(file));
     plan.config = PrintJson(config);
+    if (file.FindMetadata("llama.rope.scaling.type") != nullptr ||
+        file.FindMetadata("llama.rope.scale_linear") != nullptr)
+      plan.notes.push_back("llama.rope.scaling is left out: config.json has no scales of rotary positions.");
   } else {
     MESHWORK_ASSIGN_OR_RETURN(const std::string* const architecture, TextAt(file, "general.architecture"));
     plan.notes.push_back(
@@ -205,7 +206,7 @@ absl::Status ImportIt(const GgufImport& options) {
   absl::StatusOr<GgufFile> file = GgufFile::Open(options.from);
   if (!file.ok()) return BadInput(file.status());
   MESHWORK_ASSIGN_OR_RETURN(const ImportPlan plan, MakePlan(*file, options));
-  const PartialFolder partial(fmt::format("{}.tmp-{}", options.to, getpid()));
+  const PartialFolder partial(fmt::format("{}.tmp-{}", options.to, RandomName()));
   MESHWORK_ASSIGN_OR_RETURN(const int64_t bytes, WriteFolder(partial.path(), *file, plan));
   MESHWORK_RETURN_IF_ERROR(PublishFolder(partial.path(), options));
   fmt::print("{}/{}: {}, {}\n", options.to, kWeightsName, Count(std::ssize(plan.tensors), "tensor"),

@@ -193,6 +193,7 @@ TEST_F(ImportToolTest, TakesWhatIsOptionalFromTheMetadata) {
   tensors.push_back(Floats("blk.00.attn_q.weight", {2}));
   const std::string file =
       Gguf(LlamaKeys() + std::vector<std::string>{GgufKey("llama.rope.freq_base", 1e5f),
+                                                  GgufKey("llama.rope.scaling.type", "linear"),
                                                   GgufKey("llama.attention.key_length", uint32_t{kHeadDim}),
                                                   GgufKey("llama.vocab_size", uint32_t{7})},
            tensors);
@@ -202,7 +203,8 @@ TEST_F(ImportToolTest, TakesWhatIsOptionalFromTheMetadata) {
             "no tokenizer.json: the file has no tokenizer\n"
             "rope_freqs.weight is left out: config.json has no scales of rotary positions.\n"
             "kept their names, which Hugging Face's Llama does not have: blk.0.attn_strange.weight, "
-            "blk.00.attn_q.weight\n");
+            "blk.00.attn_q.weight\n"
+            "llama.rope.scaling is left out: config.json has no scales of rotary positions.\n");
   const ordered_json config = ReadJson("deep/er/out/config.json");
   EXPECT_EQ(config.at("rope_theta"), 100000.0);
   EXPECT_EQ(config.at("vocab_size"), 7);
@@ -381,7 +383,7 @@ TEST_F(ImportToolTest, ReplacesOnlyWhatAnImportHasMade) {
 TEST_F(ImportToolTest, AFailedOrKilledImportChangesNothing) {
   Gguf(LlamaKeys() + TokenizerKeys("smollm"), LlamaTensors());
   const Finished failed = Shell(
-      "trap '' XFSZ; ulimit -f 32; $0 import gguf model.gguf out 2> said; code=$?; sed 's@tmp-[0-9]*@tmp-N@' said; exit $code");
+      "trap '' XFSZ; ulimit -f 32; $0 import gguf model.gguf out 2> said; code=$?; sed 's@tmp-[0-9a-f]*@tmp-N@' said; exit $code");
   EXPECT_EQ(failed.code, 2);
   EXPECT_EQ(
       failed.out,
