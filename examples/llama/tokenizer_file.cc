@@ -2,6 +2,8 @@
 
 #include <set>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "examples/llama/byte_text.h"
@@ -122,6 +124,7 @@ class FileReader {
     if (size == 0) return vocab.Expected("an object of tokens and their ids");
     if (size > INT32_MAX) return InvalidArgument("{}: it has {} tokens, more than 2^31-1.", path_, size);
     owners_.resize(size, nullptr);
+    ids_.reserve(size);
     for (const std::string& text : texts) {
       MESHWORK_ASSIGN_OR_RETURN(const Section id, vocab.Get(text));
       MESHWORK_RETURN_IF_ERROR(AddId(text, id));
@@ -208,7 +211,8 @@ class FileReader {
   absl::Status ReadMerges(const Section& model) {
     MESHWORK_ASSIGN_OR_RETURN(const Section list, model.Get("merges"));
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<Section> items, list.Items());
-    std::set<std::pair<int32_t, int32_t>> seen;
+    std::unordered_set<uint64_t> seen;  // both tokens of each merge
+    seen.reserve(items.size());
     for (const Section& item : items) {
       MESHWORK_ASSIGN_OR_RETURN(const auto parts, PartsOf(item));
       const auto& [left, right] = parts;
@@ -216,7 +220,8 @@ class FileReader {
       MESHWORK_ASSIGN_OR_RETURN(merge.left, TokenOfMerge(item, left));
       MESHWORK_ASSIGN_OR_RETURN(merge.right, TokenOfMerge(item, right));
       MESHWORK_ASSIGN_OR_RETURN(merge.result, TokenOfMerge(item, left + right));
-      if (!seen.emplace(merge.left, merge.right).second) return item.Expected("given once");
+      const uint64_t pair = static_cast<uint64_t>(merge.left) << 32 | static_cast<uint64_t>(merge.right);
+      if (!seen.insert(pair).second) return item.Expected("given once");
       file_.vocabulary.merges.push_back(merge);
     }
     return absl::OkStatus();
