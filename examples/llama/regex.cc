@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "examples/llama/utf8.h"
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
-#include "meshwork/base/utf8.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -140,7 +140,7 @@ void Regex::Cut(std::string_view text, std::vector<std::string>& pieces) const {
     if (!match.has_value()) break;
     if (match->begin == match->end && match->end == done && has_match) {
       // An empty match right after another one: the search goes on behind the next character.
-      from = done < text.size() ? done + Utf8Size(text.substr(done)) : done + 1;
+      from = done < text.size() ? done + CharacterSize(text.substr(done)) : done + 1;
       continue;
     }
     add(done, match->begin);

@@ -1,6 +1,6 @@
 #include "examples/llama/splitter.h"
 
-#include "meshwork/base/utf8.h"
+#include "examples/llama/utf8.h"
 
 namespace meshwork {
 namespace {
@@ -9,7 +9,7 @@ namespace {
 std::string_view RunOf(std::string_view text, bool is_utf8) {
   size_t size = 0;
   while (size < text.size()) {
-    const size_t character = Utf8Size(text.substr(size));
+    const size_t character = CharacterSize(text.substr(size));
     if ((character > 0) != is_utf8) break;
     size += is_utf8 ? character : 1;
   }

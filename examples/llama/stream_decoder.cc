@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "meshwork/base/utf8.h"
+#include "examples/llama/utf8.h"
 
 namespace meshwork {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 // the others are allowed depends only on a second byte, whose range has one of the two in it.
 bool IsBeginOfCharacter(std::string_view bytes) {
   for (const char* rest : {"\x80\x80\x80", "\xbf\xbf\xbf"})
-    if (Utf8Size(std::string(bytes) + rest) > bytes.size()) return true;
+    if (CharacterSize(std::string(bytes) + rest) > bytes.size()) return true;
   return false;
 }
 

@@ -7,78 +7,29 @@
 #include <utility>
 
 #include "examples/llama/byte_text.h"
-#include "meshwork/base/io/file.h"
-#include "meshwork/base/json.h"
+#include "examples/llama/json_value.h"
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
-#include "nlohmann/json.hpp"
 
 namespace meshwork {
 namespace {
 
-using Json = nlohmann::json;
-
-// A value of the file. A value null is as if it were absent, as the format has it.
-class Section {
- public:
-  Section(const Json& json, JsonReader reader) : json_(&json), reader_(std::move(reader)) {}
-
-  bool Has(const std::string& key) const { return reader_.Has(key) && !(*json_)[key].is_null(); }
-  // Whether the value of `key` says that a feature is not used.
-  bool IsOff(const std::string& key) const {
-    return !Has(key) || (*json_)[key] == false || (*json_)[key] == 0 || (*json_)[key] == "";
-  }
-  bool IsString() const { return json_->is_string(); }
-  bool IsList() const { return json_->is_array(); }
-
-  absl::StatusOr<Section> Get(const std::string& key) const {
-    MESHWORK_ASSIGN_OR_RETURN(JsonReader reader, reader_.Get(key));
-    return Section((*json_)[key], std::move(reader));
-  }
-  absl::StatusOr<std::vector<Section>> Items() const {
-    MESHWORK_ASSIGN_OR_RETURN(std::vector<JsonReader> readers, reader_.Items());
-    std::vector<Section> items;
-    for (size_t i = 0; i < readers.size(); ++i) items.emplace_back((*json_)[i], std::move(readers[i]));
-    return items;
-  }
-  absl::StatusOr<std::string> String() const { return reader_.String(); }
-  absl::StatusOr<std::string> StringOf(const std::string& key) const { return reader_.StringOf(key); }
-  // Nothing as `absent`: the key must be there.
-  absl::StatusOr<bool> BoolOf(const std::string& key, std::optional<bool> absent = {}) const {
-    if (!Has(key) && absent.has_value()) return *absent;
-    MESHWORK_ASSIGN_OR_RETURN(const Section value, Get(key));
-    if (!value.json_->is_boolean()) return value.Expected("true or false");
-    return value.json_->get<bool>();
-  }
-  absl::StatusOr<std::vector<std::string>> Keys() const { return reader_.Keys(); }
-  absl::StatusOr<int64_t> Integer() const { return reader_.Integer(); }
-
-  absl::Status Expected(std::string_view what) const { return reader_.Expected(what); }
-  absl::Status Unsupported(std::string_view supported) const {
-    return absl::UnimplementedError(
-        fmt::format("{} Nothing else is supported.", MessageOf(Expected(supported))));
-  }
-
- private:
-  const Json* json_;
-  JsonReader reader_;
-};
-
 // All that is checked while the parts of the file are read.
 class FileReader {
  public:
-  FileReader(const std::string& path, const Section& root) : path_(path), root_(root) {}
+  FileReader(const std::string& path, const JsonValue& root) : path_(path), root_(root) {}
 
   absl::StatusOr<TokenizerFile> Read() {
     MESHWORK_RETURN_IF_ERROR(CheckUnused());
-    MESHWORK_ASSIGN_OR_RETURN(const Section model, root_.Get("model"));
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue model, root_.Get("model"));
     MESHWORK_RETURN_IF_ERROR(CheckModel(model));
     MESHWORK_RETURN_IF_ERROR(ReadIds(model));
     MESHWORK_RETURN_IF_ERROR(ReadBytes(model));
     MESHWORK_RETURN_IF_ERROR(ReadMerges(model));
-    MESHWORK_ASSIGN_OR_RETURN(const Section pre_tokenizer, root_.Get("pre_tokenizer"));
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue pre_tokenizer, root_.Get("pre_tokenizer"));
     MESHWORK_RETURN_IF_ERROR(ReadSteps(pre_tokenizer));
-    if (!is_byte_level_) return pre_tokenizer.Unsupported("ByteLevel, or a Sequence that ends with it");
+    if (!is_byte_level_)
+      return pre_tokenizer.Unsupported("\"ByteLevel\", or \"Sequence\" with \"ByteLevel\" at its end");
     MESHWORK_RETURN_IF_ERROR(ReadBos());
     return std::move(file_);
   }
@@ -86,38 +37,38 @@ class FileReader {
  private:
   absl::Status CheckUnused() const {
     if (root_.Has("normalizer")) {
-      MESHWORK_ASSIGN_OR_RETURN(const Section normalizer, root_.Get("normalizer"));
+      MESHWORK_ASSIGN_OR_RETURN(const JsonValue normalizer, root_.Get("normalizer"));
       return normalizer.Unsupported("null");
     }
     if (!root_.Has("decoder")) return absl::OkStatus();
-    MESHWORK_ASSIGN_OR_RETURN(const Section decoder, root_.Get("decoder"));
-    MESHWORK_ASSIGN_OR_RETURN(const Section type, decoder.Get("type"));
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue decoder, root_.Get("decoder"));
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue type, decoder.Get("type"));
     MESHWORK_ASSIGN_OR_RETURN(const std::string name, type.String());
     return name == "ByteLevel" ? absl::OkStatus() : type.Unsupported("\"ByteLevel\"");
   }
 
-  static absl::Status CheckModel(const Section& model) {
+  static absl::Status CheckModel(const JsonValue& model) {
     // The oldest files do not say it.
     if (model.Has("type")) {
-      MESHWORK_ASSIGN_OR_RETURN(const Section type, model.Get("type"));
+      MESHWORK_ASSIGN_OR_RETURN(const JsonValue type, model.Get("type"));
       MESHWORK_ASSIGN_OR_RETURN(const std::string name, type.String());
       if (name != "BPE") return type.Unsupported("\"BPE\"");
     }
     for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"}) {
       if (model.IsOff(key)) continue;
-      MESHWORK_ASSIGN_OR_RETURN(const Section value, model.Get(key));
+      MESHWORK_ASSIGN_OR_RETURN(const JsonValue value, model.Get(key));
       return value.Unsupported("null");
     }
     return absl::OkStatus();
   }
 
   // Fills ids_ and file_.added: which id each token has.
-  absl::Status ReadIds(const Section& model) {
-    MESHWORK_ASSIGN_OR_RETURN(const Section vocab, model.Get("vocab"));
+  absl::Status ReadIds(const JsonValue& model) {
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue vocab, model.Get("vocab"));
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> texts, vocab.Keys());
-    MESHWORK_ASSIGN_OR_RETURN(const std::vector<Section> added, AddedSections());
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonValue> added, AddedValues());
     size_t size = texts.size();
-    for (const Section& token : added) {
+    for (const JsonValue& token : added) {
       MESHWORK_ASSIGN_OR_RETURN(const std::string content, token.StringOf("content"));
       if (!vocab.Has(content)) ++size;
     }
@@ -126,20 +77,20 @@ class FileReader {
     owners_.resize(size, nullptr);
     ids_.reserve(size);
     for (const std::string& text : texts) {
-      MESHWORK_ASSIGN_OR_RETURN(const Section id, vocab.Get(text));
+      MESHWORK_ASSIGN_OR_RETURN(const JsonValue id, vocab.Get(text));
       MESHWORK_RETURN_IF_ERROR(AddId(text, id));
     }
-    for (const Section& token : added) MESHWORK_RETURN_IF_ERROR(ReadAdded(token));
+    for (const JsonValue& token : added) MESHWORK_RETURN_IF_ERROR(ReadAdded(token));
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::vector<Section>> AddedSections() const {
-    if (!root_.Has("added_tokens")) return std::vector<Section>();
-    MESHWORK_ASSIGN_OR_RETURN(const Section list, root_.Get("added_tokens"));
+  absl::StatusOr<std::vector<JsonValue>> AddedValues() const {
+    if (!root_.Has("added_tokens")) return std::vector<JsonValue>();
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue list, root_.Get("added_tokens"));
     return list.Items();
   }
 
-  absl::StatusOr<int32_t> ReadId(const Section& id) const {
+  absl::StatusOr<int32_t> ReadId(const JsonValue& id) const {
     MESHWORK_ASSIGN_OR_RETURN(const int64_t number, id.Integer());
     if (number < 0 || number >= std::ssize(owners_)) {
       return id.Expected(fmt::format("an id from 0 to {}; there are {}, and their ids have no gaps",
@@ -148,7 +99,7 @@ class FileReader {
     return static_cast<int32_t>(number);
   }
 
-  absl::Status AddId(const std::string& text, const Section& id) {
+  absl::Status AddId(const std::string& text, const JsonValue& id) {
     MESHWORK_ASSIGN_OR_RETURN(const int32_t number, ReadId(id));
     const std::string*& owner = owners_[static_cast<size_t>(number)];
     if (owner != nullptr) {
@@ -160,20 +111,20 @@ class FileReader {
     return absl::OkStatus();
   }
 
-  absl::Status ReadAdded(const Section& section) {
+  absl::Status ReadAdded(const JsonValue& added) {
     AddedToken token;
-    MESHWORK_ASSIGN_OR_RETURN(const Section content, section.Get("content"));
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue content, added.Get("content"));
     MESHWORK_ASSIGN_OR_RETURN(token.content, content.String());
     if (token.content.empty()) return content.Expected("a text that is not empty");
     if (!added_.insert(token.content).second) return content.Expected("given once");
     for (const char* key : {"single_word", "lstrip", "rstrip"}) {
-      if (section.IsOff(key)) continue;
-      MESHWORK_ASSIGN_OR_RETURN(const Section value, section.Get(key));
-      return value.Unsupported("false");
+      if (added.IsOff(key)) continue;
+      MESHWORK_ASSIGN_OR_RETURN(const JsonValue flag, added.Get(key));
+      return flag.Unsupported("false");
     }
-    MESHWORK_ASSIGN_OR_RETURN(token.is_special, section.BoolOf("special", false));
-    MESHWORK_ASSIGN_OR_RETURN(token.is_normalized, section.BoolOf("normalized", !token.is_special));
-    MESHWORK_ASSIGN_OR_RETURN(const Section id, section.Get("id"));
+    MESHWORK_ASSIGN_OR_RETURN(token.is_special, added.BoolOf("special", false));
+    MESHWORK_ASSIGN_OR_RETURN(token.is_normalized, added.BoolOf("normalized", !token.is_special));
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue id, added.Get("id"));
     MESHWORK_ASSIGN_OR_RETURN(token.id, ReadId(id));
     const auto known = ids_.find(token.content);
     if (known == ids_.end()) MESHWORK_RETURN_IF_ERROR(AddId(token.content, id));
@@ -184,9 +135,9 @@ class FileReader {
   }
 
   // Fills what depends on the bytes of tokens.
-  absl::Status ReadBytes(const Section& model) {
+  absl::Status ReadBytes(const JsonValue& model) {
     MESHWORK_ASSIGN_OR_RETURN(const bool ignore_merges, model.BoolOf("ignore_merges", false));
-    MESHWORK_ASSIGN_OR_RETURN(const Section vocab, model.Get("vocab"));
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue vocab, model.Get("vocab"));
     file_.vocabulary.byte_ids.fill(kNoToken);
     for (const std::string* text : owners_) {
       const int32_t id = static_cast<int32_t>(file_.bytes.size());
@@ -200,7 +151,7 @@ class FileReader {
     }
     MESHWORK_ASSIGN_OR_RETURN(file_.vocabulary.fuse_unknown, model.BoolOf("fuse_unk", false));
     if (model.IsOff("unk_token")) return absl::OkStatus();
-    MESHWORK_ASSIGN_OR_RETURN(const Section unknown, model.Get("unk_token"));
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue unknown, model.Get("unk_token"));
     MESHWORK_ASSIGN_OR_RETURN(const std::string text, unknown.String());
     const auto known = ids_.find(text);
     if (known == ids_.end()) return unknown.Expected("a token");
@@ -208,12 +159,12 @@ class FileReader {
     return absl::OkStatus();
   }
 
-  absl::Status ReadMerges(const Section& model) {
-    MESHWORK_ASSIGN_OR_RETURN(const Section list, model.Get("merges"));
-    MESHWORK_ASSIGN_OR_RETURN(const std::vector<Section> items, list.Items());
+  absl::Status ReadMerges(const JsonValue& model) {
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue list, model.Get("merges"));
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonValue> items, list.Items());
     std::unordered_set<uint64_t> seen;  // both tokens of each merge
     seen.reserve(items.size());
-    for (const Section& item : items) {
+    for (const JsonValue& item : items) {
       MESHWORK_ASSIGN_OR_RETURN(const auto parts, PartsOf(item));
       const auto& [left, right] = parts;
       BytePairVocabulary::Merge merge{};
@@ -227,7 +178,7 @@ class FileReader {
     return absl::OkStatus();
   }
 
-  static absl::StatusOr<std::pair<std::string, std::string>> PartsOf(const Section& merge) {
+  static absl::StatusOr<std::pair<std::string, std::string>> PartsOf(const JsonValue& merge) {
     constexpr std::string_view kForm = "two tokens, as \"a b\" or [\"a\",\"b\"]";
     if (merge.IsString()) {
       MESHWORK_ASSIGN_OR_RETURN(const std::string text, merge.String());
@@ -237,45 +188,46 @@ class FileReader {
       return std::pair(text.substr(0, space), text.substr(space + 1));
     }
     if (!merge.IsList()) return merge.Expected(kForm);
-    MESHWORK_ASSIGN_OR_RETURN(const std::vector<Section> parts, merge.Items());
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonValue> parts, merge.Items());
     if (parts.size() != 2) return merge.Expected(kForm);
     MESHWORK_ASSIGN_OR_RETURN(std::string left, parts[0].String());
     MESHWORK_ASSIGN_OR_RETURN(std::string right, parts[1].String());
     return std::pair(std::move(left), std::move(right));
   }
 
-  absl::StatusOr<int32_t> TokenOfMerge(const Section& merge, const std::string& text) const {
+  absl::StatusOr<int32_t> TokenOfMerge(const JsonValue& merge, const std::string& text) const {
     const auto known = ids_.find(text);
     if (known != ids_.end()) return known->second;
     return merge.Expected(
         fmt::format("of two tokens whose text together is a token; {} is none", Quoted(text)));
   }
 
-  absl::Status ReadSteps(const Section& section) {
-    MESHWORK_ASSIGN_OR_RETURN(const Section type, section.Get("type"));
+  absl::Status ReadSteps(const JsonValue& value, bool is_in_sequence = false) {
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue type, value.Get("type"));
     MESHWORK_ASSIGN_OR_RETURN(const std::string name, type.String());
     // It turns bytes into characters; what came after it would see these.
     if (is_byte_level_) return type.Unsupported("in front of ByteLevel");
-    if (name == "Sequence") {
-      MESHWORK_ASSIGN_OR_RETURN(const Section list, section.Get("pretokenizers"));
-      MESHWORK_ASSIGN_OR_RETURN(const std::vector<Section> items, list.Items());
-      for (const Section& item : items) MESHWORK_RETURN_IF_ERROR(ReadSteps(item));
+    if (name == "Sequence" && !is_in_sequence) {
+      MESHWORK_ASSIGN_OR_RETURN(const JsonValue list, value.Get("pretokenizers"));
+      MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonValue> items, list.Items());
+      for (const JsonValue& item : items) MESHWORK_RETURN_IF_ERROR(ReadSteps(item, /*is_in_sequence=*/true));
       return absl::OkStatus();
     }
-    if (name == "ByteLevel") return ReadByteLevel(section);
+    if (name == "ByteLevel") return ReadByteLevel(value);
     if (name == "Digits") {
-      MESHWORK_ASSIGN_OR_RETURN(const bool individual, section.BoolOf("individual_digits"));
+      MESHWORK_ASSIGN_OR_RETURN(const bool individual, value.BoolOf("individual_digits"));
       return AddStep(individual ? "\\p{N}" : "\\p{N}+");
     }
-    if (name == "Split") return ReadSplit(section);
-    return type.Unsupported("\"ByteLevel\", \"Digits\", \"Split\" or \"Sequence\"");
+    if (name == "Split") return ReadSplit(value);
+    return type.Unsupported(is_in_sequence ? "\"ByteLevel\", \"Digits\" or \"Split\""
+                                           : "\"ByteLevel\", or \"Sequence\" with \"ByteLevel\" at its end");
   }
 
-  absl::Status ReadByteLevel(const Section& section) {
+  absl::Status ReadByteLevel(const JsonValue& value) {
     is_byte_level_ = true;
     SplitStep step;
-    MESHWORK_ASSIGN_OR_RETURN(step.add_prefix_space, section.BoolOf("add_prefix_space"));
-    MESHWORK_ASSIGN_OR_RETURN(const bool use_regex, section.BoolOf("use_regex", true));
+    MESHWORK_ASSIGN_OR_RETURN(step.add_prefix_space, value.BoolOf("add_prefix_space"));
+    MESHWORK_ASSIGN_OR_RETURN(const bool use_regex, value.BoolOf("use_regex", true));
     if (use_regex) {
       MESHWORK_ASSIGN_OR_RETURN(step.cut, Regex::Compile(kGpt2Pattern));
     }
@@ -283,13 +235,13 @@ class FileReader {
     return absl::OkStatus();
   }
 
-  absl::Status ReadSplit(const Section& section) {
-    MESHWORK_ASSIGN_OR_RETURN(const Section behavior, section.Get("behavior"));
+  absl::Status ReadSplit(const JsonValue& value) {
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue behavior, value.Get("behavior"));
     MESHWORK_ASSIGN_OR_RETURN(const std::string name, behavior.String());
     if (name != "Isolated") return behavior.Unsupported("\"Isolated\"");
-    MESHWORK_ASSIGN_OR_RETURN(const bool invert, section.BoolOf("invert", false));
-    if (invert) return section.Get("invert")->Unsupported("false");
-    MESHWORK_ASSIGN_OR_RETURN(const Section pattern, section.Get("pattern"));
+    MESHWORK_ASSIGN_OR_RETURN(const bool invert, value.BoolOf("invert", false));
+    if (invert) return value.Get("invert")->Unsupported("false");
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue pattern, value.Get("pattern"));
     if (!pattern.Has("Regex")) return pattern.Unsupported("{\"Regex\": …}");
     MESHWORK_ASSIGN_OR_RETURN(const std::string regex, pattern.StringOf("Regex"));
     return AddStep(regex);
@@ -304,13 +256,13 @@ class FileReader {
 
   absl::Status ReadBos() {
     if (!root_.Has("post_processor")) return absl::OkStatus();
-    MESHWORK_ASSIGN_OR_RETURN(const Section root, root_.Get("post_processor"));
-    std::vector<Section> processors = {root};
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue root, root_.Get("post_processor"));
+    std::vector<JsonValue> processors = {root};
     if (root.Has("processors")) {
-      MESHWORK_ASSIGN_OR_RETURN(const Section list, root.Get("processors"));
+      MESHWORK_ASSIGN_OR_RETURN(const JsonValue list, root.Get("processors"));
       MESHWORK_ASSIGN_OR_RETURN(processors, list.Items());
     }
-    for (const Section& processor : processors) {
+    for (const JsonValue& processor : processors) {
       MESHWORK_ASSIGN_OR_RETURN(const std::string type, processor.StringOf("type"));
       if (type == "TemplateProcessing") return ReadTemplate(processor);
     }
@@ -318,23 +270,23 @@ class FileReader {
   }
 
   // {"single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": …}], "special_tokens": {"<s>": {"ids": [1]}}}
-  absl::Status ReadTemplate(const Section& section) {
-    MESHWORK_ASSIGN_OR_RETURN(const Section single, section.Get("single"));
-    MESHWORK_ASSIGN_OR_RETURN(const std::vector<Section> pieces, single.Items());
+  absl::Status ReadTemplate(const JsonValue& value) {
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue single, value.Get("single"));
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonValue> pieces, single.Items());
     if (pieces.empty() || !pieces[0].Has("SpecialToken")) return absl::OkStatus();
-    MESHWORK_ASSIGN_OR_RETURN(const Section first, pieces[0].Get("SpecialToken"));
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue first, pieces[0].Get("SpecialToken"));
     MESHWORK_ASSIGN_OR_RETURN(const std::string name, first.StringOf("id"));
-    MESHWORK_ASSIGN_OR_RETURN(const Section tokens, section.Get("special_tokens"));
-    MESHWORK_ASSIGN_OR_RETURN(const Section token, tokens.Get(name));
-    MESHWORK_ASSIGN_OR_RETURN(const Section list, token.Get("ids"));
-    MESHWORK_ASSIGN_OR_RETURN(const std::vector<Section> ids, list.Items());
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue tokens, value.Get("special_tokens"));
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue token, tokens.Get(name));
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue list, token.Get("ids"));
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonValue> ids, list.Items());
     if (ids.size() != 1) return list.Unsupported("one id");
     MESHWORK_ASSIGN_OR_RETURN(file_.bos, ReadId(ids[0]));
     return absl::OkStatus();
   }
 
   const std::string& path_;
-  const Section& root_;
+  const JsonValue& root_;
   TokenizerFile file_;
   std::unordered_map<std::string, int32_t> ids_;  // of all tokens, by their text in the file
   std::vector<const std::string*> owners_;        // by id: the text, in ids_
@@ -345,9 +297,8 @@ class FileReader {
 }  // namespace
 
 absl::StatusOr<TokenizerFile> ReadTokenizerFile(const std::string& path) {
-  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  MESHWORK_ASSIGN_OR_RETURN(const Json json, ParseJson(text, path));
-  const Section root(json, JsonReader(json, path));
+  MESHWORK_ASSIGN_OR_RETURN(const nlohmann::json json, ReadJsonFile(path));
+  const JsonValue root(json, path);
   return FileReader(path, root).Read();
 }
 

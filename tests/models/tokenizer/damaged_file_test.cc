@@ -54,16 +54,14 @@ TEST_F(DamagedFileTest, NoFileOfTheFormat) {
     return std::string(MessageOf(Tokenizer::Load(File("tokenizer.json", text)).status()));
   };
   const std::string path = Path("tokenizer.json");
-  EXPECT_EQ(error("{\"model\": x}"), path + ":1:11: this is no JSON.\n  {\"model\": x}\n            ^");
-  EXPECT_EQ(
-      error(Good().dump().substr(0, 40)).find(path + ":1:41: this is no JSON: it ends here, too early."), 0u);
-  EXPECT_EQ(error(""), path + ":1:1: this is no JSON: it ends here, too early.\n  \n  ^");
+  EXPECT_EQ(error("{\"model\": x}"), path + ": it is no JSON, from its byte 11 on.");
+  EXPECT_EQ(error(Good().dump().substr(0, 40)), path + ": it is no JSON, from its byte 41 on.");
+  EXPECT_EQ(error(""), path + ": it is no JSON, from its byte 1 on.");
+  EXPECT_EQ(error("[1e999]"), path + ": it has a number that is too large for double precision.");
   EXPECT_EQ(error("[]"), path + ": it is []; it must be an object.");
   EXPECT_EQ(error("{}"), path + ": it has no \"model\".");
-  EXPECT_EQ(error(std::string(100, '[') + std::string(100, ']')),
-            path + ": brackets nest more than 16 deep.");
-  EXPECT_EQ(error(R"({"model": {"vocab": {"a": 0, "a": 1}}})"),
-            path + ": the key \"a\" is given twice; keys are unique.");
+  EXPECT_EQ(error(std::string(100000, '[') + std::string(100000, ']')),
+            path + ": it is " + std::string(60, '[') + "…; it must be an object.");
 }
 
 TEST_F(DamagedFileTest, Ids) {
@@ -208,11 +206,14 @@ TEST_F(DamagedFileTest, PreTokenizer) {
   });
   ExpectUnsupported({
       {set({{"type", "Metaspace"}}),
-       "$: pre_tokenizer.type is \"Metaspace\"; it must be \"ByteLevel\", \"Digits\", \"Split\" or \"Sequence\". "
+       "$: pre_tokenizer.type is \"Metaspace\"; it must be \"ByteLevel\", or \"Sequence\" with \"ByteLevel\" at its "
+       "end. Nothing else is supported."},
+      {set(Sequence({Sequence({kWholePieces})})),
+       "$: pre_tokenizer.pretokenizers[0].type is \"Sequence\"; it must be \"ByteLevel\", \"Digits\" or \"Split\". "
        "Nothing else is supported."},
       {set(Sequence({SplitBy("x")})),
        "$: pre_tokenizer is {\"pretokenizers\":[{\"behavior\":\"Isolated\",\"invert\":false,\"pat…; it must be "
-       "ByteLevel, or a Sequence that ends with it. Nothing else is supported."},
+       "\"ByteLevel\", or \"Sequence\" with \"ByteLevel\" at its end. Nothing else is supported."},
       {set(Sequence({kWholePieces, SplitBy("x")})),
        "$: pre_tokenizer.pretokenizers[1].type is \"Split\"; it must be in front of ByteLevel. Nothing else is "
        "supported."},
