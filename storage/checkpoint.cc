@@ -13,9 +13,9 @@
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
+#include "meshwork/layout/block.h"
 #include "meshwork/runtime/tensor/box.h"
 #include "meshwork/storage/checkpoint_folder.h"
-#include "meshwork/storage/checkpoint_parts.h"
 
 namespace meshwork {
 namespace {
@@ -37,12 +37,6 @@ std::optional<FolderId> IdOf(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return std::nullopt;
   return FolderId(info.st_dev, info.st_ino);
-}
-
-// The instance of `to` that holds the same block as instance i, the first such one.
-int64_t FirstWithBlock(const DTensor& to, int64_t i) {
-  const InstanceMap blocks(to.domain(), to.layout().ShardedAxes());
-  return to.instances().Of(blocks.Representative(blocks.Of(to.instances().Representative(i))));
 }
 
 }  // namespace
@@ -126,15 +120,14 @@ absl::StatusOr<Tensor> Checkpoint::Read(std::string_view name, const Block& box)
 absl::Status Checkpoint::RestoreInto(const std::map<std::string, DTensor>& variables,
                                      const RestoreOptions& options) const {
   MESHWORK_RETURN_IF_ERROR(CheckFits(variables, options));
+  std::vector<BlocksToFill> to_fill;
   for (const auto& [name, tensor] : variables) {
     const auto renamed = options.names.find(name);
     const CheckpointVariable* const variable =
         index_.Find(renamed == options.names.end() ? name : renamed->second);
-    if (variable == nullptr) continue;
-    MESHWORK_RETURN_IF_ERROR(
-        Annotate(ReadInto(*variable, tensor), fmt::format("variable {}: ", Quoted(name))));
+    if (variable != nullptr) to_fill.push_back(ToFill(*variable, name, tensor));
   }
-  return absl::OkStatus();
+  return FillBlocks(to_fill);
 }
 
 absl::Status Checkpoint::CheckFits(const std::map<std::string, DTensor>& variables,
@@ -198,27 +191,16 @@ absl::Status Checkpoint::ReadBox(const CheckpointVariable& variable, DType dtype
   return absl::OkStatus();
 }
 
-absl::Status Checkpoint::ReadInto(const CheckpointVariable& variable, DTensor to) const {
-  const int64_t size = DTypeSize(to.type().dtype);
-  std::vector<int64_t> like(static_cast<size_t>(to.instances().count()));
-  for (int64_t i = 0; i < to.instances().count(); ++i) like[static_cast<size_t>(i)] = FirstWithBlock(to, i);
-  for (int64_t first = 0; first < to.instances().count(); ++first) {
-    if (like[static_cast<size_t>(first)] != first) continue;
-    const BoxBuffer buffer =
-        BoxBuffer::OfDevice(to.layout(), to.type().shape, to.instances().Representative(first));
-    for (const PlainPart& part : PlainParts(to.layout(), to.type().shape, to.block(first))) {
-      Tensor host({to.type().dtype, SizesOf(part.box)});
-      MESHWORK_RETURN_IF_ERROR(host.status());
-      auto* const data = static_cast<std::byte*>(host.raw());
-      MESHWORK_RETURN_IF_ERROR(
-          ReadBox(variable, to.type().dtype, part.box, BoxBuffer::OfBox(part.box), data));
-      const BoxCopy copy(part.factors, BoxBuffer::OfBox(part.factors), buffer);
-      for (int64_t i = first; i < to.instances().count(); ++i)
-        if (like[static_cast<size_t>(i)] == first)
-          MESHWORK_RETURN_IF_ERROR(to.memory().Upload(copy, size, data, to.instance(i)));
-    }
-  }
-  return absl::OkStatus();
+BlocksToFill Checkpoint::ToFill(const CheckpointVariable& variable, const std::string& name,
+                                const DTensor& to) const {
+  return {.to = to, .read = [&, dtype = to.type().dtype](const Block& box) -> absl::StatusOr<Tensor> {
+            Tensor host({dtype, SizesOf(box)});
+            MESHWORK_RETURN_IF_ERROR(host.status());
+            MESHWORK_RETURN_IF_ERROR(Annotate(
+                ReadBox(variable, dtype, box, BoxBuffer::OfBox(box), static_cast<std::byte*>(host.raw())),
+                fmt::format("variable {}: ", Quoted(name))));
+            return host;
+          }};
 }
 
 int64_t Checkpoint::bytes_read() const {

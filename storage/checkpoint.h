@@ -21,6 +21,7 @@
 #include "meshwork/runtime/exec/dtensor.h"
 #include "meshwork/runtime/tensor/tensor.h"
 #include "meshwork/storage/checkpoint_index.h"
+#include "meshwork/storage/fill_blocks.h"
 #include "meshwork/storage/safetensors_file.h"
 
 namespace meshwork {
@@ -63,7 +64,7 @@ class Checkpoint {
   // does not lie in the variable.
   absl::StatusOr<Tensor> Read(std::string_view name, const Block& box) const;
 
-  // Fills the blocks of variables, by name. Of the files, only the bytes of these blocks are read, each once; f32
+  // Fills the blocks of variables, by name, on all cores. Of the files, only the bytes of these blocks are read, each once; f32
   // widens to f64, and so on, where the variable is wider (storage/safetensors.h). Errors: that of CheckFits, before
   // anything is read; then those of SafetensorsFile::ReadBox, after which some variables are as in the checkpoint, and
   // some as before.
@@ -82,7 +83,8 @@ class Checkpoint {
   // Reads the elements of `box`, of a variable, to their places in a buffer of elements of `dtype`.
   absl::Status ReadBox(const CheckpointVariable& variable, DType dtype, const Block& box, const BoxBuffer& to,
                        std::byte* data) const;
-  absl::Status ReadInto(const CheckpointVariable& variable, DTensor to) const;
+  // What fills a variable, called `name` here. The result refers to all three.
+  BlocksToFill ToFill(const CheckpointVariable& variable, const std::string& name, const DTensor& to) const;
 
   std::string path_;
   CheckpointIndex index_;
