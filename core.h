@@ -25,6 +25,7 @@
 #include "meshwork/runtime/tensor/tensor.h"
 #include "meshwork/runtime/tensor/tensor_compare.h"
 #include "meshwork/runtime/tensor/tensor_text.h"
+#include "meshwork/session/load_weights.h"
 #include "meshwork/session/saved/saved_program.h"
 #include "meshwork/session/session.h"
 #include "meshwork/spmd/compile.h"

@@ -59,6 +59,8 @@ class CompiledPrograms;
 class DataAgreement;
 class StagedFeeds;
 struct DomainState;
+struct LoadedWeights;
+struct LoadWeightsOptions;
 struct SaveProgramOptions;
 
 struct SessionOptions {
@@ -263,7 +265,9 @@ class Session {
 
  private:
   friend class DataAgreement;  // adds to the message that domains exchange before each step
-  // A call of the session (session/saved/saved_program.h).
+  // Calls of the session (session/load_weights.h, session/saved/saved_program.h).
+  friend absl::StatusOr<LoadedWeights> LoadWeights(Session& session, const std::string& path,
+                                                   const LoadWeightsOptions& options);
   friend absl::StatusOr<std::string> SaveProgram(const Session& session, const std::string& dir,
                                                  const SaveProgramOptions& options);
   struct Impl;
