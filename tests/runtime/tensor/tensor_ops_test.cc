@@ -116,6 +116,33 @@ TEST(TensorOpsTest, SlicesOfExtremePositionsAreWithinTheDim) {
   EXPECT_EQ(Tensor(1.0f).Sliced({}).Scalar().value(), 1);
 }
 
+// Large transposes go in tiles, which the sizes need not be multiples of.
+TEST(TensorOpsTest, TransposesMatricesOfAnySize) {
+  for (const DType dtype : {U8, F16, F32, I64}) {
+    for (const int64_t rows : {1, 7, 8, 31, 32, 33, 64, 65, 130}) {
+      for (const int64_t columns : {1, 8, 32, 63, 64, 97}) {
+        const Tensor x = Tensor::Arange(I64, 0, 3 * rows * columns).Cast(dtype).Reshaped({3, rows, columns});
+        const auto check = [&](const std::vector<int64_t>& dims, auto index) {
+          const Tensor y = x.Transposed(dims);
+          const int64_t size = DTypeSize(dtype);
+          const auto at = [&](const Tensor& tensor, int64_t e) {
+            return std::string(static_cast<const char*>(tensor.raw()) + e * size, static_cast<size_t>(size));
+          };
+          for (int64_t b = 0; b < 3; ++b)
+            for (int64_t i = 0; i < rows; ++i)
+              for (int64_t j = 0; j < columns; ++j)
+                ASSERT_EQ(at(y, index(b, i, j)), at(x, (b * rows + i) * columns + j))
+                    << rows << " " << columns;
+        };
+        check({0, 2, 1}, [&](int64_t b, int64_t i, int64_t j) { return (b * columns + j) * rows + i; });
+        check({2, 0, 1}, [&](int64_t b, int64_t i, int64_t j) { return (j * 3 + b) * rows + i; });
+        check({2, 1, 0}, [&](int64_t b, int64_t i, int64_t j) { return (j * rows + i) * 3 + b; });
+        check({1, 2, 0}, [&](int64_t b, int64_t i, int64_t j) { return (i * columns + j) * 3 + b; });
+      }
+    }
+  }
+}
+
 // Transposes with every order of the dims, against the definition.
 TEST(TensorOpsTest, TransposesAllDTypesAndOrders) {
   for (const DType dtype : kAllDTypes) {
