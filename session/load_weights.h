@@ -47,7 +47,8 @@ struct LoadWeightsOptions {
   // Several variables may be read from one tensor.
   std::vector<WeightRule> rules = {};
   // Patterns (base/name_patterns.h) of variables that keep their values if they have no tensor, of tensors that need
-  // not be read, and of variables that are to be loaded although no output depends on them.
+  // not be read, and of variables that are to be loaded although no output depends on them. A tensor of which a part is
+  // read counts as read.
   std::vector<std::string> missing = {}, unused = {}, also = {};
 };
 

@@ -51,21 +51,22 @@ absl::Status CheckRule(const WeightRule& rule) {
   const auto stars = [](const std::string& text) { return std::count(text.begin(), text.end(), '*'); };
   if (stars(rule.tensor) > stars(rule.variable))
     return InvalidArgument(
-        "LoadWeights: the rule for {} reads {}, which has more *; each * of a tensor stands for what a * of the variable "
+        "LoadWeights: the rule for {} reads {}, which has more * than that; each * of a tensor stands for what a * of the variable "
         "does.",
         Quoted(rule.variable), Quoted(rule.tensor));
   if (rule.transpose && !rule.dims.empty())
     return InvalidArgument(
-        "LoadWeights: the rule for {} has both .transpose and .dims [{}]; .transpose is .dims [1, 0].",
+        "LoadWeights: the rule for {} has both .transpose and .dims [{}]; give one of them.",
         Quoted(rule.variable), fmt::join(rule.dims, ", "));
   return absl::OkStatus();
 }
 
 // "3 tensors are read by no variable: "a", "b" and 1 more".
-std::string List(const std::vector<std::string>& items, std::string_view one, std::string_view many) {
+std::string List(const std::vector<std::string>& items, std::string_view one, std::string_view many,
+                 std::string_view between = ", ") {
   const size_t shown = std::min(items.size(), kMostNames);
   return fmt::format("{} {}: {}{}", items.size(), items.size() == 1 ? one : many,
-                     fmt::join(items.begin(), items.begin() + static_cast<int64_t>(shown), ", "),
+                     fmt::join(items.begin(), items.begin() + static_cast<int64_t>(shown), between),
                      items.size() > shown ? fmt::format(" and {} more", items.size() - shown) : "");
 }
 
@@ -74,7 +75,7 @@ absl::StatusOr<std::vector<int64_t>> DimsOf(const WeightRule& rule, const Shape&
   std::vector<int64_t> all(shape.size());
   std::iota(all.begin(), all.end(), 0);
   if (rule.transpose) {
-    if (shape.size() != 2) return InvalidArgument(".transpose is for 2 dims; give .dims");
+    if (shape.size() != 2) return InvalidArgument(".transpose is for 2 dims, and .dims for others");
     return std::vector<int64_t>{1, 0};
   }
   if (rule.dims.empty()) return all;
@@ -94,7 +95,7 @@ absl::StatusOr<Block> PartOf(const WeightRule& rule, const Shape& shape) {
     const Extent extent = **extents[d];
     if (d >= shape.size() || extent.start < 0 || extent.size < 0 || extent.start > shape[d] ||
         extent.size > shape[d] - extent.start)
-      return InvalidArgument("{} {} from {} on are not in it", extent.size, d == 0 ? ".rows" : ".columns",
+      return InvalidArgument("{} {} from {} on are not in it", extent.size, d == 0 ? "rows" : "columns",
                              extent.start);
     part[d] = extent;
   }
@@ -121,7 +122,7 @@ class WeightPlanner {
       used_.insert(name);
       const absl::Status status = Plan(variable, type, *tensor, rule == nullptr ? WeightRule{} : *rule);
       if (!status.ok())
-        misfits_.push_back(fmt::format("{} is {}, and its tensor {} is {}: {}", Quoted(variable),
+        misfits_.push_back(fmt::format("{} is {} and its tensor {} is {} ({})", Quoted(variable),
                                        type.ToString(), Quoted(name), tensor->entry->type.ToString(),
                                        MessageOf(status)));
       return;
@@ -142,7 +143,7 @@ class WeightPlanner {
     std::vector<std::string> wrong;
     if (!missing_.empty())
       wrong.push_back(List(missing_, "variable has no tensor", "variables have no tensor"));
-    if (!misfits_.empty()) wrong.push_back(List(misfits_, "variable differs", "variables differ"));
+    if (!misfits_.empty()) wrong.push_back(List(misfits_, "variable differs", "variables differ", "; "));
     if (!unused.empty())
       wrong.push_back(List(unused, "tensor is read by no variable", "tensors are read by no variable"));
     if (wrong.empty()) return std::move(plan_);
@@ -153,7 +154,7 @@ class WeightPlanner {
   }
 
  private:
-  // Error: what differs, without a full stop.
+  // Error: what differs, as a part of a sentence.
   absl::Status Plan(const std::string& variable, const Type& type, const WeightTensor& tensor,
                     const WeightRule& rule) {
     PlannedWeight planned{.variable = variable, .file = tensor.file};
@@ -167,7 +168,8 @@ class WeightPlanner {
           "{}{}",
           found == shape ? "the shapes differ"
                          : fmt::format("by its rule it becomes {}", ShapeToString(found)),
-          is_swapped ? fmt::format("; it would fit {} .transpose", rule.transpose ? "without" : "by") : "");
+          is_swapped ? fmt::format(", and {} .transpose it would fit", rule.transpose ? "without" : "with")
+                     : "");
     }
     absl::StatusOr<SafetensorsEntry> entry = tensor.file->As(*tensor.entry, type.dtype);
     if (!entry.ok())
