@@ -82,8 +82,8 @@ TEST_F(SavedProgramErrors, Saving) {
   ExpectErrors(
       "saved_program_save",
       {MISTAKE(Save({.functions = {{"predict", {"yy"}}}})), MISTAKE(Save({.functions = {{"predict", {}}}})),
-       MISTAKE(SaveProgram(without, Path("other")).status()), MISTAKE(Save({}, "plain")),
-       MISTAKE(SaveProgram(unnamed, Path("other")).status()),
+       MISTAKE(Save({.functions = {{"\xff", {"y"}}}})), MISTAKE(SaveProgram(without, Path("other")).status()),
+       MISTAKE(Save({}, "plain")), MISTAKE(SaveProgram(unnamed, Path("other")).status()),
        MISTAKE(SaveProgram(late, Path("other")).status()),
        MISTAKE(SaveProgram(moved, Path("other")).status()),
        MISTAKE(SaveProgram(rows, Path("other"), {.functions = {{"predict", {"y"}}}}).status())},
@@ -117,6 +117,10 @@ TEST_F(SavedProgramErrors, Loading) {
           MISTAKE(LoadWith("program.json",
                            "\"outputs\":[{\"name\":\"y\",\"type\":\"f32[4,2]\",\"batch\":true}]",
                            "\"outputs\":[]", true)),
+          {"a function twice", LoadWith("program.json", "\"functions\":[",
+                                        R"("functions":[{"name":"predict","inputs":[],)"
+                                        R"("outputs":[{"name":"y","type":"f32[4,2]","batch":true}]},)",
+                                        true)},
           MISTAKE(LoadWith("program.json", "weights/step-000000000000", "weights/../weights", true)),
           MISTAKE(LoadWith("program.json", "\"mesh\":\"[batch=2]\"", "\"mesh\":\"[batch=4]\"", true)),
           MISTAKE(LoadWith("weights/step-000000000000/index.json", "f32[3,2]", "f32[3,3]")),
