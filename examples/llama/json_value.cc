@@ -94,6 +94,17 @@ absl::StatusOr<int64_t> JsonValue::Integer() const {
   return json_->get<int64_t>();
 }
 
+absl::StatusOr<double> JsonValue::Real() const {
+  if (!json_->is_number()) return Expected("a number");
+  return json_->get<double>();
+}
+
+absl::StatusOr<double> JsonValue::RealOf(const std::string& key, std::optional<double> absent) const {
+  if (!Has(key) && absent.has_value()) return *absent;
+  MESHWORK_ASSIGN_OR_RETURN(const JsonValue value, Get(key));
+  return value.Real();
+}
+
 absl::StatusOr<std::string> JsonValue::StringOf(const std::string& key) const {
   MESHWORK_ASSIGN_OR_RETURN(const JsonValue value, Get(key));
   return value.String();

@@ -48,10 +48,15 @@ class JsonValue {
   absl::StatusOr<std::string> String() const;
   // Errors: this is no whole number of 64 bits.
   absl::StatusOr<int64_t> Integer() const;
+  // Errors: this is no number.
+  absl::StatusOr<double> Real() const;
   // Errors: those of Get; the value is no string.
   absl::StatusOr<std::string> StringOf(const std::string& key) const;
   // `absent` where there is no such key. Errors: those of Get, if `absent` is nothing; the value is neither true nor false.
   absl::StatusOr<bool> BoolOf(const std::string& key, std::optional<bool> absent = {}) const;
+
+  // The same for a number.
+  absl::StatusOr<double> RealOf(const std::string& key, std::optional<double> absent = {}) const;
 
   // "tokenizer.json: model.type is 7; it must be <rule>."
   absl::Status Expected(std::string_view rule) const;

@@ -114,10 +114,9 @@ bool MultiHeadAttention::Check(const Value& x, const AttendTo& to, CallSite loc)
   } else if (to.memory.valid() && to.memory.rank() != 3) {
     wrong = fmt::format("the memory is {}; it must be [b,t,units].", to.memory.type().ToString());
   } else if (to.cache != nullptr) {
-    const auto* const beside = to.memory.valid()      ? "a memory"
+    const char* const beside = to.memory.valid()      ? "a memory"
                                : to.seen.valid()      ? "`seen`"
                                : to.positions.valid() ? "positions"
-                               : options_.causal      ? "`causal`"
                                                       : nullptr;
     const auto is = [](const Value& v) { return v.valid() ? v.type().ToString() : "nothing"; };
     const AttentionCache& cache = *to.cache;
@@ -143,7 +142,7 @@ Value MultiHeadAttention::operator()(const Value& given, const AttendTo& to, Cal
   const LocationScope scope(*given.graph(), loc);
   const Value x = ToCompute(given, precision_);
   const Value memory = to.memory.valid() ? ToCompute(to.memory, precision_) : x;
-  AttentionOptions attend{.causal = options_.causal,
+  AttentionOptions attend{.causal = options_.causal && to.cache == nullptr,
                           .scale = options_.scale,
                           .mask = to.mask,
                           .seen = to.seen,

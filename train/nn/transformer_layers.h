@@ -106,7 +106,8 @@ struct AttendTo {
   Value positions =
       {};  // i32 [s] or [b,s], for `rotary`: the positions of x's steps; 0, 1, … if there are none
   // Each row's keys and values of x are written to its places in the cache (DynamicUpdateSlice), which this call replaces
-  // by the new ones, and a query sees what then lies before it and its own key. Its position is its place. The places
+  // by the new ones, and a query sees what then lies before it and its own key, as if `causal` were set. Its position is its
+  // place. The places
   // stay: add s to them once all layers were called. REQUIRES, of each row: places + s <= c; otherwise the last places are
   // written again. Steps behind the end of a row's prompt are written, too; later ones overwrite them before they are seen.
   AttentionCache* cache = nullptr;
@@ -120,7 +121,7 @@ struct AttendTo {
 //   Value h = x + attention(norm(x));
 //
 // Errors (recorded): units that heads do not divide, without `head`; heads that kv_heads do not divide; memory, seen or
-// `causal` beside a cache; those of Attention and RotaryPositions.
+// positions beside a cache; those of Attention and RotaryPositions.
 class MultiHeadAttention {
  public:
   MultiHeadAttention(Graph& graph, const std::string& name, int64_t units, int64_t heads,

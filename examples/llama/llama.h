@@ -1,0 +1,49 @@
+// A Llama in a graph: its layers (Touvron et al., arXiv 2302.13971), where its weights lie, and their names in published files.
+//
+//   const Llama llama(g, config);
+//   Value h = llama(tokens, caches);           // i32[b,s] -> [b,s,units]
+//   Value next = Argmax(llama.Logits(h), -1);  // i32[b,s]
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "examples/llama/llama_config.h"
+#include "meshwork/session/load_weights.h"
+#include "meshwork/train.h"
+
+namespace meshwork {
+
+// Weights are cut along the axis "model", and the caches "cache/*" there and, by rows, along "batch"; axes that the mesh lacks
+// cut nothing.
+LayoutRules LlamaLayouts(const LlamaConfig& config);
+
+// Where LoadWeights finds the variables of Llama and of its caches.
+LoadWeightsOptions LlamaWeights(const LlamaConfig& config);
+
+class Llama {
+ public:
+  // Declares the weights, all zeros.
+  Llama(Graph& graph, const LlamaConfig& config);
+
+  // tokens: i32[b,s] -> [b,s,units]. caches: one per layer, which this replaces (AttendTo::cache), or none: then the tokens
+  // are whole texts, from their beginnings on.
+  Value operator()(const Value& tokens, std::vector<AttentionCache>& caches) const;
+  // h: [..,units] -> [..,vocabulary].
+  Value Logits(const Value& h) const;
+
+ private:
+  struct Block {
+    RmsNormalization norm1;
+    MultiHeadAttention attention;
+    RmsNormalization norm2;
+    FeedForward feed_forward;
+  };
+  Embedding embedding_;
+  std::vector<Block> blocks_;
+  RmsNormalization norm_;
+  std::optional<Dense> head_;  // none: the embedding's table is its kernel
+};
+
+}  // namespace meshwork
