@@ -16,6 +16,7 @@
 #include "meshwork/layout/block.h"
 #include "meshwork/runtime/tensor/box.h"
 #include "meshwork/storage/checkpoint_folder.h"
+#include "meshwork/storage/fill_blocks.h"
 
 namespace meshwork {
 namespace {

@@ -21,10 +21,11 @@
 #include "meshwork/runtime/exec/dtensor.h"
 #include "meshwork/runtime/tensor/tensor.h"
 #include "meshwork/storage/checkpoint_index.h"
-#include "meshwork/storage/fill_blocks.h"
 #include "meshwork/storage/safetensors_file.h"
 
 namespace meshwork {
+
+struct BlocksToFill;  // storage/fill_blocks.h
 
 struct RestoreOptions {
   // Names that the checkpoint has for variables, where they differ.

@@ -32,9 +32,9 @@ absl::StatusOr<std::string> FileFor(const std::string& path) {
       path, kOneFile, kIndex));
 }
 
-// Whether a name is one of a file in the folder, or in a folder below it.
+// Whether a name is one of a file in the folder, or in a folder below it, that messages may show.
 bool StaysInFolder(const std::string& name) {
-  if (name.empty() || name.find('\0') != std::string::npos) return false;
+  if (name.empty() || Printable(name) != name) return false;
   const std::filesystem::path path(name);
   return path.has_filename() && path.is_relative() &&
          std::none_of(path.begin(), path.end(), [](const auto& part) { return part == ".." || part == "."; });

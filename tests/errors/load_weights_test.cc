@@ -56,6 +56,7 @@ TEST_F(LoadWeightsErrors, Files) {
                              MISTAKE(map(R"({"a": "a.safetensors", "a": "b.safetensors"})")),
                              MISTAKE(map(R"({"a": ""})")),
                              MISTAKE(map(R"({"a": "."})")),
+                             MISTAKE(map(R"({"a": "\u001b[31m"})")),
                              MISTAKE(map(R"({"a": "/etc/passwd"})")),
                              MISTAKE(map(R"({"a": "../a.safetensors"})")),
                              MISTAKE(map(R"({"a": "below/../../a.safetensors"})")),

@@ -8,10 +8,10 @@
 
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
+#include "meshwork/session/load_weights.h"
 #include "meshwork/session/saved/saved_program.h"
 #include "meshwork/session/session.h"
 #include "meshwork/session/session_graphs.h"
-#include "meshwork/storage/safetensors.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/program_file.h"
 
@@ -54,18 +54,11 @@ Graph EvaluationOf(const Graph& graph, const SaveProgramOptions& save) {
   return WithoutUnreadVariables(EvaluationGraph(graph, outputs));
 }
 
-// Errors: the file cannot be read; a variable is not in it, or of another type.
+// Tensors that the program does not read are left out. Errors: those of LoadWeights.
 absl::Status SetWeights(const std::string& path, Session& session) {
-  absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> read = ReadSafetensors(path);
-  if (!read.ok()) return BadInput(Annotate(read.status(), "--weights: "));
-  const std::map<std::string, Tensor> tensors(read->begin(), read->end());
-  for (const std::string& name : session.variable_names()) {
-    const auto tensor = tensors.find(name);
-    if (tensor == tensors.end())
-      return InvalidArgument("--weights: {} has no tensor {}, which the program reads.", path, Quoted(name));
-    MESHWORK_RETURN_IF_ERROR(Annotate(session.Set(name, tensor->second), "--weights: "));
-  }
-  return absl::OkStatus();
+  if (session.variable_names().empty()) return absl::OkStatus();
+  return BadInput(
+      Annotate(LoadWeights(session, path, {.unused = {"*"}, .also = {"*"}}).status(), "--weights: "));
 }
 
 absl::Status SaveIt(const SaveFlags& options) {
@@ -99,7 +92,8 @@ absl::Status Save(Arguments args) {
       "the variables that they read. Prints the folder of the new version.");
   AddProgram(flags, options.program);
   flags.Positional("DIR", "the folder of versions, made where it is missing", &options.folder);
-  flags.Text("weights", "safetensors with all variables that are read", &options.weights);
+  flags.Text("weights", "safetensors with all variables that are read: a file, an index, or a folder",
+             &options.weights);
   flags.Text("checkpoint", "instead: a checkpoint, or a folder of some, whose newest one is read",
              &options.checkpoint);
   flags.Texts("function", "NAME=OUTPUT,…: a function and its outputs; without any, predict gives all outputs",
