@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -280,6 +281,181 @@ TEST(MultiHeadAttentionTest, IsCausalOnlyWhereItIsAskedFor) {
       for (size_t i = 0; i < expected.size(); ++i)
         EXPECT_NEAR(y.values<double>()[i], expected[i], 1e-12) << mesh;
     }
+  }
+}
+
+// The numbers of a variable, drawn by its place and name.
+Tensor DrawnFor(const std::string& name, const Shape& shape) {
+  std::vector<double> drawn;
+  for (int64_t i = 0; i < NumElements(shape); ++i)
+    drawn.push_back(
+        static_cast<double>((i * 37 + static_cast<int64_t>(name.size()) * 11 + name.back()) % 23) / 11 - 1);
+  return Tensor::From<double>(shape, drawn);
+}
+
+// The output "y" of a program, with drawn variables and these feeds.
+std::vector<double> YOf(Graph& g, const Feeds& feeds) {
+  absl::StatusOr<Session> session = Session::Create(g, {.workers = 1, .own_cores = false});
+  EXPECT_TRUE(session.ok()) << session.status();
+  for (const std::string& name : session->variable_names()) {
+    if (!name.starts_with("a/")) continue;
+    EXPECT_TRUE(session->Set(name, DrawnFor(name, session->Get(name)->shape())).ok());
+  }
+  const Tensor y = session->Evaluate(feeds, {"y"})->Get("y").value();
+  return {y.values<double>().begin(), y.values<double>().end()};
+}
+
+void ExpectNear(const std::vector<double>& have, const std::vector<double>& want, double tolerance = 1e-11) {
+  ASSERT_EQ(have.size(), want.size());
+  for (size_t i = 0; i < have.size(); ++i) EXPECT_NEAR(have[i], want[i], tolerance) << i;
+}
+
+constexpr const char* kMeshes[] = {"batch=1,model=1", "batch=2,model=2", "batch=1,model=3"};
+
+// Every option of the layer is the same as what it says, written out by ops.
+TEST(MultiHeadAttentionTest, OptionsAreWhatTheySay) {
+  constexpr int64_t kB = 2, kS = 5, kUnits = 8, kHeads = 4, kKv = 2, kHead = 6;
+  const Feeds feeds = {{"x", DrawnFor("x", {kB, kS, kUnits})}, {"m", DrawnFor("memory", {kB, 3, 7})}};
+  struct Case {
+    const char* name;
+    MultiHeadAttentionOptions options;
+    bool has_memory = false;
+  };
+  const Case cases[] = {
+      {"biases", {.bias = true, .out_bias = true}},
+      {"grouped", {.causal = true, .kv_heads = kKv, .head = kHead}},
+      {"rotary",
+       {.causal = true,
+        .rotary = RotaryOptions{.base = 50, .pairs = RotaryPairs::kNeighbours, .dims = 4},
+        .kv_heads = kKv,
+        .head = kHead}},
+      {"window", {.causal = true, .kv_heads = kKv, .window = 2}},
+      {"cap", {.scale = 0.7, .soft_cap = 1.5}},
+      {"memory", {.kv_heads = kKv, .memory_units = 7}, true},
+  };
+  for (const Case& of : cases) {
+    const MultiHeadAttentionOptions& o = of.options;
+    const int64_t kv = o.kv_heads == 0 ? kHeads : o.kv_heads, head = o.head == 0 ? kUnits / kHeads : o.head;
+    Graph plain{Mesh()};
+    {
+      const Value x = plain.Input("x", F64, {kB, kS, kUnits}), m = plain.Input("m", F64, {kB, 3, 7});
+      const Value memory = of.has_memory ? m : x;
+      const auto projected = [&](const char* name, const Value& from, int64_t heads) {
+        Value y =
+            MatMul(from, plain.Var(fmt::format("a/{}", name), Zeros({from.shape()[2], heads * head}, F64)));
+        if (o.bias) y = y + plain.Var(fmt::format("a/{}_bias", name), Zeros({heads * head}, F64));
+        return Reshape(y, {kB, from.shape()[1], heads, head});
+      };
+      Value q = projected("query", x, kHeads), k = projected("key", memory, kv),
+            v = projected("value", memory, kv);
+      if (o.rotary.has_value()) q = RotaryPositions(q, *o.rotary), k = RotaryPositions(k, *o.rotary);
+      k = Repeat(k, kHeads / kv, 2), v = Repeat(v, kHeads / kv, 2);
+      Value scores =
+          Einsum("bshd,bthd->bhst", {q, k}) * o.scale.value_or(1 / std::sqrt(static_cast<double>(head)));
+      if (o.soft_cap > 0) scores = Tanh(scores / o.soft_cap) * o.soft_cap;
+      if (o.causal) {
+        const Value i = Iota(plain, {I32, {kS, kS}}, 0), j = Iota(plain, {I32, {kS, kS}}, 1);
+        Value sees = GreaterEqual(i, j);
+        if (o.window > 0) sees = And(sees, Less(i - j, static_cast<double>(o.window)));
+        scores = Select(sees, scores, -std::numeric_limits<double>::infinity());
+      }
+      Value y = Reshape(Einsum("bhst,bthd->bshd", {Softmax(scores), v}), {kB, kS, kHeads * head});
+      y = MatMul(y, plain.Var("a/out", Zeros({kHeads * head, kUnits}, F64)));
+      if (o.out_bias) y = y + plain.Var("a/out_bias", Zeros({kUnits}, F64));
+      plain.Output("y", y);
+    }
+    const std::vector<double> want = YOf(plain, feeds);
+    for (const char* mesh : kMeshes) {
+      SCOPED_TRACE(fmt::format("{} on {}", of.name, mesh));
+      Graph g(Mesh::VirtualCpus(mesh).value());
+      const Value x = g.Input("x", F64, {kB, kS, kUnits}, {"batch", UNSHARDED, UNSHARDED});
+      const Value m = g.Input("m", F64, {kB, 3, 7});
+      MultiHeadAttentionOptions options = o;
+      options.heads = "model";
+      options.dtype = F64;
+      const MultiHeadAttention attention(g, "a", kHeads, options);
+      g.Output("y", attention(x, {.memory = of.has_memory ? m : Value()}));
+      ExpectNear(YOf(g, feeds), want);
+    }
+  }
+}
+
+// Steps one after the other with a cache give what all steps give at once, for rows at places of their own.
+TEST(MultiHeadAttentionTest, ACacheRemembersTheStepsBefore) {
+  constexpr int64_t kB = 2, kS = 6, kUnits = 8, kHeads = 4, kC = 9;
+  const MultiHeadAttentionOptions options{
+      .causal = true, .rotary = RotaryOptions(), .kv_heads = 2, .heads = "model", .dtype = F64};
+  const Tensor x = DrawnFor("x", {kB, kS, kUnits});
+  Graph whole{Mesh()};
+  MultiHeadAttentionOptions on_one = options;
+  on_one.heads = UNSHARDED;
+  whole.Output("y", MultiHeadAttention(whole, "a", kHeads, on_one)(whole.Input("x", F64, {kB, kS, kUnits})));
+  const std::vector<double> want = YOf(whole, {{"x", x}});
+  for (const char* mesh : kMeshes) {
+    SCOPED_TRACE(mesh);
+    Graph g(Mesh::VirtualCpus(mesh).value());
+    const MultiHeadAttention attention(g, "a", kHeads, options);
+    // Row 1 is a step behind row 0; steps before a row's first one are written to place 0, which its first one overwrites.
+    const Value in = g.Input("x", F64, {kB, kS, kUnits});
+    AttentionCache cache{Constant(g, 9, {F64, {kB, kC, 2, 2}}), Constant(g, 9, {F64, {kB, kC, 2, 2}}),
+                         Constant(g, 0, {I32, {kB}})};
+    std::vector<Value> rows0, rows1;
+    for (int64_t t = 0; t <= kS; ++t) {
+      const Value row0 = Slice(in, {0, std::min(t, kS - 1), 0}, {1, std::min(t, kS - 1) + 1, kUnits});
+      const Value row1 =
+          Slice(in, {1, std::max<int64_t>(t - 1, 0), 0}, {2, std::max<int64_t>(t - 1, 0) + 1, kUnits});
+      cache.places = Constant(g, std::vector<int64_t>{t, std::max<int64_t>(t - 1, 0)}, {I32, {kB}});
+      const Value y = attention(Concat({row0, row1}, 0), {.cache = &cache});
+      if (t < kS) rows0.push_back(SliceDim(y, 0, 0, 1));
+      if (t > 0) rows1.push_back(SliceDim(y, 0, 1, 2));
+    }
+    g.Output("y", Concat({Concat(rows0, 1), Concat(rows1, 1)}, 0));
+    ExpectNear(YOf(g, {{"x", x}}), want);
+  }
+}
+
+TEST(MultiHeadAttentionTest, DropsSharesInTraining) {
+  Graph g{Mesh()};
+  const Value x = g.Input("x", F64, {1, 64, 8});
+  const MultiHeadAttention attention(g, "a", 2, {.dropout = 0.5, .dtype = F64});
+  const MultiHeadAttention all(g, "b", 2, {.dtype = F64});
+  g.Output("y", attention(x));
+  g.Output("all", all(x));
+  Session session = Session::Create(g).value();
+  for (const char* name : {"query", "key", "value", "out"})
+    ASSERT_TRUE(session.Set(fmt::format("b/{}", name), session.Get(fmt::format("a/{}", name)).value()).ok());
+  const Feeds feeds = {{"x", DrawnFor("x", {1, 64, 8})}};
+  const StepResult evaluated = session.Evaluate(feeds).value(), trained = session.Run(feeds).value();
+  const auto numbers = [](const StepResult& result, const char* name) {
+    const Tensor y = result.Get(name).value();
+    return std::vector<double>(y.values<double>().begin(), y.values<double>().end());
+  };
+  ExpectNear(numbers(evaluated, "y"), numbers(evaluated, "all"));
+  double difference = 0;
+  for (size_t i = 0; i < 64 * 8; ++i)
+    difference = std::max(difference, std::abs(numbers(trained, "y")[i] - numbers(trained, "all")[i]));
+  EXPECT_GT(difference, 0.01);
+}
+
+TEST(FeedForwardTest, MayBeGatedAndWithoutBiases) {
+  const Feeds feeds = {{"x", DrawnFor("x", {3, 4})}};
+  Graph plain{Mesh()};
+  {
+    const Value x = plain.Input("x", F64, {3, 4});
+    const auto weight = [&](const char* name, const Shape& shape) {
+      return plain.Var(fmt::format("a/{}/kernel", name), Zeros(shape, F64));
+    };
+    const Value gate = MatMul(x, weight("gate", {4, 6}));
+    plain.Output("y",
+                 MatMul(gate / (1.0 + Exp(-gate)) * MatMul(x, weight("in", {4, 6})), weight("out", {6, 4})));
+  }
+  const std::vector<double> want = YOf(plain, feeds);
+  for (const char* mesh : kMeshes) {
+    Graph g(Mesh::VirtualCpus(mesh).value());
+    const FeedForward layer(
+        g, "a", 6, {.hidden = "model", .activation = Silu, .gated = true, .bias = false, .dtype = F64});
+    g.Output("y", layer(g.Input("x", F64, {3, 4})));
+    ExpectNear(YOf(g, feeds), want);
   }
 }
 

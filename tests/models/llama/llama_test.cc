@@ -1,0 +1,416 @@
+// The example llama: its logits beside loops over doubles, on several meshes, in parts of any size; and rows that join and leave.
+#include "examples/llama/llama.h"
+
+#include <cmath>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "examples/llama/generator.h"
+#include "examples/llama/llama_config.h"
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+#include "meshwork.h"
+#include "meshwork/base/io/file.h"
+#include "support/temp_dir.h"
+
+namespace meshwork::llama_test {
+namespace {
+
+using Doubles = std::vector<double>;
+
+// What the loops below need of a model whose files are in a folder.
+struct Weights {
+  std::map<std::string, std::pair<Shape, Doubles>> tensors;
+  const Doubles& operator[](const std::string& name) const { return tensors.at(name).second; }
+};
+
+// y[o] = sum_i w[o,i] x[i]
+Doubles Times(const Doubles& w, const Doubles& x) {
+  Doubles y(w.size() / x.size(), 0.0);
+  for (size_t o = 0; o < y.size(); ++o)
+    for (size_t i = 0; i < x.size(); ++i) y[o] += w[o * x.size() + i] * x[i];
+  return y;
+}
+
+Doubles Normed(const Doubles& x, const Doubles& scale, double epsilon) {
+  double sum = 0;
+  for (double v : x) sum += v * v;
+  Doubles y;
+  for (size_t i = 0; i < x.size(); ++i)
+    y.push_back(x[i] * scale[i] / std::sqrt(sum / static_cast<double>(x.size()) + epsilon));
+  return y;
+}
+
+// The heads of x at position p, turned: dims i and i + d/2 by p · base^(-2i/d).
+void Turn(Doubles& x, size_t d, double base, size_t p) {
+  for (size_t head = 0; head < x.size(); head += d)
+    for (size_t i = 0; i < d / 2; ++i) {
+      const double angle =
+          static_cast<double>(p) * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(d));
+      const double a = x[head + i], b = x[head + i + d / 2];
+      x[head + i] = a * std::cos(angle) - b * std::sin(angle);
+      x[head + i + d / 2] = b * std::cos(angle) + a * std::sin(angle);
+    }
+}
+
+// The logits behind each token of a text, as Hugging Face's modeling_llama.py says.
+std::vector<Doubles> LogitsOf(const LlamaConfig& c, const Weights& w, const std::vector<int32_t>& tokens) {
+  const auto d = static_cast<size_t>(c.head), units = static_cast<size_t>(c.units);
+  const auto group = static_cast<size_t>(c.heads / c.kv_heads);
+  std::vector<Doubles> x;
+  for (int32_t token : tokens) {
+    const auto row = w["model.embed_tokens.weight"].begin() + static_cast<int64_t>(token) * c.units;
+    x.emplace_back(row, row + c.units);
+  }
+  for (int64_t layer = 0; layer < c.layers; ++layer) {
+    const std::string of = fmt::format("model.layers.{}.", layer);
+    const auto projected = [&](const std::string& name, const Doubles& h) {
+      Doubles y = Times(w[fmt::format("{}self_attn.{}_proj.weight", of, name)], h);
+      const auto bias = w.tensors.find(fmt::format("{}self_attn.{}_proj.bias", of, name));
+      if (bias != w.tensors.end())
+        for (size_t i = 0; i < y.size(); ++i) y[i] += bias->second.second[i];
+      return y;
+    };
+    std::vector<Doubles> q, k, v;
+    for (size_t p = 0; p < x.size(); ++p) {
+      const Doubles h = Normed(x[p], w[of + "input_layernorm.weight"], c.epsilon);
+      q.push_back(projected("q", h));
+      k.push_back(projected("k", h));
+      v.push_back(projected("v", h));
+      Turn(q.back(), d, c.rotary.base, p);
+      Turn(k.back(), d, c.rotary.base, p);
+    }
+    for (size_t p = 0; p < x.size(); ++p) {
+      Doubles attended(q[p].size(), 0.0);
+      for (size_t head = 0; head < static_cast<size_t>(c.heads); ++head) {
+        const size_t at = head * d, of_keys = head / group * d;
+        const size_t first = c.window == 0 || p + 1 < static_cast<size_t>(c.window)
+                                 ? 0
+                                 : p + 1 - static_cast<size_t>(c.window);
+        Doubles share;
+        double total = 0;
+        for (size_t t = first; t <= p; ++t) {
+          double score = 0;
+          for (size_t i = 0; i < d; ++i) score += q[p][at + i] * k[t][of_keys + i];
+          total += share.emplace_back(std::exp(score / std::sqrt(static_cast<double>(d))));
+        }
+        for (size_t t = first; t <= p; ++t)
+          for (size_t i = 0; i < d; ++i) attended[at + i] += share[t - first] / total * v[t][of_keys + i];
+      }
+      const Doubles y = projected("o", attended);
+      for (size_t i = 0; i < units; ++i) x[p][i] += y[i];
+    }
+    for (Doubles& row : x) {
+      const Doubles h = Normed(row, w[of + "post_attention_layernorm.weight"], c.epsilon);
+      Doubles gate = Times(w[of + "mlp.gate_proj.weight"], h), up = Times(w[of + "mlp.up_proj.weight"], h);
+      for (size_t i = 0; i < gate.size(); ++i) gate[i] *= up[i] / (1 + std::exp(-gate[i]));
+      const Doubles y = Times(w[of + "mlp.down_proj.weight"], gate);
+      for (size_t i = 0; i < units; ++i) row[i] += y[i];
+    }
+  }
+  std::vector<Doubles> logits;
+  for (const Doubles& row : x)
+    logits.push_back(Times(w[c.tied ? "model.embed_tokens.weight" : "lm_head.weight"],
+                           Normed(row, w["model.norm.weight"], c.epsilon)));
+  return logits;
+}
+
+int32_t ArgmaxOf(const Doubles& x) {
+  return static_cast<int32_t>(std::max_element(x.begin(), x.end()) - x.begin());
+}
+
+class LlamaTest : public TempDirTest {
+ protected:
+  // Makes the folder of a small model, and returns its numbers.
+  Weights Write(const LlamaConfig& c, const std::string& more = "") {
+    EXPECT_TRUE(
+        WriteFileAtomically(
+            Path("config.json"),
+            fmt::format(
+                R"({{"model_type": "{}", "hidden_size": {}, "intermediate_size": {}, "num_hidden_layers": {},
+"num_attention_heads": {}, "num_key_value_heads": {}, "head_dim": {}, "vocab_size": {}, "max_position_embeddings": {},
+"rms_norm_eps": {}, "rope_theta": {}, "tie_word_embeddings": {}, "eos_token_id": [1, 2]{}{}}})",
+                c.bias         ? "qwen2"
+                : c.window > 0 ? "mistral"
+                               : "llama",
+                c.units, c.hidden, c.layers, c.heads, c.kv_heads, c.head, c.vocabulary, c.positions,
+                c.epsilon, c.rotary.base, c.tied,
+                c.window > 0 ? fmt::format(", \"sliding_window\": {}", c.window) : "", more))
+            .ok());
+    Weights weights;
+    std::vector<std::pair<std::string, Tensor>> file;
+    uint64_t state = 12345;
+    const auto add = [&](const std::string& name, const Shape& shape, double center, double width) {
+      std::vector<float> floats;
+      for (int64_t i = 0; i < NumElements(shape); ++i) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        floats.push_back(
+            static_cast<float>(center + width * (static_cast<double>(state >> 40) / (1 << 23) - 1)));
+      }
+      weights.tensors[name] = {shape, Doubles(floats.begin(), floats.end())};
+      file.emplace_back(name, Tensor::From<float>(shape, floats));
+    };
+    add("model.embed_tokens.weight", {c.vocabulary, c.units}, 0, 1);
+    add("model.norm.weight", {c.units}, 1, 0.3);
+    if (!c.tied) add("lm_head.weight", {c.vocabulary, c.units}, 0, 1);
+    for (int64_t layer = 0; layer < c.layers; ++layer) {
+      const std::string of = fmt::format("model.layers.{}.", layer);
+      for (const auto& [name, out, in] : {std::tuple("q", c.heads * c.head, c.units),
+                                          {"k", c.kv_heads * c.head, c.units},
+                                          {"v", c.kv_heads * c.head, c.units},
+                                          {"o", c.units, c.heads * c.head}}) {
+        add(fmt::format("{}self_attn.{}_proj.weight", of, name), {out, in}, 0, 0.6);
+        if (c.bias && *name != 'o') add(fmt::format("{}self_attn.{}_proj.bias", of, name), {out}, 0, 0.5);
+      }
+      add(of + "mlp.gate_proj.weight", {c.hidden, c.units}, 0, 0.5);
+      add(of + "mlp.up_proj.weight", {c.hidden, c.units}, 0, 0.5);
+      add(of + "mlp.down_proj.weight", {c.units, c.hidden}, 0, 0.5);
+      add(of + "input_layernorm.weight", {c.units}, 1, 0.3);
+      add(of + "post_attention_layernorm.weight", {c.units}, 1, 0.3);
+    }
+    EXPECT_TRUE(WriteSafetensors(Path("model.safetensors"), file).ok());
+    return weights;
+  }
+
+  // 3 heads of keys, which 2 and 4 devices share unevenly.
+  static LlamaConfig Small() {
+    LlamaConfig c{
+        .units = 12, .hidden = 10, .layers = 2, .vocabulary = 23, .heads = 6, .kv_heads = 3, .head = 4};
+    c.positions = 64;
+    c.epsilon = 1e-5;
+    c.rotary.base = 1000;
+    c.tied = true;
+    return c;
+  }
+
+  LlamaConfig Loaded() {
+    const absl::StatusOr<LlamaConfig> loaded = LlamaConfig::Load(Path("config.json"));
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    return *loaded;
+  }
+
+  // What a generator with one row writes on a prompt: `count` tokens.
+  static std::vector<int32_t> Written(Generator& generator, const std::vector<int32_t>& prompt,
+                                      int64_t count) {
+    std::vector<int32_t> written = {generator.Begin(0, prompt).value()};
+    while (std::ssize(written) < count) written.push_back(generator.Next().value()[0]);
+    return written;
+  }
+};
+
+TEST_F(LlamaTest, LogitsAreThoseOfLoopsOnEveryMesh) {
+  LlamaConfig with_bias = Small(), with_window = Small(), one_head = Small();
+  with_bias.bias = true;
+  with_bias.tied = false;
+  with_window.window = 3;
+  one_head.kv_heads = 1;
+  const std::vector<int32_t> tokens = {3, 22, 0, 7, 7, 15, 1, 9};
+  for (const LlamaConfig& small : {Small(), with_bias, with_window, one_head}) {
+    const Weights weights = Write(small);
+    const LlamaConfig config = Loaded();
+    const std::vector<Doubles> wanted = LogitsOf(small, weights, tokens);
+    for (const char* mesh : {"model=1", "model=3", "model=2", "model=4", "batch=2,model=3"}) {
+      SCOPED_TRACE(
+          fmt::format("{}, bias {} window {} kv_heads {}", mesh, small.bias, small.window, small.kv_heads));
+      Graph g(Mesh::VirtualCpus(mesh).value());
+      LayoutRules layouts = LlamaLayouts(config);
+      std::erase_if(layouts.layouts, [](const auto& rule) { return rule.first == "cache/*"; });
+      g.SetLayouts(layouts);
+      const Llama llama(g, config);
+      std::vector<AttentionCache> none;
+      g.Output("logits", llama.Logits(llama(g.Input("tokens", I32, {1, 8}), none)));
+      absl::StatusOr<Session> session = Session::Create(g, {.workers = 1, .own_cores = false});
+      ASSERT_TRUE(session.ok()) << session.status();
+      const absl::StatusOr<LoadedWeights> loaded = LoadWeights(*session, Path(""), LlamaWeights(config));
+      ASSERT_TRUE(loaded.ok()) << loaded.status();
+      const Tensor logits =
+          session->Predict({{"tokens", Tensor::From<int32_t>({1, 8}, tokens)}})->Get("logits").value();
+      for (size_t p = 0; p < tokens.size(); ++p)
+        for (size_t i = 0; i < wanted[p].size(); ++i)
+          ASSERT_NEAR(logits.values<float>()[p * wanted[p].size() + i], wanted[p][i],
+                      1e-4 * std::max(1.0, std::abs(wanted[p][i])));
+    }
+  }
+}
+
+TEST_F(LlamaTest, WritesTheMostLikelyTokens) {
+  for (const int64_t window : {0, 3}) {
+    LlamaConfig small = Small();
+    small.window = window;
+    const Weights weights = Write(small);
+    const LlamaConfig config = Loaded();
+    for (const size_t length : {1, 2, 17, 40}) {
+      std::vector<int32_t> prompt;
+      for (size_t i = 0; i < length; ++i) prompt.push_back(static_cast<int32_t>((5 * i * i + 3) % 23));
+      std::vector<int32_t> text = prompt, wanted;
+      for (int i = 0; i < 6; ++i) {
+        wanted.push_back(ArgmaxOf(LogitsOf(small, weights, text).back()));
+        text.push_back(wanted.back());
+      }
+      for (const char* mesh : {"model=1", "model=2", "model=3"}) {
+        SCOPED_TRACE(fmt::format("{} window {} prompt {}", mesh, window, length));
+        absl::StatusOr<Generator> generator =
+            Generator::Create(config, Mesh::VirtualCpus(mesh).value(), Path(""), {.session = {.workers = 1}});
+        ASSERT_TRUE(generator.ok()) << generator.status();
+        EXPECT_EQ(generator->context(), 64);
+        EXPECT_EQ(Written(*generator, prompt, 6), wanted);
+        // A row that begins anew remembers nothing.
+        EXPECT_EQ(Written(*generator, prompt, 6), wanted);
+      }
+    }
+  }
+}
+
+// The keys and values that the last layer keeps of a row's first `length` tokens.
+std::vector<float> Cached(Generator& generator, int64_t row, int64_t length) {
+  std::vector<float> cached;
+  for (const char* name : {"cache/1/keys", "cache/1/values"}) {
+    const Tensor all = generator.session().Get(name).value();  // [rows,context,kv_heads,head]
+    const int64_t place = all.shape()[2] * all.shape()[3];
+    const float* const first = all.values<float>().data() + row * all.shape()[1] * place;
+    cached.insert(cached.end(), first, first + length * place);
+  }
+  return cached;
+}
+
+// 64 random schedules of rows that begin and end: each row writes what it writes alone, bit for bit.
+TEST_F(LlamaTest, RowsThatJoinAndLeaveDisturbNoOther) {
+  constexpr int64_t kWritten = 8, kRows = 3;
+  Write(Small());
+  const LlamaConfig config = Loaded();
+  for (const char* mesh : {"model=1", "batch=2,model=3"}) {
+    const auto make = [&] {
+      GeneratorOptions options{.rows = kRows};
+      options.session.workers = 1;
+      options.session.compile.deterministic = true;
+      return Generator::Create(config, Mesh::VirtualCpus(mesh).value(), Path(""), options).value();
+    };
+    Generator alone = make(), together = make();
+    // What each prompt gives in the first row, while the others have no text.
+    std::vector<std::vector<int32_t>> prompts, answers;
+    std::vector<std::vector<std::vector<float>>> caches;  // by prompt and by tokens written
+    for (int32_t i = 0; i < 6; ++i) {
+      std::vector<int32_t>& prompt = prompts.emplace_back();
+      for (int32_t j = 0; j <= 4 * i; ++j) prompt.push_back((7 * j * j + 5 * i + j) % 23);
+      answers.push_back({alone.Begin(0, prompt).value()});
+      caches.push_back({Cached(alone, 0, alone.length(0))});
+      for (int64_t t = 1; t < kWritten; ++t) {
+        answers.back().push_back(alone.Next().value()[0]);
+        caches.back().push_back(Cached(alone, 0, alone.length(0)));
+      }
+    }
+    std::mt19937 random(7);
+    for (int schedule = 0; schedule < 64; ++schedule) {
+      struct Text {
+        size_t prompt;
+        size_t written;
+      };
+      std::vector<std::optional<Text>> texts(kRows);
+      for (int64_t row = 0; row < kRows; ++row) together.End(row);
+      for (int step = 0; step < 10; ++step) {
+        for (int64_t row = 0; row < kRows; ++row) {
+          std::optional<Text>& text = texts[static_cast<size_t>(row)];
+          if (text.has_value() && (text->written == kWritten || random() % 6 == 0)) {
+            together.End(row);
+            text.reset();
+          }
+          if (text.has_value() || random() % 2 == 0) continue;
+          text = Text{random() % prompts.size(), 1};
+          ASSERT_EQ(together.Begin(row, prompts[text->prompt]).value(), answers[text->prompt][0]);
+        }
+        const std::vector<int32_t> next = together.Next().value();
+        for (int64_t row = 0; row < kRows; ++row) {
+          std::optional<Text>& text = texts[static_cast<size_t>(row)];
+          if (!text.has_value() || text->written == kWritten) continue;
+          SCOPED_TRACE(fmt::format("{} schedule {} step {} row {}", mesh, schedule, step, row));
+          ASSERT_EQ(next[static_cast<size_t>(row)], answers[text->prompt][text->written]);
+          if (step == 9) {
+            ASSERT_EQ(Cached(together, row, together.length(row)), caches[text->prompt][text->written]);
+          }
+          ++text->written;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(LlamaTest, DrawsTheSameOnEveryMesh) {
+  Write(Small());
+  const LlamaConfig config = Loaded();
+  std::vector<std::vector<int32_t>> drawn;
+  for (const char* mesh : {"model=1", "model=3", "batch=2,model=2"}) {
+    GeneratorOptions options{.sampling = {.temperature = 2, .top_k = 15, .top_p = 0.95, .seed = 5}};
+    options.session.workers = 1;
+    Generator generator =
+        Generator::Create(config, Mesh::VirtualCpus(mesh).value(), Path(""), options).value();
+    drawn.push_back(Written(generator, {4, 2}, 20));
+  }
+  EXPECT_EQ(drawn[0], drawn[1]);
+  EXPECT_EQ(drawn[0], drawn[2]);
+}
+
+TEST_F(LlamaTest, RefusesWhatItCannotDo) {
+  const Weights weights = Write(Small());
+  const LlamaConfig config = Loaded();
+  const Mesh mesh;
+  const auto message = [&](const GeneratorOptions& options) {
+    return std::string(Generator::Create(config, mesh, Path(""), options).status().message());
+  };
+  EXPECT_EQ(message({.rows = 0}), "rows=0 is below 1.");
+  EXPECT_EQ(message({.context = 65}), "context=65; the model was made for 1 to 64 tokens.");
+  EXPECT_EQ(message({.sampling = {.temperature = -1}}), "temperature=-1 is below 0.");
+  EXPECT_EQ(message({.sampling = {.top_k = -1}}), "top_k=-1 is below 0.");
+  EXPECT_EQ(message({.sampling = {.top_p = 0}}), "top_p=0 is not in (0, 1].");
+  Generator generator = Generator::Create(config, mesh, Path(""), {.context = 8}).value();
+  const auto begin = [&](int64_t row, const std::vector<int32_t>& prompt) {
+    return std::string(generator.Begin(row, prompt).status().message());
+  };
+  EXPECT_EQ(begin(1, {1}), "row 1; there are 1 rows, from 0 on.");
+  EXPECT_EQ(begin(0, {}), "A prompt without tokens; give one at least, such as the model's first one.");
+  EXPECT_EQ(begin(0, {23}), "Token 23; the model has 23 tokens, from 0 on.");
+  EXPECT_EQ(begin(0, std::vector<int32_t>(8, 1)),
+            "A prompt of 8 tokens; the context of 8 holds at most 7 and an answer.");
+  ASSERT_TRUE(generator.Begin(0, std::vector<int32_t>(7, 1)).ok());
+  EXPECT_TRUE(generator.Next().ok());
+  EXPECT_EQ(generator.Next().status().message(),
+            "The text of row 0 has 8 tokens, as many as the context holds.");
+  generator.End(0);
+  EXPECT_TRUE(generator.Next().ok());
+}
+
+TEST_F(LlamaTest, ReadsConfigs) {
+  LlamaConfig small = Small();
+  small.kv_heads = 2;
+  Write(
+      small,
+      R"(, "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+"original_max_position_embeddings": 8192})");
+  const LlamaConfig config = Loaded();
+  EXPECT_EQ(config.rotary.scaling.form, RotaryScaling::Form::kLlama3);
+  EXPECT_EQ(config.rotary.scaling.factor, 32);
+  EXPECT_EQ(config.rotary.scaling.original_positions, 8192);
+  EXPECT_EQ(config.ends, (std::vector<int32_t>{1, 2}));
+  const auto message = [&](const std::string& more) {
+    Write(small, more);
+    return std::string(LlamaConfig::Load(Path("config.json")).status().message())
+        .substr(Path("config.json").size());
+  };
+  EXPECT_EQ(
+      message(R"(, "rope_scaling": {"type": "yarn", "factor": 2})"),
+      ": rope_scaling.type is \"yarn\"; it must be default, linear or llama3. Nothing else is supported.");
+  EXPECT_EQ(message(R"(, "hidden_act": "gelu")"),
+            ": hidden_act is \"gelu\"; it must be silu. Nothing else is supported.");
+  EXPECT_EQ(message(R"(, "mlp_bias": true)"),
+            ": mlp_bias is true; it must be false. Nothing else is supported.");
+  small.kv_heads = 4;
+  EXPECT_EQ(message(""), ": num_key_value_heads is 4; it must be a divisor of num_attention_heads.");
+  small.layers = 0;
+  EXPECT_EQ(message(""), ": num_hidden_layers is 0; it must be a size from 1 on.");
+}
+
+}  // namespace
+}  // namespace meshwork::llama_test
