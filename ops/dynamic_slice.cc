@@ -38,9 +38,12 @@ absl::Status CheckStart(const Type& start, const Ints& dims, const Type& x) {
   if (IsInteger(start.dtype) &&
       (start.shape == Shape{size} || (has_rows && start.shape == Shape{x.shape[0], size})))
     return absl::OkStatus();
-  return InvalidArgument("the start is {}; for dims=[{}] it must be i32[{}] or i64[{}]{}.", start.ToString(),
-                         fmt::join(dims, ","), size, size,
-                         has_rows ? fmt::format(", or [{},{}] for a start per row", x.shape[0], size) : "");
+  if (!has_rows)
+    return InvalidArgument("the start is {}; for dims=[{}] it must be i32[{}] or i64[{}].", start.ToString(),
+                           fmt::join(dims, ","), size, size);
+  return InvalidArgument(
+      "the start is {}; for dims=[{}] it must be i32[{}] or i64[{}], or [{},{}] for a start per row.",
+      start.ToString(), fmt::join(dims, ","), size, size, x.shape[0], size);
 }
 
 // "anb": a letter per dim; '1' for those that are cut, if `is_window`.

@@ -1,7 +1,12 @@
 // Writes on a prompt by a Llama whose weights somebody published. See --help.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "examples/llama/generator.h"
 #include "examples/llama/llama_config.h"
@@ -15,7 +20,8 @@ namespace meshwork {
 namespace {
 
 struct LlamaOptions {
-  std::string model, prompt, mesh = "model=1", system;
+  std::string model, mesh = "model=1", system;
+  std::vector<std::string> prompts;
   int64_t tokens = 200, context = 0, top_k = 0, seed = 0, workers = 0;
   std::string temperature = "0", top_p = "1";
   bool chat = false, stats = false;
@@ -37,7 +43,7 @@ absl::StatusOr<LlamaOptions> ParseOptions(int argc, const char* const* argv) {
       "Writes on a prompt by a Llama, Mistral or Qwen2 of Hugging Face: a folder with config.json,\n"
       "tokenizer.json and the weights. `meshwork import gguf` makes one of a GGUF file.");
   flags.Text("model", "the folder", &o.model);
-  flags.Text("prompt", "what is written on", &o.prompt);
+  flags.Texts("prompt", "what is written on; several are written on at a time", &o.prompts);
   flags.Switch("chat", "the prompt is a message, to be answered, in the form of ChatML", &o.chat);
   flags.Text("system", "with --chat: a message before it, which says how to answer", &o.system);
   flags.Text("mesh", "named axes; \"model\" cuts the weights", &o.mesh);
@@ -55,15 +61,15 @@ absl::StatusOr<LlamaOptions> ParseOptions(int argc, const char* const* argv) {
   o.help_text = flags.Help();
   if (o.help) return o;
   if (o.model.empty()) return InvalidArgument("llama: --model is missing; see --help.");
-  if (o.prompt.empty()) return InvalidArgument("llama: --prompt is missing; see --help.");
+  if (o.prompts.empty()) return InvalidArgument("llama: --prompt is missing; see --help.");
   return o;
 }
 
-std::string AsChat(const LlamaOptions& o) {
+std::string AsChat(const LlamaOptions& o, const std::string& prompt) {
   const auto message = [](std::string_view who, std::string_view text) {
     return fmt::format("<|im_start|>{}\n{}<|im_end|>\n", who, text);
   };
-  return (o.system.empty() ? "" : message("system", o.system)) + message("user", o.prompt) +
+  return (o.system.empty() ? "" : message("system", o.system)) + message("user", prompt) +
          "<|im_start|>assistant\n";
 }
 
@@ -79,6 +85,40 @@ class Clock {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
+// What is written on a prompt.
+class Text {
+ public:
+  // is_shown: it is printed as it comes.
+  Text(const Tokenizer& tokenizer, bool is_shown)
+      : stream_(tokenizer, {.skip_special = true}), is_shown_(is_shown) {}
+
+  void Add(int32_t token, const LlamaConfig& config) {
+    is_over_ = std::count(config.ends.begin(), config.ends.end(), token) > 0;
+    if (!is_over_) Put(stream_.Add(token));
+  }
+  // A token said that it ends here.
+  bool is_over() const { return is_over_; }
+  // What was not printed.
+  std::string Rest() {
+    rest_ += stream_.Finish();
+    return rest_;
+  }
+
+ private:
+  void Put(const std::string& text) {
+    if (!is_shown_) {
+      rest_ += text;
+      return;
+    }
+    fmt::print("{}", text);
+    std::fflush(stdout);
+  }
+
+  StreamDecoder stream_;
+  bool is_shown_, is_over_ = false;
+  std::string rest_;
+};
+
 absl::Status Run(const LlamaOptions& o) {
   Clock clock;
   MESHWORK_ASSIGN_OR_RETURN(const LlamaConfig config, LlamaConfig::Load(o.model + "/config.json"));
@@ -87,31 +127,54 @@ absl::Status Run(const LlamaOptions& o) {
   MESHWORK_ASSIGN_OR_RETURN(const double temperature, Number("temperature", o.temperature));
   MESHWORK_ASSIGN_OR_RETURN(const double top_p, Number("top-p", o.top_p));
   GeneratorOptions options{
+      .rows = std::ssize(o.prompts),
       .context = o.context,
       .sampling = {.temperature = temperature, .top_k = o.top_k, .top_p = top_p, .seed = o.seed}};
   options.session.workers = static_cast<int>(o.workers);
   MESHWORK_ASSIGN_OR_RETURN(Generator generator, Generator::Create(config, mesh, o.model, options));
   const double load = clock.Lap();
-  const std::vector<int32_t> prompt = tokenizer.Encode(o.chat ? AsChat(o) : o.prompt, {.add_bos = true});
-  MESHWORK_ASSIGN_OR_RETURN(int32_t token, generator.Begin(0, prompt));
-  const double read = clock.Lap();
-  StreamDecoder stream(tokenizer, {.skip_special = true});
-  int64_t written = 0;
-  while (std::count(config.ends.begin(), config.ends.end(), token) == 0) {
-    fmt::print("{}", stream.Add(token));
-    std::fflush(stdout);
-    if (++written == o.tokens || generator.length(0) >= generator.context()) break;
-    MESHWORK_ASSIGN_OR_RETURN(const std::vector<int32_t> next, generator.Next());
-    token = next[0];
+  std::vector<Text> texts;
+  size_t read_tokens = 0;
+  for (const std::string& prompt : o.prompts) {
+    const std::vector<int32_t> tokens =
+        tokenizer.Encode(o.chat ? AsChat(o, prompt) : prompt, {.add_bos = true});
+    read_tokens += tokens.size();
+    texts.emplace_back(tokenizer, /*is_shown=*/o.prompts.size() == 1);
+    MESHWORK_ASSIGN_OR_RETURN(const int32_t token, generator.Begin(std::ssize(texts) - 1, tokens));
+    texts.back().Add(token, config);
   }
-  fmt::print("{}\n", stream.Finish());
+  const double read = clock.Lap();
+  int64_t written = std::ssize(texts), steps = 1;
+  const auto goes_on = [&](size_t row) {
+    return !texts[row].is_over() && steps < o.tokens &&
+           generator.length(static_cast<int64_t>(row)) < generator.context();
+  };
+  for (bool any = true; any;) {
+    any = false;
+    for (size_t row = 0; row < texts.size(); ++row) {
+      if (goes_on(row)) any = true;
+      else generator.End(static_cast<int64_t>(row));
+    }
+    if (!any) break;
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<int32_t> next, generator.Next());
+    for (size_t row = 0; row < texts.size(); ++row) {
+      if (!goes_on(row)) continue;
+      texts[row].Add(next[row], config);
+      ++written;
+    }
+    ++steps;
+  }
+  for (size_t row = 0; row < texts.size(); ++row) {
+    if (texts.size() > 1) fmt::print("{}--- {}\n", row > 0 ? "\n" : "", o.prompts[row]);
+    fmt::print("{}\n", texts[row].Rest());
+  }
   if (o.stats) {
     const double write = clock.Lap();
     fmt::print(
         stderr,
         "loaded {:.1f} MiB in {:.2f} s; read {} tokens in {:.3f} s; wrote {} in {:.3f} s, {:.1f} per second\n",
-        static_cast<double>(generator.loaded().bytes_read) / (1 << 20), load, prompt.size(), read, written,
-        write, static_cast<double>(std::max<int64_t>(written - 1, 0)) / write);
+        static_cast<double>(generator.loaded().bytes_read) / (1 << 20), load, read_tokens, read, written,
+        write, static_cast<double>(written - std::ssize(texts)) / write);
   }
   return absl::OkStatus();
 }

@@ -42,6 +42,7 @@ TEST(OpErrors, Places) {
           GRAPH_MISTAKE(ScatterNdAdd(In(g, F32, {3}), In(g, I32, {3, 2}), {4, -6})),
           GRAPH_MISTAKE(DynamicSlice(In(g, F32, {4, 6}), In(g, I32, {2}), {1}, {3})),
           GRAPH_MISTAKE(DynamicSlice(In(g, F32, {4, 6}), In(g, F32, {1}), {1}, {3})),
+          GRAPH_MISTAKE(DynamicSlice(In(g, F32, {4, 6}), In(g, I32, {4, 1}), {0}, {3})),
           GRAPH_MISTAKE(DynamicSlice(In(g, F32, {4, 6}), In(g, I32, {}), {1}, {3})),
           GRAPH_MISTAKE(DynamicSlice(In(g, F32, {4, 6}), In(g, I32, {1}), {1}, {7})),
           GRAPH_MISTAKE(DynamicSlice(In(g, F32, {4, 6}), In(g, I32, {1}), {1}, {-1})),

@@ -69,6 +69,29 @@ TEST(RemeshErrors, Sessions) {
   EXPECT_TRUE(session.Remesh(six).ok()) << "it is as it was";
 }
 
+TEST(RemeshErrors, SharedVariables) {
+  const auto declares = [](std::string_view mesh, const Type& type, bool updates = false) {
+    Graph g(Mesh::VirtualCpus(mesh).value());
+    const Variable w = g.Var("w", Zeros(type.shape, type.dtype), LayoutSpec(type.shape.size(), UNSHARDED));
+    g.Output("y", w);
+    if (updates) g.Update(w, w);
+    return g;
+  };
+  Session session = Session::Create(Affine("x=2")).value();
+  const Session atomic = Session::Create(Affine("x=2"), {.executor = {.atomic = true}}).value();
+  const Session shared = session.Share(declares("x=2", {F32, {6, 4}})).value();
+  Session ended = Session::Create(Affine("x=2")).value();
+  const Session moved = std::move(ended);
+  ExpectErrors("share", {
+                            MISTAKE(session.Share(declares("x=2", {F64, {6, 4}}))),
+                            MISTAKE(session.Share(declares("x=4", {F32, {6, 4}}))),
+                            MISTAKE(atomic.Share(declares("x=2", {F32, {6, 4}}, true))),
+                            MISTAKE(session.Share(Graph(Mesh::VirtualCpus("x=2").value()))),
+                            MISTAKE(ended.Share(declares("x=2", {F32, {6, 4}}))),
+                            MISTAKE(session.Remesh(Mesh::Parse("x=6").value())),
+                        });
+}
+
 // The message of either domain.
 TEST(RemeshErrors, Domains) {
   const auto in_domains = [](int64_t asked, const std::string& mesh, const std::string& other_mesh) {

@@ -214,6 +214,14 @@ TEST(TrainErrors, Layers) {
   auto input = [](Graph& g, const Shape& shape, CallSite loc = CallSite::Current()) {
     return g.Input("x", F32, shape, LayoutSpec(shape.size(), UNSHARDED), loc);
   };
+  // A layer of 3 heads with 2 rows of 3 steps, and a cache.
+  auto cached = [&](Graph& g, const Shape& keys, const Shape& places, const Value& memory,
+                    CallSite loc = CallSite::Current()) {
+    const Value kept = Constant(g, 0, {F32, keys});
+    AttentionCache cache{kept, kept, Constant(g, 0, {I32, places})};
+    MultiHeadAttention(g, "attention", 6, 3)(input(g, {2, 3, 6}, loc), {.memory = memory, .cache = &cache},
+                                             loc);
+  };
   ExpectErrors("layers", {
     GRAPH_MISTAKE(Dense(g, "dense", 5, 3)(input(g, {3, 2}))),
         GRAPH_MISTAKE(Dense(g, "dense", 5, 3); Dense(g, "dense", 5, 3)), GRAPH_MISTAKE(Dense(g, "", 5, 3)),
@@ -235,6 +243,12 @@ TEST(TrainErrors, Layers) {
         GRAPH_MISTAKE(MultiHeadAttention(g, "attention", 6, 2)(input(g, {3, 6}))),
         GRAPH_MISTAKE(
             MultiHeadAttention(g, "attention", 6, 2, {.rotary = RotaryOptions()})(input(g, {2, 3, 6}))),
+        GRAPH_MISTAKE(MultiHeadAttention(g, "attention", 6, 3, {.kv_heads = 2})(input(g, {2, 3, 6}))),
+        GRAPH_MISTAKE(MultiHeadAttention(g, "attention", 6, 3, {.head = -1})(input(g, {2, 3, 6}))),
+        GRAPH_MISTAKE(MultiHeadAttention(g, "attention", 6, 3)(input(g, {2, 3, 6}),
+                                                               {.memory = Constant(g, 0, {F32, {2, 6}})})),
+        GRAPH_MISTAKE(cached(g, {2, 5, 3, 2}, {2}, Constant(g, 0, {F32, {2, 3, 6}}))),
+        GRAPH_MISTAKE(cached(g, {2, 5, 3, 2}, {3}, {})), GRAPH_MISTAKE(cached(g, {2, 5, 2, 2}, {2}, {})),
         GRAPH_MISTAKE(FeedForward(g, "mlp", 6, 24)(input(g, {2, 3, 5}))),
         GRAPH_MISTAKE(BatchNormalization(g, "norm", 3)(input(g, {2, 4}))),
         GRAPH_MISTAKE(BatchNormalization(g, "norm", 3, {.momentum = 1})(input(g, {2, 3}))),

@@ -119,14 +119,18 @@ bool MultiHeadAttention::Check(const Value& x, const AttendTo& to, CallSite loc)
                                : to.positions.valid() ? "positions"
                                                       : nullptr;
     const auto is = [](const Value& v) { return v.valid() ? v.type().ToString() : "nothing"; };
+    const auto keeps = [&](const Value& v) {
+      return v.valid() && v.rank() == 4 && v.shape()[0] == x.shape()[0] && v.shape()[2] == kv_heads_;
+    };
     const AttentionCache& cache = *to.cache;
     if (beside != nullptr) {
       wrong = fmt::format("{} beside a cache; its places say what a query sees.", beside);
-    } else if (!cache.places.valid() || cache.places.type() != Type{I32, {x.shape()[0]}} ||
-               !cache.keys.valid() || !cache.values.valid()) {
+    } else if (!keeps(cache.keys) || !keeps(cache.values) || !cache.places.valid() ||
+               cache.places.type() != Type{I32, {x.shape()[0]}}) {
       wrong = fmt::format(
-          "the cache is keys {}, values {}, places {}; for x: {} they must be [b,c,{},head] twice and i32[{}].",
-          is(cache.keys), is(cache.values), is(cache.places), x.type().ToString(), kv_heads_, x.shape()[0]);
+          "the cache is keys {}, values {}, places {}; for x: {} they must be [{},c,{},head] twice and i32[{}].",
+          is(cache.keys), is(cache.values), is(cache.places), x.type().ToString(), x.shape()[0], kv_heads_,
+          x.shape()[0]);
     }
   }
   if (wrong.empty()) return true;
