@@ -45,6 +45,11 @@ absl::Status CheckWorkers(int workers) {
                          kMostWorkers);
 }
 
+absl::Status CheckMaxPrograms(int programs) {
+  if (programs >= 1) return absl::OkStatus();
+  return InvalidArgument("Session: max_programs={}; give 1 or more.", programs);
+}
+
 // Error: a program without results, unless it only declares variables.
 absl::Status CheckHasResults(const Graph& graph) {
   if (!graph.outputs().empty() || !graph.updates().empty()) return absl::OkStatus();
@@ -100,6 +105,7 @@ absl::StatusOr<Session> Session::TryCreate(const Graph& graph, SessionOptions op
   MESHWORK_RETURN_IF_ERROR(graph.status());
   MESHWORK_RETURN_IF_ERROR(CheckHasResults(graph));
   MESHWORK_RETURN_IF_ERROR(CheckWorkers(options.workers));
+  MESHWORK_RETURN_IF_ERROR(CheckMaxPrograms(options.max_programs));
   options = Completed(std::move(options));
   auto impl = std::make_unique<Impl>(graph, std::move(options));
   absl::StatusOr<std::shared_ptr<Backend>> backend = MakeBackend(impl->options);
@@ -196,6 +202,7 @@ absl::StatusOr<RemeshReport> Session::TryRemesh(const absl::StatusOr<Graph>& gra
   MESHWORK_RETURN_IF_ERROR(
       move->Run(next->transport, next->backend->memory(), old->variables, next->variables));
   MESHWORK_ASSIGN_OR_RETURN(Impl::Ready step, next->Prepare(std::move(program), next->ForStep()));
+  ++next->programs_made;
   next->record->set_done(old->record->done());
   next->ready.emplace(Impl::Kind{.rows = next->BatchSize()}, std::move(step));
   impl_ = std::move(next);
@@ -353,6 +360,16 @@ const ExecutorMemory& Session::memory() const {
   static const ExecutorMemory none;
   if (impl_ == nullptr) return none;
   return impl_->full().executor->memory();
+}
+
+KeptPrograms Session::kept_programs() const {
+  if (impl_ == nullptr) return {};
+  KeptPrograms programs{.made = impl_->programs_made, .kept = std::ssize(impl_->ready)};
+  for (const auto& [kind, program] : impl_->ready) {
+    const ExecutorMemory& memory = program.executor->memory();
+    programs.bytes += memory.private_bytes + memory.shared_bytes + memory.constant_bytes;
+  }
+  return programs;
 }
 
 std::string Session::Explain(const ExplainOptions& asked) const {

@@ -4,8 +4,9 @@
 //   fmt::print("{}", session.Explain());                   // every collective, and why it is there
 //   double loss = session.Run({{"x", images}, {"y", labels}})->scalar("loss").value();
 //
-// Run accepts a shorter leading batch than the program was written for: the program is compiled once for each
-// batch size (see ops/control/rebatch.h) and kept.
+// Run accepts a shorter leading batch than the program was written for: the program is compiled for this
+// batch size (see ops/control/rebatch.h) and kept, as long as it is among the last ones that were used
+// (SessionOptions::max_programs). Predict needs programs for a few sizes only.
 //
 // If the devices lie in several domains (SessionOptions::executor.transport), each domain has a session of
 // its own, made from the same graph and options. All of them call Create, Run, Evaluate, Predict, Bind, Save and
@@ -79,6 +80,10 @@ struct SessionOptions {
   // With several domains: gather the outputs that lie in several of them and that executor.distributed does not name.
   // Otherwise a program with such outputs is refused.
   bool gather_outputs = false;
+  // At most so many programs are kept besides the full step: for other numbers of rows, and for outputs outside of training.
+  // The one that was not used for the longest time makes room for a new one, and is compiled again when it is needed.
+  // Each takes the memory of its values (Session::kept_programs) and some hundred bytes to kilobytes per op. At least 1.
+  int max_programs = 16;
   CompileOptions compile = {};
   ExecutorOptions executor = {};
   // Taken where a program is among them; null: all programs are compiled.
@@ -92,6 +97,13 @@ struct ExplainOptions {
 };
 
 using Feeds = std::map<std::string, Tensor>;
+
+// What a session has compiled for its steps.
+struct KeptPrograms {
+  int64_t made = 0;   // since it was created or remeshed: the full step, and each program at its first use
+  int64_t kept = 0;   // of these
+  int64_t bytes = 0;  // that the kept ones hold for values and constants: ExecutorMemory without variables
+};
 
 // The outputs of a step.
 class StepResult {
@@ -162,6 +174,10 @@ class Session {
   // joined along dim 0. Inputs whose dim 0 is not the batch are the same for all parts. Errors, with more rows than the
   // program's: an output without a row of its own for each of the batch's, such as a mean; one that stays distributed
   // (options.executor.distributed); that of Rebatch (ops/control/rebatch.h).
+  // If the outputs keep the rows of the batch apart (ops/control/independent_rows.h), only programs for a few sizes are
+  // compiled, for 100 rows 100, 25, 7, 2 and 1. Other numbers of rows are fed in batches of these sizes, which have room
+  // for less than twice the rows; copies of the last row fill the rest. So the numbers are those of Evaluate, but for
+  // rounding. Otherwise, and with several domains, each number of rows has a program of its own.
   absl::StatusOr<StepResult> Predict(const Feeds& feeds, const std::vector<std::string>& outputs = {});
 
   // The same as Run, bound to this memory: the step may be run many times, each time on the current contents of the
@@ -252,6 +268,7 @@ class Session {
   // The local program of a full step, and the memory that it needs.
   const Program& program() const;
   const ExecutorMemory& memory() const;
+  KeptPrograms kept_programs() const;
   // Every collective of a full step: the user's line, why it is there, bytes; and the ops whose tensors disagree about
   // a layout. program().decisions says which op gave each tensor its layout.
   std::string Explain(const ExplainOptions& options = {}) const;

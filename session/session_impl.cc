@@ -121,6 +121,7 @@ absl::StatusOr<Program> Session::Impl::CompileInAll(const Graph& global, const C
 
 absl::StatusOr<Session::Impl::Ready> Session::Impl::Make(const Kind& kind) {
   MESHWORK_ASSIGN_OR_RETURN(const Graph global, GraphOf(kind));
+  ++programs_made;
   const bool trains = kind.mode == Mode::kTrain, is_full = trains && kind.rows == BatchSize();
   return Prepare(global, is_full ? options.compile : ForOthers(), trains ? ForStep() : ForEvaluation(global));
 }
@@ -137,6 +138,17 @@ absl::StatusOr<Session::Impl::Ready> Session::Impl::Prepare(Program program,
   MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
                             Executor::Create(program, *backend, executor_options, &variables));
   return Ready{std::move(program), std::move(executor)};
+}
+
+void Session::Impl::DropLeastUsed() {
+  const Kind full_step = {.rows = BatchSize()};
+  while (std::ssize(ready) > options.max_programs) {
+    auto least = ready.end();
+    for (auto one = ready.begin(); one != ready.end(); ++one)
+      if (one->first != full_step && (least == ready.end() || one->second.used < least->second.used))
+        least = one;
+    ready.erase(least);
+  }
 }
 
 CompileOptions Session::Impl::ForOthers() const {
@@ -240,6 +252,7 @@ absl::StatusOr<BoundStep> Session::Impl::Bind(StepMemory memory, Kind kind) {
   auto found = ready.find(kind);
   if (found == ready.end()) {
     MESHWORK_RETURN_IF_ERROR(AllTakeStep(absl::OkStatus(), kind));
+    DropLeastUsed();
     MESHWORK_ASSIGN_OR_RETURN(Ready made, Make(kind));
     found = ready.emplace(kind, std::move(made)).first;
   }
@@ -249,6 +262,8 @@ absl::StatusOr<BoundStep> Session::Impl::Bind(StepMemory memory, Kind kind) {
   absl::StatusOr<BoundStep> bound =
       as_many.ok() ? executor.Bind(std::move(memory)) : absl::StatusOr<BoundStep>(as_many);
   MESHWORK_RETURN_IF_ERROR(AllTakeStep(bound.status(), kind));
+  // Only now, when all domains have this step: so all of them drop the same programs.
+  found->second.used = ++uses;
   return bound;
 }
 
@@ -271,30 +286,6 @@ absl::StatusOr<StepResult> Session::Impl::Evaluate(const Feeds& feeds, std::vect
   return StepResult(step.outputs(), step.distributed_outputs());
 }
 
-absl::StatusOr<StepResult> Session::Impl::Predict(const Feeds& feeds, std::vector<std::string> outputs) {
-  MESHWORK_ASSIGN_OR_RETURN(outputs, CheckOutputs(std::move(outputs)));
-  const Graph& global = GraphOf(Mode::kEvaluate, outputs);
-  const int64_t full = BatchSize(), rows = FedRows(global, feeds);
-  if (rows <= full) return Evaluate(feeds, std::move(outputs));
-  MESHWORK_RETURN_IF_ERROR(CheckHasRows(global));
-  std::map<std::string, std::vector<Tensor>> parts;
-  Feeds part = NeededFeeds(global, feeds);
-  for (int64_t begin = 0; begin < rows; begin += full) {
-    for (const Argument& argument : global.arguments()) {
-      const std::string& name = global.value(argument.value).name;
-      if (IsBatch(global, argument)) part[name] = feeds.at(name).Rows(begin, std::min(begin + full, rows));
-    }
-    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, Evaluate(part, outputs));
-    for (const auto& [name, tensor] : result.outputs()) parts[name].push_back(tensor);
-  }
-  std::map<std::string, Tensor> joined;
-  for (auto& [name, tensors] : parts) {
-    joined.emplace(name, Tensor::Concat(tensors, 0));
-    tensors.clear();
-  }
-  return StepResult(std::move(joined));
-}
-
 Feeds Session::Impl::NeededFeeds(const Graph& global, const Feeds& feeds) const {
   Feeds needed = feeds;
   std::erase_if(needed, [&](const auto& feed) {
@@ -313,29 +304,6 @@ absl::StatusOr<std::vector<std::string>> Session::Impl::CheckOutputs(std::vector
     return NoSuchOfSession("output", name, known);
   }
   return outputs;
-}
-
-absl::Status Session::Impl::CheckHasRows(const Graph& global) const {
-  const int64_t full = BatchSize(), other = full + 1;
-  absl::StatusOr<Graph> rebatched = Rebatch(global, full, other);
-  if (!rebatched.ok())
-    return Annotate(rebatched.status(), fmt::format("Session: more than {} can be predicted only in parts: ",
-                                                    Count(full, "row")));
-  for (size_t o = 0; o < global.outputs().size(); ++o) {
-    const OutputInfo& output = global.outputs()[o];
-    const Type& type = global.value(output.value).type;
-    Type wanted = type;
-    if (type.rank() > 0 && type.shape[0] == full) wanted.shape[0] = other;
-    if (type.rank() > 0 && type.shape[0] == full &&
-        rebatched->value(rebatched->outputs()[o].value).type == wanted &&
-        !options.executor.distributed.contains(output.name))
-      continue;
-    return InvalidArgument(
-        "Session: output \"{}\" is {}, without a row of its own for each of the batch's, so more than {} cannot be "
-        "predicted in parts; choose other outputs, or feed at most {}.",
-        output.name, type.ToString(), Count(full, "row"), Count(full, "row"));
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<DTensor> Session::Impl::Find(std::string_view variable) const {

@@ -32,6 +32,7 @@ struct Session::Impl {
   struct Ready {
     Program program;
     std::unique_ptr<Executor> executor;
+    int64_t used = 0;  // the larger, the later
   };
 
   enum class Mode : uint8_t {
@@ -70,6 +71,8 @@ struct Session::Impl {
   absl::StatusOr<Ready> Prepare(const Graph& global, const CompileOptions& compile,
                                 const ExecutorOptions& executor_options);
   absl::StatusOr<Ready> Prepare(Program program, const ExecutorOptions& executor_options);
+  // Leaves one program less than options.max_programs, besides the full step. A BoundStep keeps alive what it needs.
+  void DropLeastUsed();
   // The full step.
   const Ready& full() const { return ready.at({.rows = BatchSize()}); }
 
@@ -109,14 +112,26 @@ struct Session::Impl {
   absl::StatusOr<StepResult> Run(StepMemory memory);
   absl::StatusOr<StepResult> Evaluate(const Feeds& feeds, std::vector<std::string> outputs,
                                       Mode mode = Mode::kEvaluate);
+
+  // ---- Predictions (session/predict.cc).
+
   absl::StatusOr<StepResult> Predict(const Feeds& feeds, std::vector<std::string> outputs);
+  // How outputs are predicted in batches of other sizes than the rows that are fed.
+  struct ApartRows {
+    std::vector<int64_t> sizes = {};               // of the batches; empty: rows may depend on each other
+    std::map<std::string, int64_t> elements = {};  // per output, as IndependentRows gives them
+  };
+  const ApartRows& ApartRowsOf(const std::vector<std::string>& outputs);
+  // Whether each feed of a batch has the type that the program takes, but for the number of rows. REQUIRES: they have
+  // rows.
+  bool FitsButForRows(const Graph& global, const Feeds& feeds) const;
+  // OK if a batch of more rows may be fed in parts: every output of the program has rows of its own for those of the
+  // batch.
+  absl::Status CheckHasRows(const Graph& global) const;
   // The feeds that an evaluation needs, without those that only the step needs.
   Feeds NeededFeeds(const Graph& global, const Feeds& feeds) const;
   // Error: there is no such output.
   absl::StatusOr<std::vector<std::string>> CheckOutputs(std::vector<std::string> outputs) const;
-  // OK if a batch of more rows may be fed in parts: every output of the program has rows of its own for those of the
-  // batch.
-  absl::Status CheckHasRows(const Graph& global) const;
 
   // Copies of a tensor share its elements. Error: there is no such variable.
   absl::StatusOr<DTensor> Find(std::string_view variable) const;
@@ -144,7 +159,9 @@ struct Session::Impl {
   std::map<std::string, DTensor> variables;
   std::shared_ptr<const bool> family = std::make_shared<bool>();  // held by all sessions that share variables
   std::map<std::pair<Mode, std::vector<std::string>>, Graph> evaluations;  // by their outputs
+  std::map<std::vector<std::string>, ApartRows> apart;                     // by the outputs
   std::map<Kind, Ready> ready;
+  int64_t uses = 0, programs_made = 0;
   std::map<std::string, Ready> gathers;  // by variable
   InputWaits input;                      // of the steps
   StepAgreement* agreement = nullptr;  // says to other domains where the steps' data are; null: nothing does

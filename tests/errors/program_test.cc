@@ -8,6 +8,7 @@
 #include "meshwork/ir/name_scope.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/ops/control/independent_rows.h"
 #include "meshwork/ops/control/rebatch.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
@@ -98,6 +99,21 @@ TEST(ProgramErrors, Rebatch) {
               "  %r = scan %c, %a length=2 (var %s: f32[3], %x: f32[8,8]) {\n"
               "    %u = slice %x start=[0,0] limit=[3,1] %t = reshape %u shape=[3] update %s = %t } }")),
           MISTAKE(rebatch("mesh [x=2] func f(%a: f32[8]) { %0 = exp %a : f32[8] {4@x*2} }")),
+      });
+}
+
+TEST(ProgramErrors, IndependentRows) {
+  const auto rows = [](std::string_view text) { return IndependentRows(Parse(text), 8); };
+  ExpectErrors(
+      "independent_rows",
+      {
+          MISTAKE(rows(
+              "mesh [] func f(%a: f32[8,3]) { %0 = reduce_sum %a dims=[0] %1 = add %a, %0 return y=%1 }")),
+          MISTAKE(rows("mesh [] func f(%a: f32[8,3]) { %0 = transpose %a permutation=[1,0] return y=%0 }")),
+          MISTAKE(rows("mesh [] func f(%a: f32[8,2], %b: f32[16]) {\n"
+                       "  %0 = reshape %b shape=[8,2] %1 = add %a, %0 return y=%1 }")),
+          MISTAKE(
+              rows("mesh [] func f(%a: f32[8,3]) { %0 = reshape %a shape=[4,6] %1 = exp %0 return y=%1 }")),
       });
 }
 

@@ -149,6 +149,7 @@ TEST(TrainErrors, Sessions) {
                                      MISTAKE(Session::Create(Classifier("batch=1000000"))),
                                      MISTAKE(Session::Create(Classifier("batch=2"), {.workers = -1})),
                                      MISTAKE(Session::Create(Classifier("batch=2"), {.workers = 1000000000})),
+                                     MISTAKE(Session::Create(Classifier("batch=2"), {.max_programs = 0})),
                                      MISTAKE(tied.Run({{"x", Ramp({F32, {4, 3}})}})),
                                      MISTAKE(initialized(GlorotUniform({2, 2}, I32))),
                                      MISTAKE(initialized(built(foreign))),

@@ -264,6 +264,30 @@ TEST_F(SavedProgramTest, ManyThreadsPredict) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// However many rows come, few sizes of batches are compiled; the saved plan is that of the full one.
+TEST_F(SavedProgramTest, AnyNumberOfRowsTakesFewPrograms) {
+  Session session = Trained("batch=4");
+  Save(session);
+  SavedProgram program = Load();
+  ASSERT_TRUE(program.runs_as_saved());
+  const auto full = program.Find("predict")->inputs[0].type.shape[0];
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&] {
+      for (int64_t rows = 1; rows <= full; ++rows) EXPECT_TRUE(program.Predict({{"x", Images(rows)}}).ok());
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (int64_t rows = 1; rows <= full; ++rows) {
+    const Tensor wanted = session.Evaluate({{"x", Images(rows)}}, {"logits"})->Get("logits").value();
+    const std::vector<double> got = NumbersOf(LogitsOf(program, rows)), want = NumbersOf(wanted);
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-12) << rows;
+  }
+  int64_t sizes = 1;
+  for (int64_t size = full; size > 1; size = (size + 3) / 4) ++sizes;
+  EXPECT_EQ(program.session().kept_programs().made, 1 + sizes);
+}
+
 std::vector<fs::path> FilesIn(const std::string& path) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(path))
