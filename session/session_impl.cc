@@ -140,6 +140,19 @@ absl::StatusOr<Session::Impl::Ready> Session::Impl::Prepare(Program program,
   return Ready{std::move(program), std::move(executor)};
 }
 
+bool Session::Impl::IsFullStep(const Kind& kind) {
+  if (kind.rows != BatchSize()) return false;
+  if (kind.mode == Mode::kTrain) return true;
+  const auto [known, is_new] = full_steps.try_emplace(kind.outputs, false);
+  if (is_new && graph.updates().empty()) {
+    const Graph& evaluation = GraphOf(kind.mode, kind.outputs);
+    Graph step = graph;
+    step.name = evaluation.name;
+    known->second = Fingerprint(step) == Fingerprint(evaluation);
+  }
+  return known->second;
+}
+
 void Session::Impl::DropLeastUsed() {
   const Kind full_step = {.rows = BatchSize()};
   while (std::ssize(ready) > options.max_programs) {
@@ -249,7 +262,8 @@ absl::StatusOr<BoundStep> Session::Impl::Bind(StepMemory memory, Kind kind) {
   const Graph& global = GraphOf(kind.mode, kind.outputs);
   const int64_t fed = FedRows(global, memory.feeds), full = BatchSize();
   kind.rows = fed < 1 || fed > full ? full : fed;  // if it is none, the executor says what does not fit
-  auto found = ready.find(kind);
+  const bool is_full_step = IsFullStep(kind);
+  auto found = ready.find(is_full_step ? Kind{.rows = full} : kind);
   if (found == ready.end()) {
     MESHWORK_RETURN_IF_ERROR(AllTakeStep(absl::OkStatus(), kind));
     DropLeastUsed();
@@ -264,6 +278,7 @@ absl::StatusOr<BoundStep> Session::Impl::Bind(StepMemory memory, Kind kind) {
   MESHWORK_RETURN_IF_ERROR(AllTakeStep(bound.status(), kind));
   // Only now, when all domains have this step: so all of them drop the same programs.
   found->second.used = ++uses;
+  if (kind.mode != Mode::kTrain) bound->DoNotCount();
   return bound;
 }
 

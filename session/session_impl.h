@@ -71,6 +71,9 @@ struct Session::Impl {
   absl::StatusOr<Ready> Prepare(const Graph& global, const CompileOptions& compile,
                                 const ExecutorOptions& executor_options);
   absl::StatusOr<Ready> Prepare(Program program, const ExecutorOptions& executor_options);
+  // Whether the program of this kind is the full step's, as it is for an evaluation of all rows if the program updates
+  // nothing and does nothing else in training.
+  bool IsFullStep(const Kind& kind);
   // Leaves one program less than options.max_programs, besides the full step. A BoundStep keeps alive what it needs.
   void DropLeastUsed();
   // The full step.
@@ -159,7 +162,8 @@ struct Session::Impl {
   std::map<std::string, DTensor> variables;
   std::shared_ptr<const bool> family = std::make_shared<bool>();  // held by all sessions that share variables
   std::map<std::pair<Mode, std::vector<std::string>>, Graph> evaluations;  // by their outputs
-  std::map<std::vector<std::string>, ApartRows> apart;                     // by the outputs
+  std::map<std::vector<std::string>, bool> full_steps;  // whether evaluations are, by their outputs
+  std::map<std::vector<std::string>, ApartRows> apart;  // by the outputs
   std::map<Kind, Ready> ready;
   int64_t uses = 0, programs_made = 0;
   std::map<std::string, Ready> gathers;  // by variable

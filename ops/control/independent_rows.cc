@@ -40,9 +40,9 @@ Follows Compare(const Shape& shape, int64_t rows, const Shape& other, int64_t ot
   return follows;
 }
 
-// Whether an element of the node's result may depend on its place along dim `dim`, for operands that do not: kernels that
-// read where a block lies do so along some dims only.
-bool ReadsPlace(const Node& node, int dim) {
+// Whether an element of the node's result, which has `rank` dims, may depend on its place along dim `dim`. Kernels that read
+// where a block lies do so along some dims only; of others than these it is not known.
+bool ReadsPlace(const Node& node, int rank, int dim) {
   if (!node.row->reads_block) return false;
   const auto is_one_of = [&](std::initializer_list<std::string_view> names) {
     return std::find(names.begin(), names.end(), node.row->name) != names.end();
@@ -56,7 +56,7 @@ bool ReadsPlace(const Node& node, int dim) {
     const auto& dims = node.attrs.Get<std::vector<int64_t>>("dims");
     return std::find(dims.begin(), dims.end(), dim) != dims.end();
   }
-  return node.row->name != "one_hot";  // whose last dim follows no batch
+  return node.row->name != "one_hot" || dim == rank - 1;
 }
 
 int64_t ElementsBefore(const Shape& shape, int dim) {
@@ -168,7 +168,8 @@ class RowTracer {
   bool KeepsLetter(size_t n, size_t r) const {
     const Node& node = graph_.nodes()[n];
     const RowDim rows = *follows_[node.results[r]].rows;
-    if (ReadsPlace(node, rows.dim) || !HasAttrsOfSize(n)) return false;
+    if (ReadsPlace(node, graph_.value(node.results[r]).type.rank(), rows.dim) || !HasAttrsOfSize(n))
+      return false;
     const Rule rule = RuleOf(graph_, node);
     const int letter = rule.results[r][rows.dim];
     if (letter == kNoLetter) return false;

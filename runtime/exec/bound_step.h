@@ -43,6 +43,8 @@ class BoundStep {
     caller_ = std::move(caller);
     object_ = object;
   }
+  // Leaves the steps out of the executor's StepRecord.
+  void DoNotCount() { record_ = nullptr; }
   // By name; each step overwrites them.
   const std::map<std::string, Tensor>& outputs() const { return memory_.outputs; }
   const std::map<std::string, DTensor>& distributed_outputs() const { return memory_.distributed_outputs; }

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "meshwork.h"
 #include "runtime/plan/programs.h"
+#include "support/in_domains.h"
 #include "train/classifier.h"
 
 namespace meshwork::session_predict_test {
@@ -79,7 +80,7 @@ TEST(PredictInBatchesTest, GivesTheNumbersOfExactlyTheseRows) {
               exact.Evaluate({{"x", x.Rows(begin, std::min(begin + kFull, rows))}})->Get("y").value());
         ExpectNear(got->Get("y").value(), Tensor::Concat(parts, 0));
       }
-      EXPECT_EQ(session.kept_programs().made, 1 + 3);
+      EXPECT_LE(session.kept_programs().made, 1 + 3);
     }
   }
 }
@@ -138,7 +139,7 @@ TEST(PredictInBatchesTest, RowsThatMeetArePredictedTogether) {
         const Feeds feeds = {{"x", x.Rows(0, rows)}};
         ExpectNear(session.Predict(feeds)->Get("y").value(), exact.Run(feeds)->Get("y").value());
       }
-      EXPECT_EQ(session.kept_programs().made, 1 + 10);
+      EXPECT_EQ(session.kept_programs().made, 10);
     }
   }
 }
@@ -153,7 +154,7 @@ TEST(PredictInBatchesTest, OutputsThatAreNoRowsComeWhole) {
   for (int64_t rows : {1, 3, 4, 7}) {
     const Feeds feeds = {{"x", Rough(Type{F64, {rows, 3}})}};
     const StepResult got = session.Predict(feeds).value();
-    EXPECT_EQ(session.kept_programs().made, rows == 1 ? 2 : rows == 3 || rows == 4 ? 3 : 4);
+    EXPECT_EQ(session.kept_programs().made, rows == 1 ? 2 : 3);
     ExpectNear(got.Get("table").value(), session.Get("w").value(), 0);
     ExpectNear(got.Get("x").value(), Session::Create(g)->Evaluate(feeds)->Get("x").value());
   }
@@ -169,6 +170,26 @@ TEST(PredictInBatchesTest, WhatFillsABatchMakesNoNan) {
   const Tensor y = session.Predict({{"x", Tensor::Full({F64, {7, 3}}, 2)}})->Get("y").value();
   ASSERT_EQ(y.shape(), (Shape{7, 3}));
   for (double share : y.values<double>()) EXPECT_NEAR(share, 1.0 / 3, 1e-15);
+}
+
+// A program that only predicts is not compiled again for predictions of all its rows, which are no steps.
+TEST(PredictInBatchesTest, TheFullStepOfAProgramThatOnlyPredictsIsUsed) {
+  const Case& layers = Models()[0];
+  for (const char* mesh : kMeshes) {
+    Session session = Session::Create(ProgramOf(mesh, layers.model, Batch(8, layers.example))).value();
+    const Feeds feeds = {{"x", Rough(Type{F64, {8, 3}})}};
+    const Tensor y = session.Run(feeds)->Get("y").value();
+    for (const std::vector<std::string>& outputs : {std::vector<std::string>{}, {"y"}}) {
+      ExpectNear(session.Predict(feeds, outputs)->Get("y").value(), y, 0);
+      ExpectNear(session.Evaluate(feeds, outputs)->Get("y").value(), y, 0);
+    }
+    EXPECT_EQ(session.kept_programs().made, 1);
+    EXPECT_EQ(session.steps_done(), 1);
+  }
+  Session training = Session::Create(Classifier("batch=2", 12)).value();
+  ASSERT_TRUE(training.Evaluate(Examples(12)).ok());
+  EXPECT_EQ(training.kept_programs().made, 2);
+  EXPECT_EQ(training.steps_done(), 0);
 }
 
 TEST(PredictInBatchesTest, AProgramOfExactlyTheseRowsIsUsed) {
@@ -223,6 +244,28 @@ TEST(KeptProgramsTest, TheSameNumbersWithOneProgramAsWithMany) {
     EXPECT_LE(few.kept_programs().kept, 2);
   }
   ExpectNear(StateOf(few), StateOf(many));
+}
+
+// All domains drop the same programs, also after a call that failed in one of them: else some would compile and others run.
+TEST(KeptProgramsTest, DomainsDropTheSame) {
+  const Graph graph = Classifier("batch=4", 12);
+  InDomains(2, [&](Transport& end) {
+    SessionOptions options{.workers = 1, .own_cores = false, .gather_outputs = true, .max_programs = 2};
+    options.executor.transport = &end;
+    Session session = Session::Create(graph, options).value();
+    Session alone = Session::Create(graph, {.workers = 1, .own_cores = false}).value();
+    for (int64_t rows : {5, 3, 5, 7, 3, 12, 1, 5, 20, 3, 5}) {
+      if (rows == 7) {
+        EXPECT_FALSE(session.Evaluate(end.domain() == 0 ? Feeds() : Examples(3)).ok());
+      }
+      const Feeds feeds = {{"x", Rough(Type{F64, {rows, 3}})}};
+      const absl::StatusOr<StepResult> got = session.Predict(feeds, {"logits"});
+      ASSERT_TRUE(got.ok()) << got.status();
+      ExpectNear(got->outputs(), alone.Predict(feeds, {"logits"})->outputs());
+      EXPECT_LE(session.kept_programs().kept, 3);
+    }
+    EXPECT_GT(session.kept_programs().made, 8);
+  });
 }
 
 TEST(KeptProgramsTest, ABoundStepOutlivesItsProgram) {
