@@ -178,6 +178,7 @@ struct Letters {
 // query sees.
 // window: of these keys, only so many, the last ones; 0: all.
 Value IsSeen(std::span<const Value> operands, size_t seen, bool causal, int64_t window = 0) {
+  if (window >= operands[1].shape()[1]) window = 0;
   if (!causal && operands.size() <= seen) return {};
   Graph& graph = *operands[0].graph();
   const int64_t s = operands[0].shape()[1], t = operands[1].shape()[1];

@@ -16,9 +16,9 @@ struct AttentionOptions {
   std::optional<double> scale = {};  // of q·k; 1 / sqrt(d)
   // bool, broadcasts to [b,h,s,t], h: the heads of queries; where it is false, a key is not seen.
   Value mask = {};
-  // i32[b,s]: each query sees only this many keys, the first ones; the other keys may hold anything. 0: no
-  // key. For a cache of keys that is not yet full, for example. With `causal`, a query sees the keys that
-  // both allow.
+  // i32[b,s]: each query sees only this many keys, the first ones; 0: no key. The other keys may hold
+  // anything, unless attention is a composite (below). For a cache of keys that is not yet full, for example.
+  // With `causal`, a query sees the keys that both allow.
   Value seen = {};
   // With `causal` or `seen`: of the keys that they allow, a query sees only this many, the last ones (Beltagy et al.,
   // arXiv 2004.05150). 0: all.

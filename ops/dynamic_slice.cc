@@ -255,7 +255,8 @@ Kernel DynamicUpdateSliceKernel(const KernelSpec& spec) {
   const MovingWindow window(dims, spec.operands[1], spec.operands[2]);
   const CommonRows rows(spec.operands[2].local, spec.results[0].local);
   const int64_t per_row = IsPerRow(spec.operands[0].local) ? std::ssize(dims) : 0;
-  const bool by_first = !IsCut(dims, 0);
+  // With one start for all rows of a matrix, those that are written are a range anyway.
+  const bool by_first = !IsCut(dims, 0) && (per_row > 0 || rows.to.size() > 2);
   return {.run =
               [=](const KernelArgs& args) {
                 const int64_t columns = rows.to.back();

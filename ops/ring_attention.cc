@@ -274,7 +274,8 @@ bool MergingPays(const BlockwiseView& view) {
   constexpr int kOfKeys[] = {kBatch, kHeads}, kOfValues[] = {kBatch, kHeads, 3};
   double keys = bytes(view.operands[1], NumParts(k, kOfKeys, axes)) +
                 bytes(view.operands[2], NumParts(v, kOfValues, axes));
-  if (shape[kBatch] >= view.count * examples || shape[kHeads] >= view.count * heads) keys /= n;
+  const int64_t all_heads = NumElements(Shape(shape.begin() + kHeads, shape.end() - 1));
+  if (shape[kBatch] >= view.count * examples || all_heads >= view.count * heads) keys /= n;
   return merged < away * keys;
 }
 

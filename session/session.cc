@@ -130,8 +130,7 @@ absl::StatusOr<Session> Session::Share(const Graph& graph) const {
 absl::StatusOr<Session> Session::TryShare(const Graph& graph) const {
   absl::Status status = graph.status();
   if (status.ok()) status = CheckHasResults(graph);
-  if (status.ok())
-    status = CheckCanShare(graph, impl_->asked, impl_->variables, impl_->options.executor.atomic);
+  if (status.ok()) status = CheckCanShare(graph, impl_->asked, impl_->variables, *impl_->family);
   MESHWORK_RETURN_IF_ERROR(impl_->AllGoOn("the mesh", status, graph.mesh().ToString()));
   SessionOptions options = impl_->options;
   options.compile = impl_->ForOthers();
@@ -142,8 +141,10 @@ absl::StatusOr<Session> Session::TryShare(const Graph& graph) const {
   impl->family = impl_->family;
   impl->graph.CutMesh(impl_->full().program.body.mesh());
   const std::set<std::string> others = ShareVariables(impl_->variables, impl->graph);
-  for (const auto& [name, tensor] : impl_->variables)
-    if (impl->graph.FindArgument(name) >= 0) impl->variables.emplace(name, tensor);
+  for (const Argument& argument : impl->graph.arguments()) {
+    const auto found = impl_->variables.find(impl->graph.value(argument.value).name);
+    if (argument.is_variable && found != impl_->variables.end()) impl->variables.insert(*found);
+  }
   if (impl->options.gather_outputs) MESHWORK_RETURN_IF_ERROR(impl->GatherOutputs());
   MESHWORK_ASSIGN_OR_RETURN(Impl::Ready step, impl->Make({.rows = impl->BatchSize()}));
   LayOutVariables(step.program.body, impl->graph);

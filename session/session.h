@@ -100,7 +100,7 @@ using Feeds = std::map<std::string, Tensor>;
 
 // What a session has compiled for its steps.
 struct KeptPrograms {
-  int64_t made = 0;   // since it was created or remeshed: the full step, and each program at its first use
+  int64_t made = 0;   // since it was created or remeshed: the full step, and each program when it is compiled
   int64_t kept = 0;   // of these
   int64_t bytes = 0;  // that the kept ones hold for values and constants: ExecutorMemory without variables
 };
@@ -135,13 +135,14 @@ class Session {
   ~Session();
 
   // A session of another program over this session's variables: sampling beside training, a cache that one program fills
-  // and another one reads. Those of `graph` that have a name of this session's are the same memory, and stay where they
-  // lie, whatever layouts `graph` gives them; its other variables are new, and initialized. Backend, domains and options
-  // are this session's, but for those that name inputs and outputs (executor.distributed, executor.in_place). Either
-  // session may end first. Together they serve one call at a time, as one session does (thread safety above); a BoundStep of
-  // one must not run while a call of the other does. As long as both live, Remesh of either fails. All domains call it
-  // alike. Errors: those of Create; a variable that has another type here; another mesh than this program's; a `graph` that
-  // updates shared variables, if options.executor.atomic is set.
+  // and another one reads. Variables of `graph` that have a name of this session's are the same memory, and stay where
+  // they lie, whatever layouts `graph` gives them; its other variables are new, and initialized. Backend, domains and
+  // options are this session's, but for those that name inputs and outputs (executor.distributed, executor.in_place) and
+  // those of a training's step: executor.atomic, so that there is no Undo, executor.record, and in `compile` dump,
+  // cut_mesh and shard_weight_update. Either session may end first. Together they serve one call at a time, as one
+  // session does (thread safety above), BoundSteps included. As long as both live, Remesh of either fails. All domains
+  // call Share alike. Errors: those of Create; a variable that has another type here; another mesh than this program's;
+  // a `graph` that updates shared variables, where the session that made them has options.executor.atomic.
   //
   //   Session sampler = session.Share(SamplerGraph(mesh)).value();
   absl::StatusOr<Session> Share(const Graph& graph) const;
@@ -253,8 +254,9 @@ class Session {
   // (RemeshReport::peak_bytes). BoundSteps and DTensors that the session gave out are of the old mesh: they are of no
   // more use, and keep their memory.
   // All domains call it alike. Errors, after which the session is as it was, in all domains: those of OnOtherMesh and
-  // of Create; another session shares the variables; the domains cannot share the mesh; more memory than options.memory_budget is needed. Errors after which
-  // the state is lost: memory runs out, or another domain fails, while the state moves.
+  // of Create; another session shares the variables; the domains cannot share the mesh; more memory than
+  // options.memory_budget is needed. Errors after which the state is lost: memory runs out, or another domain fails,
+  // while the state moves.
   absl::StatusOr<RemeshReport> Remesh(const Mesh& mesh, const NamedLayouts& layouts = {},
                                       const RemeshOptions& options = {});
   // The same with a program of the user's, which may differ in all but the names and types of its variables. Error,

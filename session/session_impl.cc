@@ -56,7 +56,8 @@ Session::Impl::Impl(const Graph& g, SessionOptions o)
       graph(g),
       options(std::move(o)),
       transport(options.executor.transport),
-      record(options.executor.record != nullptr ? options.executor.record : std::make_shared<StepRecord>()) {}
+      record(options.executor.record != nullptr ? options.executor.record : std::make_shared<StepRecord>()),
+      family(std::make_shared<bool>(options.executor.atomic)) {}
 
 std::string Session::Impl::Kind::ToString() const {
   std::string text = fmt::format("{} of {}",
@@ -266,8 +267,8 @@ absl::StatusOr<BoundStep> Session::Impl::Bind(StepMemory memory, Kind kind) {
   auto found = ready.find(is_full_step ? Kind{.rows = full} : kind);
   if (found == ready.end()) {
     MESHWORK_RETURN_IF_ERROR(AllTakeStep(absl::OkStatus(), kind));
-    DropLeastUsed();
     MESHWORK_ASSIGN_OR_RETURN(Ready made, Make(kind));
+    DropLeastUsed();
     found = ready.emplace(kind, std::move(made)).first;
   }
   Executor& executor = *found->second.executor;

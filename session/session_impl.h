@@ -160,7 +160,9 @@ struct Session::Impl {
   const ForkMark made;
   std::shared_ptr<Backend> backend;
   std::map<std::string, DTensor> variables;
-  std::shared_ptr<const bool> family = std::make_shared<bool>();  // held by all sessions that share variables
+  // Held by all sessions that share variables: whether the steps of the first one take effect as a whole
+  // (options.executor.atomic).
+  std::shared_ptr<const bool> family;
   std::map<std::pair<Mode, std::vector<std::string>>, Graph> evaluations;  // by their outputs
   std::map<std::vector<std::string>, bool> full_steps;  // whether evaluations are, by their outputs
   std::map<std::vector<std::string>, ApartRows> apart;  // by the outputs

@@ -1,6 +1,7 @@
 #include "examples/llama/generator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "examples/llama/llama.h"
@@ -10,6 +11,7 @@ namespace meshwork {
 namespace {
 
 constexpr int64_t kContext = 2048;
+constexpr double kLeastTemperature = 1e-3;  // logits stay finite
 // The sizes of parts of prompts.
 constexpr int64_t kParts[] = {16, 64, 256, 1024};
 
@@ -99,7 +101,9 @@ absl::Status CheckOptions(const LlamaConfig& config, const GeneratorOptions& opt
   if (options.context < 0 || options.context > config.positions)
     return InvalidArgument("context={}; the model was made for 1 to {} tokens.", options.context,
                            config.positions);
-  if (!(s.temperature >= 0)) return InvalidArgument("temperature={} is below 0.", s.temperature);
+  if (s.temperature != 0 && !(s.temperature >= kLeastTemperature && std::isfinite(s.temperature)))
+    return InvalidArgument("temperature={}; give 0, or a number from {} on.", s.temperature,
+                           kLeastTemperature);
   if (s.top_k < 0) return InvalidArgument("top_k={} is below 0.", s.top_k);
   if (!(s.top_p > 0 && s.top_p <= 1)) return InvalidArgument("top_p={} is not in (0, 1].", s.top_p);
   return absl::OkStatus();
@@ -150,7 +154,7 @@ absl::StatusOr<int32_t> Generator::Begin(int64_t row, std::span<const int32_t> p
     if (token < 0 || token >= config_.vocabulary)
       return InvalidArgument("Token {}; the model has {} tokens, from 0 on.", token, config_.vocabulary);
   const auto r = static_cast<size_t>(row);
-  has_text_[r] = false;
+  End(row);
   for (int64_t begin = 0; begin < size;) {
     // The smallest part that holds the rest, or the largest part; none that goes beyond the context.
     int64_t part = kParts[0];

@@ -52,7 +52,7 @@ class Generator {
   // The next token of each row, of rows without a text any. Errors: a row's text is as long as the context; those of
   // Session::Run.
   absl::StatusOr<std::vector<int32_t>> Next();
-  // The row has no text any more.
+  // The row has no text any more. REQUIRES, here and below: there is such a row.
   void End(int64_t row);
   // The number of tokens of a row's text that are in the cache.
   int64_t length(int64_t row) const { return lengths_[static_cast<size_t>(row)]; }

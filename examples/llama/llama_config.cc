@@ -88,9 +88,19 @@ absl::StatusOr<LlamaConfig> LlamaConfig::Load(const std::string& path) {
   MESHWORK_RETURN_IF_ERROR(ReadSizes(config, &c));
   MESHWORK_ASSIGN_OR_RETURN(c.epsilon, config.RealOf("rms_norm_eps", 1e-6));
   MESHWORK_ASSIGN_OR_RETURN(c.rotary.base, config.RealOf("rope_theta", 10000));
-  if (config.Has("rope_scaling")) {
-    MESHWORK_ASSIGN_OR_RETURN(const JsonValue scaling, config.Get("rope_scaling"));
-    MESHWORK_RETURN_IF_ERROR(ReadScaling(scaling, &c.rotary.scaling));
+  // Newer files have both in one object.
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (!config.Has(key)) continue;
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue rope, config.Get(key));
+    MESHWORK_ASSIGN_OR_RETURN(c.rotary.base, rope.RealOf("rope_theta", c.rotary.base));
+    MESHWORK_RETURN_IF_ERROR(ReadScaling(rope, &c.rotary.scaling));
+  }
+  for (const JsonValue& of :
+       {config, config.Has("rope_parameters") ? *config.Get("rope_parameters") : config}) {
+    MESHWORK_ASSIGN_OR_RETURN(const double turning, of.RealOf("partial_rotary_factor", 1));
+    if (turning == 1) continue;
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue value, of.Get("partial_rotary_factor"));
+    return value.Unsupported("1");
   }
   if (type == "mistral" && config.Has("sliding_window")) {
     MESHWORK_ASSIGN_OR_RETURN(c.window, SizeOf(config, "sliding_window"));

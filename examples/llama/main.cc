@@ -96,7 +96,8 @@ class Text {
     is_over_ = std::count(config.ends.begin(), config.ends.end(), token) > 0;
     if (!is_over_) Put(stream_.Add(token));
   }
-  // A token said that it ends here.
+  void End() { is_over_ = true; }
+  // A token said that it ends here, or End did.
   bool is_over() const { return is_over_; }
   // What was not printed.
   std::string Rest() {
@@ -145,24 +146,25 @@ absl::Status Run(const LlamaOptions& o) {
   }
   const double read = clock.Lap();
   int64_t written = std::ssize(texts), steps = 1;
-  const auto goes_on = [&](size_t row) {
-    return !texts[row].is_over() && steps < o.tokens &&
-           generator.length(static_cast<int64_t>(row)) < generator.context();
-  };
-  for (bool any = true; any;) {
-    any = false;
+  // Ends the texts that an end token, --tokens or the context ends. Whether any goes on.
+  const auto any_goes_on = [&] {
+    bool any = false;
     for (size_t row = 0; row < texts.size(); ++row) {
-      if (goes_on(row)) any = true;
-      else generator.End(static_cast<int64_t>(row));
+      const auto r = static_cast<int64_t>(row);
+      if (!texts[row].is_over() && (steps >= o.tokens || generator.length(r) >= generator.context()))
+        texts[row].End();
+      if (texts[row].is_over()) generator.End(r);
+      else any = true;
     }
-    if (!any) break;
+    return any;
+  };
+  for (; any_goes_on(); ++steps) {
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<int32_t> next, generator.Next());
     for (size_t row = 0; row < texts.size(); ++row) {
-      if (!goes_on(row)) continue;
+      if (texts[row].is_over()) continue;
       texts[row].Add(next[row], config);
       ++written;
     }
-    ++steps;
   }
   for (size_t row = 0; row < texts.size(); ++row) {
     if (texts.size() > 1) fmt::print("{}--- {}\n", row > 0 ? "\n" : "", o.prompts[row]);

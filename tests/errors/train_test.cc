@@ -249,7 +249,10 @@ TEST(TrainErrors, Layers) {
         GRAPH_MISTAKE(MultiHeadAttention(g, "attention", 6, 3)(input(g, {2, 3, 6}),
                                                                {.memory = Constant(g, 0, {F32, {2, 6}})})),
         GRAPH_MISTAKE(cached(g, {2, 5, 3, 2}, {2}, Constant(g, 0, {F32, {2, 3, 6}}))),
-        GRAPH_MISTAKE(cached(g, {2, 5, 3, 2}, {3}, {})), GRAPH_MISTAKE(cached(g, {2, 5, 2, 2}, {2}, {})),
+        GRAPH_MISTAKE(MultiHeadAttention(g, "attention", 6, 3, {.rotary = RotaryOptions()})(
+            input(g, {2, 3, 6}), {.memory = Constant(g, 0, {F32, {2, 5, 6}})})),
+        GRAPH_MISTAKE(cached(g, {2, 5, 3, 2}, {3}, {})), GRAPH_MISTAKE(cached(g, {2, 2, 3, 2}, {2}, {})),
+        GRAPH_MISTAKE(cached(g, {2, 5, 2, 2}, {2}, {})),
         GRAPH_MISTAKE(FeedForward(g, "mlp", 6, 24)(input(g, {2, 3, 5}))),
         GRAPH_MISTAKE(BatchNormalization(g, "norm", 3)(input(g, {2, 4}))),
         GRAPH_MISTAKE(BatchNormalization(g, "norm", 3, {.momentum = 1})(input(g, {2, 3}))),

@@ -113,6 +113,8 @@ bool MultiHeadAttention::Check(const Value& x, const AttendTo& to, CallSite loc)
     wrong = fmt::format("x is {}; it must be [b,s,units].", x.type().ToString());
   } else if (to.memory.valid() && to.memory.rank() != 3) {
     wrong = fmt::format("the memory is {}; it must be [b,t,units].", to.memory.type().ToString());
+  } else if (to.memory.valid() && options_.rotary.has_value()) {
+    wrong = "a memory with `rotary`; its positions would have to be those of x.";
   } else if (to.cache != nullptr) {
     const char* const beside = to.memory.valid()      ? "a memory"
                                : to.seen.valid()      ? "`seen`"
@@ -120,7 +122,8 @@ bool MultiHeadAttention::Check(const Value& x, const AttendTo& to, CallSite loc)
                                                       : nullptr;
     const auto is = [](const Value& v) { return v.valid() ? v.type().ToString() : "nothing"; };
     const auto keeps = [&](const Value& v) {
-      return v.valid() && v.rank() == 4 && v.shape()[0] == x.shape()[0] && v.shape()[2] == kv_heads_;
+      return v.valid() && v.rank() == 4 && IsFloat(v.dtype()) && v.shape()[0] == x.shape()[0] &&
+             v.shape()[1] >= x.shape()[1] && v.shape()[2] == kv_heads_;
     };
     const AttentionCache& cache = *to.cache;
     if (beside != nullptr) {
@@ -128,9 +131,10 @@ bool MultiHeadAttention::Check(const Value& x, const AttendTo& to, CallSite loc)
     } else if (!keeps(cache.keys) || !keeps(cache.values) || !cache.places.valid() ||
                cache.places.type() != Type{I32, {x.shape()[0]}}) {
       wrong = fmt::format(
-          "the cache is keys {}, values {}, places {}; for x: {} they must be [{},c,{},head] twice and i32[{}].",
+          "the cache is keys {}, values {}, places {}; for x: {} they must be floats [{},c,{},head] "
+          "with c from {} on, twice, and i32[{}].",
           is(cache.keys), is(cache.values), is(cache.places), x.type().ToString(), x.shape()[0], kv_heads_,
-          x.shape()[0]);
+          x.shape()[1], x.shape()[0]);
     }
   }
   if (wrong.empty()) return true;

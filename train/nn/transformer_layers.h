@@ -100,28 +100,29 @@ struct AttentionCache {
 
 // What a call of MultiHeadAttention attends to, besides x.
 struct AttendTo {
-  Value memory = {};  // [b,t,memory_units]: keys and values are made of it and not of x (cross-attention)
-  Value mask = {};    // AttentionOptions::mask
-  Value seen = {};    // AttentionOptions::seen
-  Value positions =
-      {};  // i32 [s] or [b,s], for `rotary`: the positions of x's steps; 0, 1, … if there are none
-  // Each row's keys and values of x are written to its places in the cache (DynamicUpdateSlice), which this call replaces
-  // by the new ones, and a query sees what then lies before it and its own key, as if `causal` were set. Its position is its
-  // place. The places
-  // stay: add s to them once all layers were called. REQUIRES, of each row: places + s <= c; otherwise the last places are
-  // written again. Steps behind the end of a row's prompt are written, too; later ones overwrite them before they are seen.
+  // [b,t,memory_units]: keys and values are made of it and not of x (cross-attention); not with `rotary`.
+  Value memory = {};
+  Value mask = {};  // AttentionOptions::mask
+  Value seen = {};  // AttentionOptions::seen
+  // i32 [s] or [b,s]: the positions of x's steps, for `rotary`; 0, 1, … if there are none.
+  Value positions = {};
+  // The steps of each row go on behind those in the cache. Their keys and values are written to the row's places
+  // (DynamicUpdateSlice), and *cache becomes what then is there. A query sees the keys up to its own, as if `causal` were
+  // set; its position is its place. The places stay: add s to them once all layers were called. REQUIRES, of each row:
+  // places + s <= c; otherwise the last places are written again. What is written behind the end of a short row is
+  // overwritten by its later steps, before they see it.
   AttentionCache* cache = nullptr;
 };
 
 // y = Attention(x·query, x·key, x·value) · out, head by head; x: [b,s,units] -> y: [b,s,units]. Every position sees all
-// s, unless the options say `causal`. Variables "name/query" [units,heads·head], "name/key" and "name/value" [units,kv_heads·head],
-// "name/out" [heads·head,units], and with biases "name/query_bias", "name/key_bias", "name/value_bias" and "name/out_bias".
+// s, unless the options say `causal`. Variables "name/query" [units,heads·head], "name/key" and "name/value"
+// [units,kv_heads·head] and "name/out" [heads·head,units]; with biases "name/query_bias", …, "name/out_bias".
 //
 //   MultiHeadAttention attention(g, "attention", 256, 8, {.causal = true, .heads = "model"});
 //   Value h = x + attention(norm(x));
 //
-// Errors (recorded): units that heads do not divide, without `head`; heads that kv_heads do not divide; memory, seen or
-// positions beside a cache; those of Attention and RotaryPositions.
+// Errors (recorded): units that heads do not divide, without `head`; heads that kv_heads do not divide; a memory with
+// `rotary`; memory, seen or positions beside a cache; a cache of other sizes; those of Attention and RotaryPositions.
 class MultiHeadAttention {
  public:
   MultiHeadAttention(Graph& graph, const std::string& name, int64_t units, int64_t heads,
@@ -171,8 +172,7 @@ struct FeedForwardOptions {
 };
 
 // y = activation(x · in + bias) · out + bias; x: [.., units] -> y: [.., units], with `hidden` hidden units. Variables
-// "name/in/kernel", "name/in/bias", "name/out/kernel" and "name/out/bias"; with `gated` "name/gate/kernel" and
-// "name/gate/bias", too.
+// "name/in/kernel" and "name/out/kernel", with `gated` "name/gate/kernel", and with `bias` "name/in/bias", ….
 //
 //   FeedForward(g, "mlp", 1536, {.hidden = "model", .activation = Silu, .gated = true, .bias = false})  // as in Llama
 class FeedForward {

@@ -362,7 +362,7 @@ TEST_F(LlamaTest, RefusesWhatItCannotDo) {
   };
   EXPECT_EQ(message({.rows = 0}), "rows=0 is below 1.");
   EXPECT_EQ(message({.context = 65}), "context=65; the model was made for 1 to 64 tokens.");
-  EXPECT_EQ(message({.sampling = {.temperature = -1}}), "temperature=-1 is below 0.");
+  EXPECT_EQ(message({.sampling = {.temperature = -1}}), "temperature=-1; give 0, or a number from 0.001 on.");
   EXPECT_EQ(message({.sampling = {.top_k = -1}}), "top_k=-1 is below 0.");
   EXPECT_EQ(message({.sampling = {.top_p = 0}}), "top_p=0 is not in (0, 1].");
   Generator generator = Generator::Create(config, mesh, Path(""), {.context = 8}).value();
@@ -402,6 +402,11 @@ TEST_F(LlamaTest, ReadsConfigs) {
   EXPECT_EQ(
       message(R"(, "rope_scaling": {"type": "yarn", "factor": 2})"),
       ": rope_scaling.type is \"yarn\"; it must be default, linear or llama3. Nothing else is supported.");
+  EXPECT_EQ(message(R"(, "partial_rotary_factor": 0.5)"),
+            ": partial_rotary_factor is 0.5; it must be 1. Nothing else is supported.");
+  Write(small, R"(, "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 500000.0})");
+  EXPECT_EQ(LlamaConfig::Load(Path("config.json"))->rotary.base, 500000);
+  EXPECT_EQ(LlamaConfig::Load(Path("config.json"))->rotary.scaling.form, RotaryScaling::Form::kLinear);
   EXPECT_EQ(message(R"(, "hidden_act": "gelu")"),
             ": hidden_act is \"gelu\"; it must be silu. Nothing else is supported.");
   EXPECT_EQ(message(R"(, "mlp_bias": true)"),
