@@ -1,13 +1,13 @@
 // The attention family: softmax(scale · q kᵀ) v by heads, and its gradients, in tiles
-// (ops/kernels/blas/attention.h); with a mask, in terms of other rows.
+// (ops/kernels/blas/attention.h); with a mask, a window, a soft cap or dropout, in terms of other rows.
 //
 // q: [b,s,h,d], k: [b,t,h,d], v: [b,t,h,e] as projections leave them; q: [b,s,h,g,d] where g heads of queries
 // share a head of keys. seen: [b,s], if it is there: the number of keys, the first ones, that each query
-// sees. The sequence of queries may be sharded; positions count in
-// the whole sequence. The sequence of keys is gathered, or stays sharded and the parts of the result are
-// merged, or its blocks go round if the user asks for that (ops/ring_attention.h). Gradients are two rows:
-// the gradient of q is a sum over the keys, the gradients of k and v are sums over the queries, and either
-// sequence may be sharded. The gradients of these rows are written in terms of other rows.
+// sees. The sequence of queries may be sharded; positions count in the whole sequence. The sequence of keys
+// is gathered, or stays sharded and the parts of the result are merged, or its blocks go round if the user
+// asks for that (ops/ring_attention.h). Gradients are two rows: the gradient of q is a sum over the keys, the
+// gradients of k and v are sums over the queries, and either sequence may be sharded. The gradients of these
+// rows are written in terms of other rows.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -163,20 +163,16 @@ std::vector<Value> AttentionGrad(const GradView& view) {
   return grads;
 }
 
-// The letters of scores and of q with d or e, for q: [b,s,h,d] or [b,s,h,g,d].
-struct Letters {
-  std::string scores, with_d, with_e;
+// An einsum of attention for q: [b,s,h,d], in which h stands for h and g if q is [b,s,h,g,d]: "bshd,bthd->bhst" is
+// "bshgd,bthd->bhgst" then, as keys have no g.
+Value HeadsEinsum(const Value& q, std::string equation, const std::vector<Value>& operands) {
+  if (IsGrouped(q.type())) absl::StrReplaceAll({{"bsh", "bshg"}, {"bhs", "bhgs"}}, &equation);
+  return Einsum(equation, operands);
+}
 
-  explicit Letters(const Value& q)
-      : scores(IsGrouped(q.type()) ? "bhgst" : "bhst"),
-        with_d(IsGrouped(q.type()) ? "bshgd" : "bshd"),
-        with_e(IsGrouped(q.type()) ? "bshge" : "bshe") {}
-};
-
-// bool, of the scores' rank, with s and t last and all other dims but the first 1, or the first, too: whether each query
-// sees each key; invalid if all queries see all keys. operands[seen], if it is there, is the number of keys that each
-// query sees.
-// window: of these keys, only so many, the last ones; 0: all.
+// Whether each query sees each key, as bool [1,1,s,t] or [b,1,s,t] for scores [b,h,s,t], and with one dim of 1 more for
+// scores [b,h,g,s,t]; invalid if all queries see all keys. operands[seen], if it is there, is the number of keys that each
+// query sees. window: of these keys, only so many, the last ones; 0: all.
 Value IsSeen(std::span<const Value> operands, size_t seen, bool causal, int64_t window = 0) {
   if (window >= operands[1].shape()[1]) window = 0;
   if (!causal && operands.size() <= seen) return {};
@@ -217,9 +213,8 @@ std::vector<Value> GradForm(const std::vector<Value>& in, const Attrs& attrs) {
               g = InDType(in[3], dtype);
   const double scale = attrs.Get<double>("scale");
   constexpr double kInf = std::numeric_limits<double>::infinity();
-  const Letters letters(in[0]);
-  const auto of = [](std::string_view a, std::string_view b, std::string_view to) {
-    return fmt::format("{},{}->{}", a, b, to);
+  const auto einsum = [&](const char* equation, const Value& a, const Value& b) {
+    return HeadsEinsum(in[0], equation, {a, b});
   };
   // [b,s,h] -> [b,h,s,1], or [b,s,h,g] -> [b,h,g,s,1]
   const auto per_query = [](const Value& x) {
@@ -227,9 +222,8 @@ std::vector<Value> GradForm(const std::vector<Value>& in, const Attrs& attrs) {
                          : ExpandDims(Transpose(x, {0, 2, 3, 1}), {4});
   };
   const Value log_sums = Select(Equal(in[4], -kInf), kInf, in[4]);
-  Value score =
-      Sub(Mul(Einsum(of(letters.with_d, "bthd", letters.scores), {q, k}), scale), per_query(log_sums));
-  Value slope = Sub(Einsum(of(letters.with_e, "bthe", letters.scores), {g, v}), per_query(in[5]));
+  Value score = Sub(Mul(einsum("bshd,bthd->bhst", q, k), scale), per_query(log_sums));
+  Value slope = Sub(einsum("bshe,bthe->bhst", g, v), per_query(in[5]));
   if (const Value sees = IsSeen(in, 6, attrs.Get<bool>("causal")); sees.valid()) {
     std::vector<int64_t> dims(static_cast<size_t>(score.rank()));
     std::iota(dims.begin(), dims.end(), 0);
@@ -240,9 +234,8 @@ std::vector<Value> GradForm(const std::vector<Value>& in, const Attrs& attrs) {
   const Value share = Exp(score);
   const Value of_score = Mul(Mul(share, slope), scale);
   const auto as = [](const Value& x, const Value& like) { return InDType(x, like.dtype()); };
-  return {as(Einsum(of(letters.scores, "bthd", letters.with_d), {of_score, k}), in[0]),
-          as(Einsum(of(letters.scores, letters.with_d, "bthd"), {of_score, q}), in[1]),
-          as(Einsum(of(letters.scores, letters.with_e, "bthe"), {share, g}), in[2])};
+  return {as(einsum("bhst,bthd->bshd", of_score, k), in[0]),
+          as(einsum("bhst,bshd->bthd", of_score, q), in[1]), as(einsum("bhst,bshe->bthe", share, g), in[2])};
 }
 std::vector<Value> GradQGrad(const GradView& view) {
   return GradientOfForm(view, [&](const std::vector<Value>& operands) {
@@ -417,9 +410,7 @@ bool IsComposite(const AttentionOptions& options) {
 Value CompositeAttention(const ResolvedOperands& at, double scale, const AttentionOptions& options) {
   if (!CheckComposite(at, scale, options)) return {};
   const Value& q = at.values[0];
-  const Letters letters(q);
-  Value scores =
-      Mul(Einsum(fmt::format("{},bthd->{}", letters.with_d, letters.scores), {q, at.values[1]}), scale);
+  Value scores = Mul(HeadsEinsum(q, "bshd,bthd->bhst", {q, at.values[1]}), scale);
   if (options.soft_cap > 0) scores = Mul(Tanh(Div(scores, options.soft_cap)), options.soft_cap);
   const double unseen = -std::numeric_limits<double>::infinity();
   if (options.mask.valid()) {
@@ -431,7 +422,7 @@ Value CompositeAttention(const ResolvedOperands& at, double scale, const Attenti
     scores = Select(sees, scores, unseen);
   Value shares = Softmax(scores);
   if (options.drop != nullptr) shares = options.drop(shares);
-  return Einsum(fmt::format("{},bthe->{}", letters.scores, letters.with_e), {shares, at.values[2]});
+  return HeadsEinsum(q, "bhst,bthe->bshe", {shares, at.values[2]});
 }
 
 // q: [b,s,h·g,d] -> [b,s,h,g,d], if k has h heads, g is not 1, and all operands fit.

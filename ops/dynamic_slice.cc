@@ -1,9 +1,9 @@
 // Slices at a place that is computed: dynamic_slice reads a window of x, dynamic_update_slice writes one.
 //
 // The start is clamped so that the window lies within x, as in StableHLO. It may be one per row of x, for
-// caches whose rows are at different places. `dims` are those that are cut; the
-// others stay sharded as they are. Along a cut dim that is sharded each device gives what it owns of the
-// window, which is the sum of these, and writes what it owns.
+// caches whose rows are at different places. `dims` are those that are cut; the others stay sharded as they
+// are. Along a cut dim that is sharded each device gives what it owns of the window, which is the sum of
+// these, and writes what it owns.
 #include <algorithm>
 #include <array>
 #include <utility>

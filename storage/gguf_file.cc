@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <span>
 
-#include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/gguf_header.h"
 #include "meshwork/storage/show_json.h"
@@ -53,12 +52,9 @@ absl::StatusOr<GgufEntry> GgufFile::As(const GgufEntry& entry, DType dtype) cons
   const std::optional<GgmlForm> form = FormOf(entry.stored);
   if (!form.has_value()) return NotRead(path(), entry);
   if (!CanReadAs(form->element, dtype)) {
-    std::vector<std::string_view> can;
-    for (DType other : kAllDTypes)
-      if (CanReadAs(form->element, other)) can.push_back(DTypeName(other));
     return InvalidArgument("{}: is stored as {} and is to be read as {}; it can be read as {}.",
                            PlaceOfTensor(path(), entry.name), GgmlTypeName(entry.stored), DTypeName(dtype),
-                           fmt::join(can, " or "));
+                           DTypesToReadAs(form->element));
   }
   GgufEntry as = entry;
   as.type.dtype = dtype;

@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/safetensors_header.h"
 #include "meshwork/storage/show_json.h"
@@ -73,12 +72,9 @@ const SafetensorsEntry* SafetensorsFile::Find(std::string_view name) const {
 
 absl::StatusOr<SafetensorsEntry> SafetensorsFile::As(const SafetensorsEntry& entry, DType dtype) const {
   if (!CanReadAs(entry.stored, dtype)) {
-    std::vector<std::string_view> can;
-    for (DType other : kAllDTypes)
-      if (CanReadAs(entry.stored, other)) can.push_back(DTypeName(other));
     return InvalidArgument("{}: its dtype is {} and it is to be read as {}; it can be read as {}.",
                            PlaceOfTensor(path(), entry.name), StoredTypeName(entry.stored), DTypeName(dtype),
-                           fmt::join(can, " or "));
+                           DTypesToReadAs(entry.stored));
   }
   SafetensorsEntry as = entry;
   as.type.dtype = dtype;

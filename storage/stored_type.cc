@@ -4,7 +4,9 @@
 #include <cstring>
 #include <iterator>
 #include <type_traits>
+#include <vector>
 
+#include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 
 namespace meshwork {
@@ -108,6 +110,13 @@ bool CanReadAs(StoredType type, DType dtype) {
     DispatchAny(dtype, [&](auto to) { can = Widens<decltype(from), decltype(to)>(); });
   });
   return can;
+}
+
+std::string DTypesToReadAs(StoredType type) {
+  std::vector<std::string_view> can;
+  for (DType dtype : kAllDTypes)
+    if (CanReadAs(type, dtype)) can.push_back(DTypeName(dtype));
+  return fmt::format("{}", fmt::join(can, " or "));
 }
 
 void Convert(StoredType type, const std::byte* from, DType dtype, std::byte* to, int64_t count) {

@@ -26,6 +26,7 @@ int64_t StoredTypeSize(StoredType type);  // bytes of an element
 StoredType WrittenType(DType dtype);  // the type that elements of `dtype` are written as, unchanged
 DType ReadType(StoredType type);      // the dtype that elements become unless asked otherwise
 bool CanReadAs(StoredType type, DType dtype);
+std::string DTypesToReadAs(StoredType type);  // for messages: "f16 or f32 or f64"
 
 // Reads `count` elements at `from` as `dtype`, to `to`. Neither needs to be aligned; they do not overlap.
 // REQUIRES: CanReadAs(type, dtype).
