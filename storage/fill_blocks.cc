@@ -20,7 +20,7 @@
 namespace meshwork {
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{16} << 20;
+constexpr int64_t kPieceBytes = int64_t{4} << 20;
 
 // A box that one thread reads, and the instances that hold it.
 struct Piece {

@@ -45,9 +45,11 @@ Kernel OfReals(const KernelSpec& spec, Make&& make) {
 Kernel AttentionCpu(const KernelSpec& spec) {
   const AttentionSizes z = SizesOf(spec, 3);
   return OfReals(spec, [&](auto zero) {
-    return TiledKernel(z, z.s, QueryTile(z), {true, false, false, true},
-                       OnThisCpu<kMostLevel<decltype(zero)>>(
-                           [z](const KernelArgs& args) { AttendQueries<decltype(zero)>(z, args); }));
+    auto run = OnThisCpu<kMostLevel<decltype(zero)>>(
+        [z](const KernelArgs& args) { AttendQueries<decltype(zero)>(z, args); });
+    // The heads of a single query lie one behind the other; those of several queries do not.
+    return z.s == 1 ? TiledKernel(z, z.h, 1, {true, false, false, false}, std::move(run))
+                    : TiledKernel(z, z.s, QueryTile(z), {true, false, false, true}, std::move(run));
   });
 }
 

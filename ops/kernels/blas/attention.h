@@ -356,26 +356,33 @@ void ForEachGroupPart(const AttentionSizes& z, const attention::Rows& queries, F
     f(attention::QueryRows{queries, member, std::min(kQueryTile, z.g - member)});
 }
 
-// Queries [begin, end) of the batch: q, k, v -> the result and the log-sums [b,s,h,g].
+// Units [begin, end): queries of the batch or, where each batch has a single query, its heads. q, k, v -> the result and the
+// log-sums [b,s,h,g].
 template <typename E>
 void AttendQueries(const AttentionSizes& z, const KernelArgs& args) {
   using attention::HeadRows;
   using T = Compute<E>;
   const int64_t start = args.in_blocks[0][1].start;
   const attention::Sight sight(z, args, 3);
-  ForEachTile(args.begin, args.end, z.s, QueryTile(z), [&](int64_t b, int64_t first, int64_t count) {
+  const auto attend = [&](int64_t b, int64_t first, int64_t count, int64_t head, int64_t end) {
     ForEachGroupPart(z, {first, count, start + first}, [&](const attention::QueryRows& rows) {
       const int64_t all = sight.Look(b, rows, attention::ThreadTiles<T>());
-      for (int64_t head = 0; head < z.h; ++head)
+      for (int64_t h = head; h < end; ++h)
         ForEachHeadTile(z.e, [&](int64_t from, int64_t n) {
-          attention::AttendTile<E, T>(z, all, rows.count(), from, n, rows.Of(args.In<E>(0), z, b, head, z.d),
-                                      HeadRows<const E>(args.In<E>(1), b * z.t, head, z.h, z.d),
-                                      HeadRows<const E>(args.In<E>(2), b * z.t, head, z.h, z.e),
-                                      rows.Of(args.Out<E>(0), z, b, head, z.e),
-                                      rows.Of(args.Out<T>(1), z, b, head, 1));
+          attention::AttendTile<E, T>(z, all, rows.count(), from, n, rows.Of(args.In<E>(0), z, b, h, z.d),
+                                      HeadRows<const E>(args.In<E>(1), b * z.t, h, z.h, z.d),
+                                      HeadRows<const E>(args.In<E>(2), b * z.t, h, z.h, z.e),
+                                      rows.Of(args.Out<E>(0), z, b, h, z.e),
+                                      rows.Of(args.Out<T>(1), z, b, h, 1));
         });
     });
-  });
+  };
+  if (z.s == 1)
+    ForEachTile(args.begin, args.end, z.h, z.h,
+                [&](int64_t b, int64_t head, int64_t count) { attend(b, 0, 1, head, head + count); });
+  else
+    ForEachTile(args.begin, args.end, z.s, QueryTile(z),
+                [&](int64_t b, int64_t first, int64_t count) { attend(b, first, count, 0, z.h); });
 }
 
 // Queries [begin, end) of the batch: the part of q's gradient that comes from the keys here.

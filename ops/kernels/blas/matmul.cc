@@ -1,6 +1,8 @@
-// The kernel of matmul: products by the libraries, cut at places that depend on the shape alone.
+// The kernel of matmul: products by the libraries, cut at rows or columns that depend on the shape alone.
 #include <algorithm>
+#include <array>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "meshwork/ir/kernel.h"
@@ -89,35 +91,65 @@ std::vector<GemmTerm> PlacesOf(const LeadingDims& dims) {
 }
 
 // Libraries run at nearly full speed from some 64 rows on, and large products want more: each slice of a
-// product reads all of b.
-constexpr int64_t kRows = 64, kMostRows = 256, kFewSlices = 8;
+// product reads all of b. Columns are cut where rows cannot be; a slice reads all of a.
+constexpr int64_t kRows = 64, kMostRows = 256, kColumns = 64, kMostColumns = 2048, kFewSlices = 8;
 constexpr int64_t kRowMultiple = 8;       // of the libraries' inner loops
+constexpr int64_t kColumnMultiple = 16;   // a cache line of floats
 constexpr double kWorthASlice = 1 << 18;  // floating-point operations of a slice
 
-// The rows at which one product may be cut, from the shape alone: a power of two of even slices.
-std::vector<int64_t> CutRows(const GemmShape& s, size_t terms) {
-  const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k) *
-                       static_cast<double>(terms);
-  const int64_t wanted = std::max(std::min(s.m / kRows, kFewSlices), s.m / kMostRows);
+// Where `size` rows or columns of a product with `flops` floating-point operations are cut: a power of two of even slices,
+// which depends on the shape alone.
+std::vector<int64_t> CutEvenly(int64_t size, double flops, int64_t least, int64_t most, int64_t multiple) {
+  const int64_t wanted = std::max(std::min(size / least, kFewSlices), size / most);
   int64_t slices = 1;
   while (2 * slices <= wanted && flops >= static_cast<double>(2 * slices) * kWorthASlice) slices *= 2;
-  std::vector<int64_t> rows;
-  for (int64_t i = 0; i < slices; ++i) rows.push_back(s.m * i / slices / kRowMultiple * kRowMultiple);
-  return rows;
+  std::vector<int64_t> cuts;
+  for (int64_t i = 0; i < slices; ++i) cuts.push_back(size * i / slices / multiple * multiple);
+  return cuts;
 }
 
+double ProductFlops(const GemmShape& s, size_t terms) {
+  return 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k) *
+         static_cast<double>(terms);
+}
+std::vector<int64_t> CutRows(const GemmShape& s, size_t terms) {
+  return CutEvenly(s.m, ProductFlops(s, terms), kRows, kMostRows, kRowMultiple);
+}
+std::vector<int64_t> CutColumns(const GemmShape& s, size_t terms) {
+  return CutEvenly(s.n, ProductFlops(s, terms), kColumns, kMostColumns, kColumnMultiple);
+}
+
+// The matrices along the kept dims, which the terms of one sum each make.
+struct Matrices {
+  GemmShape shape;
+  std::vector<GemmTerm> places, terms;
+
+  int64_t count() const { return std::ssize(places); }
+};
+
+// Rows and columns [row, …) and [column, …) of product `i`, as many as `slice` has; its other sizes are those of the whole.
 template <typename T>
-Kernel MatmulKernel(const Products& products) {
-  const GemmShape& shape = products.shape;
-  const std::vector<GemmTerm> matrices = PlacesOf(products.kept), terms = PlacesOf(products.summed);
-  const auto count = static_cast<int64_t>(matrices.size());
-  Kernel kernel{.run = {}, .units = count * shape.m, .by_rows = true};
-  const std::vector<int64_t> cuts = CutRows(shape, terms.size());
+void MultiplySlice(const Matrices& matrices, int64_t i, int64_t row, int64_t column, const GemmShape& slice,
+                   const KernelArgs& args) {
+  const GemmTerm& place = matrices.places[i];
+  Gemm(slice, matrices.terms, args.In<T>(0) + place.a + row * (slice.transpose_a ? 1 : slice.lda),
+       args.In<T>(1) + place.b + column * (slice.transpose_b ? slice.ldb : 1),
+       args.Out<T>(0) + (i * matrices.shape.m + row) * slice.ldc + column);
+}
+
+// Bounds of `count` times `size` units with the same cuts.
+std::vector<int64_t> BoundsOf(int64_t count, int64_t size, const std::vector<int64_t>& cuts) {
+  std::vector<int64_t> bounds;
   for (int64_t i = 0; i < count; ++i)
-    for (int64_t row : cuts) kernel.bounds.push_back(i * shape.m + row);
-  kernel.bounds.push_back(kernel.units);
-  // Operand a can be cut into parts like the results if its matrices lie in the same order.
-  int64_t outer[2] = {1, 1}, rest[2] = {count, count};
+    for (int64_t cut : cuts) bounds.push_back(i * size + cut);
+  bounds.push_back(count * size);
+  return bounds;
+}
+
+// Operands can be cut into parts like the results if their matrices lie in the same order. Per operand: into how many.
+std::array<int64_t, 2> OuterMatrices(const Products& products, int64_t count) {
+  const GemmShape& shape = products.shape;
+  std::array<int64_t, 2> outer = {1, 1}, rest = {count, count};
   for (int o = 0; o < 2; ++o) {
     for (const LeadingDim& dim : products.kept) {
       rest[o] /= std::max<int64_t>(dim.size, 1);
@@ -126,27 +158,66 @@ Kernel MatmulKernel(const Products& products) {
       outer[o] *= dim.size;
     }
   }
-  const bool rows_of_a = outer[0] == count && !shape.transpose_a && products.summed.empty();
+  return outer;
+}
+
+// A unit is a row of a product.
+template <typename T>
+Kernel CutByRows(const Products& products, Matrices matrices) {
+  const GemmShape& shape = products.shape;
+  const std::array<int64_t, 2> outer = OuterMatrices(products, matrices.count());
+  Kernel kernel{.run = {}, .units = matrices.count() * shape.m, .by_rows = true};
+  kernel.bounds = BoundsOf(matrices.count(), shape.m, CutRows(shape, matrices.terms.size()));
+  const bool rows_of_a = outer[0] == matrices.count() && !shape.transpose_a && products.summed.empty();
   kernel.parts = {rows_of_a ? kernel.units : outer[0], outer[1]};
-  kernel.run = [shape, matrices, terms, bounds = kernel.bounds](const KernelArgs& args) {
+  kernel.run = [matrices = std::move(matrices), bounds = kernel.bounds](const KernelArgs& args) {
+    const GemmShape& shape = matrices.shape;
     if (shape.m == 0) return;
     const HeldSignals held(std::is_same_v<T, double> ? 0 : shape.k);  // once for all products
     auto next = std::upper_bound(bounds.begin(), bounds.end(), args.begin);
     for (int64_t row = args.begin; row < args.end; row = *next++) {
       GemmShape slice = shape;
       slice.m = std::min(*next, args.end) - row;
-      const GemmTerm& matrix = matrices[row / shape.m];
-      const int64_t first = row % shape.m;
-      Gemm(slice, terms, args.In<T>(0) + matrix.a + first * (shape.transpose_a ? 1 : shape.lda),
-           args.In<T>(1) + matrix.b, args.Out<T>(0) + row * shape.ldc);
+      MultiplySlice<T>(matrices, row / shape.m, row % shape.m, 0, slice, args);
     }
   };
   return kernel;
 }
 
+// A unit is a column of a product. Only those of a single row, such as a text's next token, lie one behind the other.
+template <typename T>
+Kernel CutByColumns(const Products& products, Matrices matrices) {
+  const GemmShape& shape = products.shape;
+  const std::array<int64_t, 2> outer = OuterMatrices(products, matrices.count());
+  Kernel kernel{.run = {}, .units = matrices.count() * shape.n, .by_rows = shape.m == 1};
+  kernel.bounds = BoundsOf(matrices.count(), shape.n, CutColumns(shape, matrices.terms.size()));
+  const bool columns_of_b = outer[1] == matrices.count() && shape.transpose_b && products.summed.empty();
+  kernel.parts = {outer[0], columns_of_b ? kernel.units : outer[1]};
+  kernel.run = [matrices = std::move(matrices), bounds = kernel.bounds](const KernelArgs& args) {
+    const GemmShape& shape = matrices.shape;
+    const HeldSignals held(std::is_same_v<T, double> ? 0 : shape.k);
+    auto next = std::upper_bound(bounds.begin(), bounds.end(), args.begin);
+    for (int64_t column = args.begin; column < args.end; column = *next++) {
+      GemmShape slice = shape;
+      slice.n = std::min(*next, args.end) - column;
+      MultiplySlice<T>(matrices, column / shape.n, 0, column % shape.n, slice, args);
+    }
+  };
+  return kernel;
+}
+
+template <typename T>
+Kernel MatmulKernel(const Products& products) {
+  const GemmShape& shape = products.shape;
+  Matrices matrices{shape, PlacesOf(products.kept), PlacesOf(products.summed)};
+  const size_t terms = matrices.terms.size();
+  const bool by_rows = matrices.count() >= kFewSlices || CutRows(shape, terms).size() > 1;
+  return by_rows || CutColumns(shape, terms).size() == 1 ? CutByRows<T>(products, std::move(matrices))
+                                                         : CutByColumns<T>(products, std::move(matrices));
+}
+
 }  // namespace
 
-// A unit is a row of a product.
 Kernel MatmulCpu(const KernelSpec& spec) {
   const Products products = ProductsOf(spec);
   return Dispatch(spec.results[0].local.dtype, [&](auto zero) -> Kernel {
