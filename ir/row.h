@@ -87,8 +87,8 @@ struct OpRow {
   int num_regions = 0;                                // of kControl
   std::vector<AttrSpec> attrs = {};
 
-  // Whether operands and results may be of the dtypes that only store numbers (IsStorage): the op moves elements and
-  // computes nothing with them. Others refuse them, whatever `infer` says.
+  // Whether operands and results may be of the dtypes that only store numbers (IsStorage), if `infer` takes them: the op
+  // moves or casts elements, or reads weights in a form of its own (matmul_q). Other ops refuse them, whatever `infer` says.
   bool takes_storage = false;
   // Result types from operand types and attributes. Errors read "k differs: a is …, b is …"; the
   // graph puts the op and its source line in front.

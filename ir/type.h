@@ -14,8 +14,8 @@
 
 namespace meshwork {
 
-// Six dtypes to compute with, and three that only store and feed numbers: f16, u8 and i8. Ops that move elements
-// (slices, joins, gathers, …) and Cast take all nine; every other op refuses the three (OpRow::takes_storage).
+// Six dtypes to compute with, and three that only store and feed numbers: f16, u8 and i8. Ops that move elements (slices,
+// joins, …) and Cast take all nine, MatMulQ reads the three; every other op refuses them (OpRow::takes_storage).
 enum class DType : uint8_t { kF32, kF64, kBF16, kI32, kI64, kBool, kF16, kU8, kI8 };
 inline constexpr DType F32 = DType::kF32;
 inline constexpr DType F64 = DType::kF64;

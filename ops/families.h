@@ -25,6 +25,7 @@ std::span<const OpRow> CumulativeOps();
 std::span<const OpRow> OrderOps();
 std::span<const OpRow> ReduceOps();
 std::span<const OpRow> MatmulOps();
+std::span<const OpRow> MatmulQOps();
 std::span<const OpRow> ConvolutionOps();
 std::span<const OpRow> PoolingOps();
 std::span<const OpRow> AttentionOps();

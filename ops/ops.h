@@ -22,6 +22,7 @@
 #include "meshwork/ops/linalg.h"
 #include "meshwork/ops/losses.h"
 #include "meshwork/ops/matmul.h"
+#include "meshwork/ops/matmul_q.h"
 #include "meshwork/ops/norms.h"
 #include "meshwork/ops/operators.h"
 #include "meshwork/ops/optimizer.h"

@@ -26,6 +26,7 @@ const std::vector<OpFamily>& OpFamilies() {
       {"Cumulative", CumulativeOps()},
       {"Order", OrderOps()},
       {"Products", MatmulOps()},
+      {"Products with quantised matrices", MatmulQOps()},
       {"Convolution", ConvolutionOps()},
       {"Pooling", PoolingOps()},
       {"Attention", AttentionOps()},

@@ -358,7 +358,7 @@ const std::map<std::string_view, ReduceOp>& ReducingRows() {
       {"matmul", ReduceOp::kSum},       {"conv_filter_grad", ReduceOp::kSum}, {"reduce_sum", ReduceOp::kSum},
       {"reduce_mean", ReduceOp::kSum},  {"reduce_max", ReduceOp::kMax},       {"reduce_min", ReduceOp::kMin},
       {"reduce_prod", ReduceOp::kProd}, {"reduce_all", ReduceOp::kAnd},       {"reduce_any", ReduceOp::kOr},
-      {"scatter_add", ReduceOp::kSum},
+      {"scatter_add", ReduceOp::kSum},  {"matmul_q", ReduceOp::kSum},
   };
   return *rows;
 }

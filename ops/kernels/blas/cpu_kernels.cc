@@ -9,6 +9,7 @@ namespace meshwork {
 std::span<const LibraryKernel> LibraryKernels() {
   static constexpr LibraryKernel kKernels[] = {
       {"matmul", MatmulCpu},
+      {"matmul_q", MatmulQCpu},
       {"conv", ConvCpu},
       {"conv_input_grad", ConvInputGradCpu},
       {"conv_filter_grad", ConvFilterGradCpu},

@@ -6,6 +6,7 @@
 namespace meshwork {
 
 Kernel MatmulCpu(const KernelSpec& spec);
+Kernel MatmulQCpu(const KernelSpec& spec);
 Kernel ConvCpu(const KernelSpec& spec);
 Kernel ConvInputGradCpu(const KernelSpec& spec);
 Kernel ConvFilterGradCpu(const KernelSpec& spec);

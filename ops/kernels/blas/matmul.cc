@@ -9,41 +9,17 @@
 #include "meshwork/ops/kernels/blas/factories.h"
 #include "meshwork/ops/kernels/blas/gemm.h"
 #include "meshwork/ops/kernels/blas/held_signals.h"
+#include "meshwork/ops/kernels/blas/leading_dims.h"
 #include "meshwork/ops/kernels/elementwise.h"
 #include "meshwork/ops/kernels/matmul_sizes.h"
 
 namespace meshwork {
 namespace {
 
-// A dim in front of the matrices: the number of matrices along it, the distance between them in each operand,
-// in elements, and whether the products are summed over it.
-struct LeadingDim {
-  int64_t size, a, b;
-  bool summed;
-};
-using LeadingDims = std::vector<LeadingDim>;  // outer to inner
-
 struct Products {
   GemmShape shape;
   LeadingDims kept, summed;
 };
-
-LeadingDims LeadingDimsOf(const KernelSpec& spec) {
-  const Shape &a = spec.operands[0].local.shape, &b = spec.operands[1].local.shape;
-  const size_t dims_a = a.size() - 2, dims_b = b.size() - 2, dims = std::max(dims_a, dims_b);
-  LeadingDims leading(dims);
-  int64_t dense_a = a.end()[-1] * a.end()[-2], dense_b = b.end()[-1] * b.end()[-2];
-  for (size_t d = dims; d-- > 0;) {
-    const int64_t size_a = d + dims_a >= dims ? a[d + dims_a - dims] : 1;
-    const int64_t size_b = d + dims_b >= dims ? b[d + dims_b - dims] : 1;
-    const bool summed = d < spec.reduced.size() ? spec.reduced[d] : spec.attrs.Get<bool>("sum_batch");
-    const int64_t size = size_a == 1 ? size_b : size_a;
-    leading[d] = {size, size_a == 1 ? 0 : dense_a, size_b == 1 ? 0 : dense_b, summed};
-    dense_a *= size_a;
-    dense_b *= size_b;
-  }
-  return leading;
-}
 
 // Matrices of `a` that lie one below the other and are multiplied by the same `b` are joined to one taller
 // matrix. Products that are summed, and whose matrices follow each other along k in both operands, are joined
@@ -68,7 +44,11 @@ void Join(Products& products) {
 Products ProductsOf(const KernelSpec& spec) {
   const MatmulSizes s = MatmulSizesOf(spec.attrs, spec.operands[0].local.shape, spec.operands[1].local.shape);
   Products products{{s.transpose_a, s.transpose_b, s.m, s.n, s.k, 0, 0, 0}, {}, {}};
-  for (const LeadingDim& dim : LeadingDimsOf(spec))
+  const auto is_summed = [&](size_t d) {
+    return d < spec.reduced.size() ? bool{spec.reduced[d]} : spec.attrs.Get<bool>("sum_batch");
+  };
+  for (const LeadingDim& dim :
+       LeadingDimsOf(spec.operands[0].local.shape, 2, spec.operands[1].local.shape, 2, is_summed))
     (dim.summed ? products.summed : products.kept).push_back(dim);
   Join(products);
   GemmShape& shape = products.shape;
@@ -76,18 +56,6 @@ Products ProductsOf(const KernelSpec& spec) {
   shape.ldb = shape.transpose_b ? shape.k : shape.n;
   shape.ldc = shape.n;
   return products;
-}
-
-// The places of the matrices along the dims, in order.
-std::vector<GemmTerm> PlacesOf(const LeadingDims& dims) {
-  std::vector<GemmTerm> places = {{}};
-  for (const LeadingDim& dim : dims) {
-    std::vector<GemmTerm> more;
-    for (const GemmTerm& outer : places)
-      for (int64_t i = 0; i < dim.size; ++i) more.push_back({outer.a + i * dim.a, outer.b + i * dim.b});
-    places = std::move(more);
-  }
-  return places;
 }
 
 // Libraries run at nearly full speed from some 64 rows on, and large products want more: each slice of a

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "meshwork/base/status.h"
+#include "meshwork/ops/kernels/blocks_of_32.h"
 #include "meshwork/ops/kernels/cuda/families.h"
 #include "meshwork/ops/kernels/cuda/leading.h"
 #include "meshwork/ops/kernels/cuda/text.h"
@@ -56,9 +57,13 @@ std::string Filled(std::string_view body,
   return text;
 }
 
-CudaKernel Matmul(const OpRow& row, const KernelSpec& spec) {
-  const MatmulSizes s = MatmulSizesOf(spec.attrs, spec.operands[0].local.shape, spec.operands[1].local.shape);
-  const auto [kept, summed] = LeadingDimsOf(spec);
+// The product of `as_matmul`, a spec of matmul, by a kernel with the operands of `spec`. b: the element of the second
+// operand, in the type that is computed in, at_b + j * … + i of it.
+CudaKernel ProductKernel(const OpRow& row, const KernelSpec& spec, const KernelSpec& as_matmul,
+                         std::string_view b) {
+  const MatmulSizes s =
+      MatmulSizesOf(as_matmul.attrs, as_matmul.operands[0].local.shape, as_matmul.operands[1].local.shape);
+  const auto [kept, summed] = LeadingDimsOf(as_matmul);
   const int64_t matrices = NumElements(kept.sizes), tiles_m = (s.m + 31) / 32, tiles_n = (s.n + 31) / 32;
   const Walk over_kept = kept.Merged(), over_summed = summed.Merged();
   const DType dtype = spec.results[0].local.dtype;
@@ -69,8 +74,6 @@ CudaKernel Matmul(const OpRow& row, const KernelSpec& spec) {
   const auto column_of = [](bool transposed) { return transposed ? "row" : "x"; };
   const std::string a = s.transpose_a ? fmt::format("a0[at_a + j * {} + i]", Whole(s.m))
                                       : fmt::format("a0[at_a + i * {} + j]", Whole(s.k));
-  const std::string b = s.transpose_b ? fmt::format("a1[at_b + j * {} + i]", Whole(s.k))
-                                      : fmt::format("a1[at_b + i * {} + j]", Whole(s.n));
   text.body = Filled(kBody, {{"A", std::string(ComputeName(dtype))},
                              {"tiles_m", Whole(std::max<int64_t>(tiles_m, 1))},
                              {"tiles_n", Whole(std::max<int64_t>(tiles_n, 1))},
@@ -89,16 +92,48 @@ CudaKernel Matmul(const OpRow& row, const KernelSpec& spec) {
                              {"b_row", row_of(s.transpose_b)},
                              {"b_column", column_of(s.transpose_b)},
                              {"load_a", Loaded(dtype, a)},
-                             {"load_b", Loaded(dtype, b)},
+                             {"load_b", std::string(b)},
                              {"store", Rounded(dtype, "sums[r]")}});
-  text.most_elements = std::max(text.blocks, s.k + 32);
+  text.most_elements = std::max({text.blocks, s.k + 32, as_matmul.operands[1].local.num_elements()});
   return Finish(text);
+}
+
+CudaKernel Matmul(const OpRow& row, const KernelSpec& spec) {
+  const MatmulSizes s = MatmulSizesOf(spec.attrs, spec.operands[0].local.shape, spec.operands[1].local.shape);
+  const std::string b = s.transpose_b ? fmt::format("a1[at_b + j * {} + i]", Whole(s.k))
+                                      : fmt::format("a1[at_b + i * {} + j]", Whole(s.n));
+  return ProductKernel(row, spec, spec, Loaded(spec.results[0].local.dtype, b));
+}
+
+// The product with the matrix that the blocks stand for: [..,n,K,..] is [..,n,k], and x, […,m,K,32], is [..,m,k] behind the
+// instances' dims, its batch among the rows.
+KernelSpec AsMatmul(const KernelSpec& spec) {
+  KernelSpec as = spec;
+  const size_t leading = spec.reduced.size();
+  Shape &x = as.operands[0].local.shape, &w = as.operands[1].local.shape;
+  const Shape rows(x.begin() + static_cast<int64_t>(leading), x.end() - 2);
+  x.resize(leading);
+  x.push_back(NumElements(rows));
+  w.pop_back();
+  w.back() *= kBlockNumbers;
+  x.push_back(w.back());
+  as.attrs = {{"transpose_a", false}, {"transpose_b", true}, {"sum_batch", false}};
+  return as;
+}
+
+CudaKernel MatmulQ(const OpRow& row, const KernelSpec& spec) {
+  const KernelSpec as_matmul = AsMatmul(spec);
+  const std::string number = fmt::format("({})QuantizedNumber(a1, a2, {}, at_b + j * {} + i)",
+                                         ComputeName(spec.results[0].local.dtype),
+                                         spec.operands.size() > 3 ? "a3" : "(const unsigned short*)0",
+                                         Whole(as_matmul.operands[1].local.shape.back()));
+  return ProductKernel(row, spec, as_matmul, number);
 }
 
 }  // namespace
 
 std::span<const Generator> ProductKernels() {
-  static constexpr Generator kGenerators[] = {{"matmul", Matmul}};
+  static constexpr Generator kGenerators[] = {{"matmul", Matmul}, {"matmul_q", MatmulQ}};
   return kGenerators;
 }
 

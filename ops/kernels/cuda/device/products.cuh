@@ -59,3 +59,21 @@ __device__ inline void MultiplyTiled(Index m, Index n, Index k, Index first_m, I
     }
   }
 }
+
+// ---- Numbers of a matrix that is quantised in blocks of 32 (ops/kernels/blocks_of_32.h): number `e` of all that q has. No
+// zeros: all are 0.
+template <typename Index>
+__device__ inline float ScaledNumber(float q, const unsigned short* scale, const unsigned short* zero, Index block) {
+  return q * FromF16(scale[block]) + (zero == 0 ? 0.0f : FromF16(zero[block]));
+}
+template <typename Index>
+__device__ inline float QuantizedNumber(const signed char* q, const unsigned short* scale, const unsigned short* zero,
+                                        Index e) {
+  return ScaledNumber((float)q[e], scale, zero, e / 32);
+}
+template <typename Index>
+__device__ inline float QuantizedNumber(const unsigned char* q, const unsigned short* scale, const unsigned short* zero,
+                                        Index e) {
+  const unsigned both = q[e / 32 * 16 + e % 16];
+  return ScaledNumber((float)(e % 32 < 16 ? both & 15 : both >> 4), scale, zero, e / 32);
+}

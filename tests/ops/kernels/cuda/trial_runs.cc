@@ -154,6 +154,9 @@ bool IsExactOnCuda(const OpRow& row) {
 
 namespace {
 
+// The largest whole number in the blocks of a quantised matrix; 1 for other operands.
+double MostOf(DType dtype) { return dtype == I8 ? 127 : dtype == U8 ? 15 : 1; }
+
 // Sums of n terms in [-1, 1] are mostly about a third of the root of n. Where a sum is far smaller, its terms
 // cancel, and the two sums differ by the rounding errors of the terms. 0: the row has no sums.
 double LeastOfSums(const CudaTrial& trial) {
@@ -162,7 +165,9 @@ double LeastOfSums(const CudaTrial& trial) {
   for (const TensorSpec& spec : trial.spec.operands) operands.push_back(spec.local);
   for (const TensorSpec& spec : trial.spec.results) results.push_back(spec.local);
   const auto elements = static_cast<double>(std::max<int64_t>(results[0].num_elements(), 1));
-  return std::sqrt(trial.row->flops({operands, results, trial.spec.attrs}) / 2 / elements) / 30;
+  double most = 1;
+  for (const Type& type : operands) most = std::max(most, MostOf(type.dtype));
+  return most * std::sqrt(trial.row->flops({operands, results, trial.spec.attrs}) / 2 / elements) / 30;
 }
 
 }  // namespace
