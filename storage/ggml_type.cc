@@ -1,5 +1,6 @@
 #include "meshwork/storage/ggml_type.h"
 
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <string_view>
@@ -32,7 +33,7 @@ constexpr std::string_view kGgmlNames[] = {
     "BF16",   "",      "",      "",       "TQ1_0", "TQ2_0", "",        "",       "",        "MXFP4",
 };
 
-float ReadHalf(const std::byte* from) {
+Float16 ReadHalf(const std::byte* from) {
   Float16 half;
   std::memcpy(&half, from, sizeof(half));
   return half;
@@ -86,6 +87,32 @@ void Dequantize(GgmlType type, const std::byte* from, int64_t blocks, float* to)
         to[i] = d * static_cast<float>(std::to_integer<int8_t>(from[2 + i]));
     }
   }
+}
+
+int BitsOf(GgmlType type) {
+  switch (type) {
+    case GgmlType::kQ4_0:
+    case GgmlType::kQ4_1: return 4;
+    case GgmlType::kQ8_0: return 8;
+    default: return 0;
+  }
+}
+
+bool SplitBlocks(GgmlType type, const std::byte* from, int64_t blocks, std::byte* q, Float16* scales,
+                 Float16* zeros) {
+  constexpr int64_t kHalf = sizeof(Float16);
+  const int64_t header = type == GgmlType::kQ4_1 ? 2 * kHalf : kHalf, numbers = kBlock * BitsOf(type) / 8;
+  for (int64_t b = 0; b < blocks; ++b, from += header + numbers, q += numbers) {
+    scales[b] = ReadHalf(from);
+    if (type == GgmlType::kQ4_1) zeros[b] = ReadHalf(from + kHalf);
+    if (type == GgmlType::kQ4_0) {
+      zeros[b] = Float16(-8 * scales[b]);
+      if (std::isinf(static_cast<float>(zeros[b])) && !std::isinf(static_cast<float>(scales[b])))
+        return false;
+    }
+    std::memcpy(q, from + header, static_cast<size_t>(numbers));
+  }
+  return true;
 }
 
 }  // namespace meshwork

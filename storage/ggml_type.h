@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 
+#include "meshwork/base/float16.h"
 #include "meshwork/storage/stored_type.h"
 
 namespace meshwork {
@@ -39,5 +40,13 @@ std::optional<GgmlForm> FormOf(GgmlType type);
 // Makes floats of `blocks` blocks at `from`, which need not be aligned. Each element is the formula above, rounded once.
 // REQUIRES: `type` is quantised; `to` has room for 32 floats per block.
 void Dequantize(GgmlType type, const std::byte* from, int64_t blocks, float* to);
+
+// The bits of an element's q: 4 or 8 for quantised types, 0 for others.
+int BitsOf(GgmlType type);
+// Takes `blocks` blocks at `from` apart, without rounding: their q as they are in the file, 16 bytes (4 bits) or 32, d, and
+// m; that of Q4_0 is -8 d. Returns false if -8 d is not finite although d is; then the rest is not written.
+// REQUIRES: `type` is quantised; `zeros` is null for Q8_0, and not for the others.
+bool SplitBlocks(GgmlType type, const std::byte* from, int64_t blocks, std::byte* q, Float16* scales,
+                 Float16* zeros);
 
 }  // namespace meshwork

@@ -79,6 +79,34 @@ absl::StatusOr<Tensor> GgufFile::ReadRows(const GgufEntry& entry, int64_t begin,
   return ReadElements(entry, begin * row, type);
 }
 
+absl::StatusOr<QuantizedMatrix> GgufFile::ReadBlocks(const GgufEntry& entry) const {
+  const int bits = BitsOf(entry.stored);
+  if (bits == 0)
+    return InvalidArgument("{}: is stored as {}; Q4_0, Q4_1 and Q8_0 have blocks, read others by Read.",
+                           PlaceOfTensor(path(), entry.name), GgmlTypeName(entry.stored));
+  const QuantizedTypes types = QuantizedTypesOf(entry.type.shape, bits);
+  QuantizedMatrix matrix{Tensor(types.q), Tensor(types.scale), {}};
+  if (bits == 4) matrix.zero = Tensor(types.scale);
+  for (const Tensor* part : {&matrix.q, &matrix.scale}) MESHWORK_RETURN_IF_ERROR(part->status());
+  auto* q = static_cast<std::byte*>(matrix.q.raw());
+  Float16* scale = matrix.scale.mutable_values<Float16>().data();
+  Float16* zero = bits == 4 ? matrix.zero.mutable_values<Float16>().data() : nullptr;
+  const int64_t size = FormOf(entry.stored)->bytes, all = types.scale.num_elements();
+  const int64_t most = kBlockBuffer / size, of_q = types.q.shape.back();
+  std::vector<std::byte> bytes;
+  for (int64_t block = 0; block < all; block += most) {
+    const int64_t blocks = std::min(most, all - block);
+    bytes.resize(static_cast<size_t>(blocks * size));
+    MESHWORK_RETURN_IF_ERROR(file_.ReadAt(data_begin_ + entry.begin + block * size, bytes));
+    const bool fits = SplitBlocks(entry.stored, bytes.data(), blocks, q + block * of_q, scale + block,
+                                  zero == nullptr ? nullptr : zero + block);
+    if (!fits)
+      return InvalidArgument("{}: a scale is beyond 8188, and -8 scale beyond f16; read it as f32.",
+                             PlaceOfTensor(path(), entry.name));
+  }
+  return matrix;
+}
+
 absl::StatusOr<Tensor> GgufFile::ReadElements(const GgufEntry& entry, int64_t first, const Type& type) const {
   const std::optional<GgmlForm> form = FormOf(entry.stored);
   if (!form.has_value()) return NotRead(path(), entry);

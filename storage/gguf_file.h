@@ -34,6 +34,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/base/io/file.h"
+#include "meshwork/runtime/tensor/quantized.h"
 #include "meshwork/runtime/tensor/tensor.h"
 #include "meshwork/storage/ggml_type.h"
 
@@ -85,6 +86,11 @@ class GgufFile {
   // `count` rows of its first dim, from `begin` on; reads only the blocks that they lie in. Law: it is
   // Read(entry)->Rows(begin, begin + count). Errors: those of Read; the tensor has no such rows, or no dims.
   absl::StatusOr<Tensor> ReadRows(const GgufEntry& entry, int64_t begin, int64_t count) const;
+
+  // A tensor of Q4_0, Q4_1 or Q8_0 […,k] as it is stored: the bytes of q, the scales and, for the types of 4 bits, the
+  // zeros, in f16 as in the file. The zero of Q4_0 is -8 scale. Law: what they stand for (MatMulQ) is Read(entry).
+  // Errors: those of Read; another type; -8 scale is beyond f16.
+  absl::StatusOr<QuantizedMatrix> ReadBlocks(const GgufEntry& entry) const;
 
  private:
   GgufFile(InputFile file, int64_t data_begin) : file_(std::move(file)), data_begin_(data_begin) {}

@@ -220,6 +220,43 @@ TEST_F(GgufFileTest, ReadsRowsAlone) {
 }
 
 // More elements than a buffer holds, whose ends lie within blocks.
+// What blocks that lie apart stand for, as MatMulQ says it.
+std::vector<double> NumbersOf(const QuantizedMatrix& w) {
+  const std::vector<double> scales = Doubles(w.scale), bytes = Doubles(w.q);
+  const std::vector<double> zeros =
+      w.zero.valid() ? Doubles(w.zero) : std::vector<double>(scales.size(), 0.0);
+  const bool is_8_bits = w.q.dtype() == I8;
+  std::vector<double> numbers;
+  for (size_t b = 0; b < scales.size(); ++b) {
+    for (size_t i = 0; i < 32; ++i) {
+      const double byte = bytes[is_8_bits ? 32 * b + i : 16 * b + i % 16];
+      const double q = is_8_bits ? byte : i < 16 ? std::fmod(byte, 16) : std::floor(byte / 16);
+      numbers.push_back(static_cast<float>(scales[b] * q + zeros[b]));
+    }
+  }
+  return numbers;
+}
+
+TEST_F(GgufFileTest, ReadsBlocksAsTheyAre) {
+  std::mt19937_64 engine(6);
+  for (const GgmlType type : {GgmlType::kQ4_0, GgmlType::kQ4_1, GgmlType::kQ8_0}) {
+    SCOPED_TRACE(GgmlTypeName(type));
+    // More than the buffer that blocks pass through.
+    const std::vector<uint64_t> shape = {3, 700, 1024};
+    const std::string bytes = DrawElements(engine, type, 3 * 700 * 1024);
+    File("f", EncodeGguf({}, {{.name = "first", .shape = {}, .data = NumberBytes(1.5f)},
+                              {.name = "w", .shape = shape, .type = type, .data = bytes},
+                              {.name = "empty", .shape = {0, 32}, .type = type}}));
+    const GgufFile file = GgufFile::Open(Path("f")).value();
+    const QuantizedMatrix w = file.ReadBlocks(*file.Find("w")).value();
+    EXPECT_EQ(w.q.type().ToString(), type == GgmlType::kQ8_0 ? "i8[3,700,32,32]" : "u8[3,700,32,16]");
+    EXPECT_EQ(w.scale.type().ToString(), "f16[3,700,32]");
+    EXPECT_EQ(w.zero.valid(), type != GgmlType::kQ8_0);
+    EXPECT_EQ(NumbersOf(w), ExpectedNumbers(type, bytes));
+    EXPECT_EQ(file.ReadBlocks(*file.Find("empty"))->scale.type().ToString(), "f16[0,1]");
+  }
+}
+
 TEST_F(GgufFileTest, ReadsLargeTensorsInSeveralPieces) {
   std::mt19937_64 engine(5);
   constexpr int64_t kPart = 32 * 71, kElements = 1000 * kPart;

@@ -35,15 +35,17 @@ constexpr std::string_view kLeftOut = "rope_freqs.weight";  // Hugging Face has 
 struct GgufImport {
   std::string from, to;
   std::string dtype = "as they are";
+  bool keep_blocks = false;
   bool force = false;
 };
 
-// A tensor that is written.
+// A tensor that is written: all of an entry, or a part of its blocks.
 struct ImportedTensor {
   const GgufEntry* entry;
   std::string name;
   Type type;
-  int64_t heads;  // whose rows are put into another order; 0: they stay
+  int64_t heads;                            // whose rows are put into another order; 0: they stay
+  Tensor QuantizedMatrix::*part = nullptr;  // null: all, as numbers
 };
 
 // What the folder gets, before anything is written.
@@ -55,6 +57,19 @@ struct ImportPlan {
 };
 
 // ---- The plan.
+
+// The parts of a matrix that is stored in blocks, beside each other: NAME.q, NAME.scale and NAME.zero.
+std::vector<ImportedTensor> PartsOf(const ImportedTensor& matrix) {
+  const int bits = BitsOf(matrix.entry->stored);
+  const QuantizedTypes types = QuantizedTypesOf(matrix.type.shape, bits);
+  const auto part = [&](std::string_view name, const Type& type, Tensor QuantizedMatrix::*of) {
+    return ImportedTensor{matrix.entry, fmt::format("{}.{}", matrix.name, name), type, matrix.heads, of};
+  };
+  std::vector<ImportedTensor> parts = {part("q", types.q, &QuantizedMatrix::q),
+                                       part("scale", types.scale, &QuantizedMatrix::scale)};
+  if (bits == 4) parts.push_back(part("zero", types.scale, &QuantizedMatrix::zero));
+  return parts;
+}
 
 absl::StatusOr<ImportedTensor> PlanTensor(const GgufFile& file, const GgufEntry& entry,
                                           const GgufImport& options) {
@@ -95,7 +110,12 @@ absl::StatusOr<ImportPlan> MakePlan(const GgufFile& file, const GgufImport& opti
           fmt::format("{} is left out: config.json has no scales of rotary positions.", kLeftOut));
       continue;
     }
-    MESHWORK_ASSIGN_OR_RETURN(plan.tensors.emplace_back(), PlanTensor(file, entry, options));
+    MESHWORK_ASSIGN_OR_RETURN(ImportedTensor tensor, PlanTensor(file, entry, options));
+    if (options.keep_blocks && BitsOf(entry.stored) > 0 && entry.type.rank() == 2) {
+      for (ImportedTensor& part : PartsOf(tensor)) plan.tensors.push_back(std::move(part));
+    } else {
+      plan.tensors.push_back(std::move(tensor));
+    }
     if (IsLlama(file) && !LlamaName(entry.name).has_value()) unnamed.push_back(Printable(entry.name));
   }
   if (!unnamed.empty())
@@ -170,13 +190,33 @@ absl::Status PublishFolder(const std::string& partial, const GgufImport& options
   return status;
 }
 
-absl::StatusOr<Tensor> ReadImported(const GgufFile& file, const ImportedTensor& imported,
-                                    ProgressLine& progress) {
-  MESHWORK_ASSIGN_OR_RETURN(Tensor tensor, file.Read(*imported.entry));
-  if (imported.heads > 0) tensor = WithHalves(tensor, imported.heads);
-  progress.Add(imported.type.bytes());
-  return tensor.Cast(imported.type.dtype);
-}
+// Reads what is written, one tensor after the other; the blocks of a matrix once for all of their parts.
+class ImportReader {
+ public:
+  ImportReader(const GgufFile& file, ProgressLine& progress) : file_(file), progress_(progress) {}
+
+  absl::StatusOr<Tensor> Read(const ImportedTensor& imported) {
+    MESHWORK_ASSIGN_OR_RETURN(Tensor tensor,
+                              imported.part == nullptr ? file_.Read(*imported.entry) : ReadPart(imported));
+    if (imported.heads > 0) tensor = WithHalves(tensor, imported.heads);
+    progress_.Add(imported.type.bytes());
+    return tensor.Cast(imported.type.dtype);
+  }
+
+ private:
+  absl::StatusOr<Tensor> ReadPart(const ImportedTensor& imported) {
+    if (blocks_of_ != imported.entry) {
+      MESHWORK_ASSIGN_OR_RETURN(blocks_, file_.ReadBlocks(*imported.entry));
+      blocks_of_ = imported.entry;
+    }
+    return blocks_.*imported.part;
+  }
+
+  const GgufFile& file_;
+  ProgressLine& progress_;
+  const GgufEntry* blocks_of_ = nullptr;
+  QuantizedMatrix blocks_;  // of that entry
+};
 
 // Returns the size of the weights' file.
 absl::StatusOr<int64_t> WriteFolder(const std::string& folder, const GgufFile& file, const ImportPlan& plan) {
@@ -188,10 +228,11 @@ absl::StatusOr<int64_t> WriteFolder(const std::string& folder, const GgufFile& f
     bytes += tensor.type.bytes();
   }
   ProgressLine progress("importing", bytes);
+  ImportReader reader(file, progress);
   MESHWORK_ASSIGN_OR_RETURN(
       const WrittenFile written,
       StreamSafetensors(fmt::format("{}/{}", folder, kWeightsName), types,
-                        [&](size_t i) { return ReadImported(file, plan.tensors[i], progress); },
+                        [&](size_t i) { return reader.Read(plan.tensors[i]); },
                         {{"format", "pt"}}));  // Hugging Face's reader wants to know whose tensors they are
   MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(fmt::format("{}/{}", folder, kConfigName), plan.config));
   if (!plan.tokenizer.text.empty()) {
@@ -230,10 +271,13 @@ absl::Status ImportFromGguf(Arguments args) {
       "tokenizer.json. Models of the architecture llama get Hugging Face's names and its order of rows in q\n"
       "and k; others keep their names. One tensor at a time lies in memory. The folder is there whole or not\n"
       "at all.\n\n"
-      "Q4_0, Q4_1 and Q8_0 become f32; F32, F16 and BF16 stay. Other types are refused.");
+      "Q4_0, Q4_1 and Q8_0 become f32, unless --keep-blocks is given; F32, F16 and BF16 stay. Other types are\n"
+      "refused.");
   flags.Positional("FILE", "a GGUF file, of version 2 or 3", &options.from);
   flags.Positional("DIR", "the folder that is made", &options.to);
   flags.Choice("dtype", "of all tensors, rounded to the nearest", &options.dtype, {"f32", "f16", "bf16"});
+  flags.Switch("keep-blocks", "matrices of Q4_0, Q4_1 and Q8_0 stay quantised: NAME.q, NAME.scale, NAME.zero",
+               &options.keep_blocks);
   flags.Switch("force", "replaces a folder that an import has made", &options.force);
   if (const auto done = Parse(flags, args)) return *done;
   while (options.to.size() > 1 && options.to.ends_with('/')) options.to.pop_back();

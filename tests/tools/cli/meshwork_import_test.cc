@@ -238,6 +238,49 @@ TEST_F(ImportToolTest, WritesOtherDtypes) {
   }
 }
 
+// Rows of q are put into Hugging Face's order in each part of their blocks.
+TEST_F(ImportToolTest, KeepsBlocks) {
+  std::vector<GgufTensorBytes> tensors = LlamaTensors();
+  GgufTensorBytes q{.name = "blk.0.attn_q.weight", .shape = {kHidden, kHidden}, .type = GgmlType::kQ4_1};
+  for (uint64_t row = 0; row < kHidden; ++row) {
+    q.data += std::string(1, static_cast<char>(row)) + std::string("\x3c\x00", 2);
+    q.data += std::string(1, static_cast<char>(row)) + std::string(16, static_cast<char>(16 + row));
+  }
+  GgufTensorBytes v{.name = "blk.0.attn_v.weight", .shape = {16, kHidden}, .type = GgmlType::kQ8_0};
+  for (uint64_t row = 0; row < 16; ++row)
+    v.data += std::string("\x00\x3c", 2) + std::string(32, static_cast<char>(row - 8));
+  GgufTensorBytes bias{.name = "blk.0.attn_v.bias", .shape = {32}, .type = GgmlType::kQ8_0};
+  bias.data = std::string("\x00\x3c", 2) + std::string(32, '\2');
+  tensors[3] = q;
+  tensors[5] = v;
+  tensors.push_back(bias);
+  Succeeds({Gguf(LlamaKeys(), tensors), Path("out"), "--keep-blocks", "--dtype", "bf16"});
+  const std::map<std::string, Tensor> weights = Weights("out");
+  EXPECT_EQ(weights.size(), tensors.size() + 2 + 2 + 1);
+
+  const std::string name = "model.layers.0.self_attn.q_proj.weight";
+  EXPECT_FALSE(weights.contains(name));
+  const Tensor &numbers = weights.at(name + ".q"), &scale = weights.at(name + ".scale"),
+               &zero = weights.at(name + ".zero");
+  EXPECT_EQ(numbers.type().ToString(), "u8[32,1,16]");
+  EXPECT_EQ(scale.type().ToString(), "f16[32,1]");
+  EXPECT_EQ(zero.type().ToString(), "f16[32,1]");
+  for (uint64_t row = 0; row < kHidden; ++row) {
+    const uint64_t in_head = row % kHeadDim;
+    const uint64_t to = row - in_head + in_head / 2 + in_head % 2 * (kHeadDim / 2);
+    EXPECT_EQ(numbers.values<uint8_t>()[to * 16], 16 + row);
+    EXPECT_EQ(scale.values<Float16>()[to].bits, 0x3c00 + row);
+    EXPECT_EQ(zero.values<Float16>()[to].bits, row << 8);
+  }
+  const Tensor& of_v = weights.at("model.layers.0.self_attn.v_proj.weight.q");
+  EXPECT_EQ(of_v.type().ToString(), "i8[16,1,32]");
+  EXPECT_EQ(of_v.At({3, 0, 5}).value(), -5);
+  EXPECT_FALSE(weights.contains("model.layers.0.self_attn.v_proj.weight.zero"));
+  EXPECT_EQ(weights.at("model.layers.0.mlp.gate_proj.weight").dtype(), BF16);
+  // No matrix.
+  EXPECT_EQ(weights.at("model.layers.0.self_attn.v_proj.bias").type().ToString(), "bf16[32]");
+}
+
 TEST_F(ImportToolTest, KeepsNamesAndMetadataOfOtherArchitectures) {
   const std::string file =
       Gguf({GgufKey("general.architecture", "mamba"), GgufKey("mamba.block_count", uint32_t{3}),
