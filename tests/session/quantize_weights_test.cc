@@ -1,0 +1,151 @@
+#include "meshwork/session/quantize_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "meshwork.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+
+namespace meshwork::quantize_weights_test {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr int64_t kUnits = 64, kInner = 192, kTokens = 40;
+
+// A table of tokens that is also what logits are made by, two kernels, one of them cast, and a norm.
+Graph Model(const Mesh& mesh, DType compute = F32, bool open = false) {
+  Graph g(mesh);
+  if (open) g.SetLayouts({.open = true});
+  const auto pin = [&](LayoutSpec spec) { return open ? LayoutSpec() : spec; };
+  const Value tokens = g.Input("tokens", I32, {6}, {"batch"});
+  const Variable table = g.Var("table", GlorotUniform({kTokens, kUnits}), pin({"model", UNSHARDED}));
+  const Variable up = g.Var("up/kernel", GlorotUniform({kUnits, kInner}), pin({UNSHARDED, "model"}));
+  const Variable down = g.Var("down/kernel", GlorotUniform({kInner, kUnits}), pin({"model", UNSHARDED}));
+  const Variable norm = g.Var("norm", Filled(2, {kUnits}));
+  Value x = InDType(Gather(table, tokens, 0) * norm, compute);
+  x = x + MatMul(Relu(MatMul(x, InDType(up, compute))), InDType(down, compute));
+  g.Output("logits", InDType(MatMul(x, InDType(table, compute), false, /*transpose_b=*/true), F32));
+  return g;
+}
+
+Mesh Devices(const std::string& text) { return Mesh::VirtualCpus(text).value(); }
+
+Feeds Tokens() { return {{"tokens", Tensor::From<int32_t>({6}, {3, 1, 4, 1, 39, 9})}}; }
+
+std::vector<float> Logits(Session& session) {
+  const Tensor logits = session.Run(Tokens())->Get("logits").value();
+  return {logits.values<float>().begin(), logits.values<float>().end()};
+}
+
+double Distance(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double most = 0;
+  for (size_t i = 0; i < a.size(); ++i) most = std::max<double>(most, std::abs(a[i] - b[i]));
+  return most;
+}
+
+QuantizeWeightsOptions All(int bits) { return {.weights = {"*/kernel", "table"}, .bits = bits}; }
+
+// The weights as the blocks round them, so that only sums differ.
+void RoundWeights(Session& session, int bits) {
+  for (const std::string name : {"table", "up/kernel", "down/kernel"}) {
+    const bool is_transposed = name != "table";
+    Tensor w = session.Get(name).value();
+    if (is_transposed) w = w.Transposed();
+    const QuantizedMatrix rounded = QuantizeMatrix(w, {.bits = bits}).value();
+    Graph g{Mesh()};
+    const auto input = [&](const char* part, const Tensor& tensor) {
+      return g.Input(part, tensor.dtype(), tensor.shape());
+    };
+    const Value zero = rounded.zero.valid() ? input("zero", rounded.zero) : Value();
+    g.Output("w", DequantizeMatrix(input("q", rounded.q), input("scale", rounded.scale), zero));
+    Feeds feeds = {{"q", rounded.q}, {"scale", rounded.scale}};
+    if (rounded.zero.valid()) feeds["zero"] = rounded.zero;
+    w = Session::Create(g, {.workers = 1, .own_cores = false})->Run(feeds)->Get("w").value();
+    ASSERT_EQ(session.Set(name, is_transposed ? w.Transposed() : w), absl::OkStatus());
+  }
+}
+
+TEST(QuantizeWeightsTest, ASessionComputesWithRoundedWeights) {
+  for (const char* mesh : {"batch=1,model=1", "batch=1,model=2", "batch=2,model=2"}) {
+    for (const int bits : {8, 4}) {
+      SCOPED_TRACE(fmt::format("{}, {} bits", mesh, bits));
+      Session session = Session::Create(Model(Devices(mesh)), {.workers = 2, .seed = 7}).value();
+      const std::vector<float> whole = Logits(session);
+      Session small = QuantizeSession(session, All(bits), {.workers = 2}).value();
+      EXPECT_GT(Distance(Logits(small), whole), 1e-5) << "nothing was rounded";
+      RoundWeights(session, bits);
+      EXPECT_LT(Distance(Logits(small), Logits(session)), 1e-5);
+    }
+  }
+}
+
+TEST(QuantizeWeightsTest, ComputesInBf16AsTheProgramDid) {
+  Session session =
+      Session::Create(Model(Devices("batch=2,model=2"), BF16), {.workers = 2, .seed = 7}).value();
+  Session small = QuantizeSession(session, All(8), {.workers = 2}).value();
+  RoundWeights(session, 8);
+  // Weights are not rounded to bf16 now.
+  EXPECT_LT(Distance(Logits(small), Logits(session)), 0.1);
+  int products = 0;
+  for (const Node& node : small.graph().nodes()) {
+    if (node.row->name != "matmul_q") continue;
+    EXPECT_EQ(small.graph().value(node.results[0]).type.dtype, BF16);
+    ++products;
+  }
+  EXPECT_EQ(products, 3);
+}
+
+TEST(QuantizeWeightsTest, LayoutsAreCarriedOver) {
+  const QuantizedProgram program = QuantizeWeights(Model(Devices("batch=2,model=3")), All(4)).value();
+  const Graph& g = program.graph;
+  std::vector<std::string> names, variables;
+  for (const QuantizedWeight& weight : program.weights)
+    names.push_back(weight.name + (weight.is_transposed ? " transposed" : ""));
+  EXPECT_THAT(names, ElementsAre("table", "up/kernel transposed", "down/kernel transposed"));
+  for (const Argument& argument : g.arguments()) {
+    const ValueInfo& info = g.value(argument.value);
+    variables.push_back(fmt::format("{} {} {}", info.name, info.type.ToString(), info.layout->ToString()));
+  }
+  EXPECT_THAT(variables,
+              ElementsAre("tokens i32[6] {batch}", "table.q u8[40,2,16] {model,_,_}",
+                          "table.scale f16[40,2] {model,_}", "table.zero f16[40,2] {model,_}",
+                          "up/kernel.q u8[192,2,16] {model,_,_}", "up/kernel.scale f16[192,2] {model,_}",
+                          "up/kernel.zero f16[192,2] {model,_}", "down/kernel.q u8[64,6,16] {_,model,_}",
+                          "down/kernel.scale f16[64,6] {_,model}", "down/kernel.zero f16[64,6] {_,model}",
+                          "norm f32[64] {_}"));
+  // Cut along k, a product is a sum over the devices.
+  EXPECT_TRUE(Session::Create(g, {.workers = 1, .own_cores = false}).ok());
+}
+
+TEST(QuantizeWeightsTest, AProgramMayHaveWeightsOf4AndOf8Bits) {
+  const Graph graph = Model(Devices("batch=1,model=2"));
+  QuantizedProgram program = QuantizeWeights(graph, {.weights = {"*/kernel"}, .bits = 4}).value();
+  program = QuantizeWeights(program.graph, {.weights = {"table"}, .bits = 8}).value();
+  EXPECT_GE(program.graph.FindArgument("table.q"), 0);
+  EXPECT_LT(program.graph.FindArgument("table.zero"), 0);
+  EXPECT_GE(program.graph.FindArgument("up/kernel.zero"), 0);
+  EXPECT_TRUE(Session::Create(program.graph, {.workers = 1, .own_cores = false}).ok());
+}
+
+TEST(QuantizeWeightsTest, KeepsPinsAndTextForms) {
+  Graph g(Devices("model=2"));
+  const Value x = g.Input("x", F32, {64, 3});
+  const Value y = MatMul(x, g.Var("w", Zeros({64, 6}), {UNSHARDED, OPEN}), /*transpose_a=*/true);
+  g.Pin(y, {UNSHARDED, "model"});
+  g.Output("y", y);
+  const Graph quantized = QuantizeWeights(g, {.weights = {"w"}, .bits = 8})->graph;
+  const ValueId result = quantized.outputs()[0].value;
+  EXPECT_EQ(quantized.value(result).layout->ToString(), "{_,model}");
+  EXPECT_EQ(PrintGraph(ParseGraph(PrintGraph(quantized)).value()), PrintGraph(quantized));
+  EXPECT_TRUE(Session::Create(quantized, {.workers = 1, .own_cores = false}).ok());
+}
+
+}  // namespace
+}  // namespace meshwork::quantize_weights_test
