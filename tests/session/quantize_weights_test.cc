@@ -10,6 +10,7 @@
 #include "meshwork.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
+#include "support/temp_dir.h"
 
 namespace meshwork::quantize_weights_test {
 namespace {
@@ -100,6 +101,28 @@ TEST(QuantizeWeightsTest, ComputesInBf16AsTheProgramDid) {
     ++products;
   }
   EXPECT_EQ(products, 3);
+}
+
+// Weights that a file has in blocks, as "meshwork import gguf --keep-blocks" writes them.
+using QuantizedWeightsFileTest = TempDirTest;
+TEST_F(QuantizedWeightsFileTest, LoadWeightsReadsBlocks) {
+  const Graph graph = Model(Devices("batch=1,model=2"));
+  Session session = Session::Create(graph, {.workers = 2, .seed = 7}).value();
+  Session small = QuantizeSession(session, All(4), {.workers = 2}).value();
+  std::vector<std::pair<std::string, Tensor>> tensors = {{"norm", small.Get("norm").value()}};
+  for (const std::string name : {"table", "up/kernel", "down/kernel"}) {
+    for (const std::string part : {".q", ".scale", ".zero"})
+      tensors.emplace_back("model." + name.substr(0, name.find('/')) + ".weight" + part,
+                           small.Get(name + part).value());
+  }
+  ASSERT_EQ(WriteSafetensors(Path("model.safetensors"), tensors), absl::OkStatus());
+  Session loaded = Session::Create(QuantizeWeights(graph, All(4))->graph, {.workers = 2, .seed = 8}).value();
+  const auto read = LoadWeights(loaded, Path("model.safetensors"),
+                                {.rules = {{.variable = "table.*", .tensor = "model.table.weight.*"},
+                                           {.variable = "*/kernel.*", .tensor = "model.*.weight.*"}}});
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->variables.size(), 10u);
+  EXPECT_EQ(Logits(loaded), Logits(small));
 }
 
 TEST(QuantizeWeightsTest, LayoutsAreCarriedOver) {
