@@ -1,5 +1,5 @@
 // Layers: variables with a name, and the ops that use them. Layers of other kinds are in train/nn/conv_layers.h,
-// norm_layers.h, recurrent_layers.h and transformer_layers.h. This holds for all of them:
+// norm_layers.h, recurrent_layers.h, transformer_layers.h and transformer_block.h. This holds for all of them:
 //
 // If the options give no layout, the graph's rules do (Graph::SetLayouts); without a rule, a variable is whole on every
 // device. The ops of a layer belong to the scope of its name (ir/name_scope.h).
