@@ -24,29 +24,16 @@ Value Choose(const Value& logits, const Sampling& sampling, const Value& step) {
   return RandomCategorical(likely, sampling.seed, /*stream=*/0, step);
 }
 
-// The variables with the keys and values of all layers, of `rows` rows of `context` places.
-std::vector<Variable> CacheVariables(Graph& g, const LlamaConfig& config, int64_t rows, int64_t context) {
-  std::vector<Variable> caches;
-  for (int64_t i = 0; i < config.layers; ++i)
-    for (const char* what : {"keys", "values"})
-      caches.push_back(
-          g.Var(fmt::format("cache/{}/{}", i, what), Zeros({rows, context, config.kv_heads, config.head})));
-  return caches;
-}
-
-std::vector<AttentionCache> CachesOf(const std::vector<Value>& cached, const Value& places) {
-  std::vector<AttentionCache> caches;
-  for (size_t i = 0; i + 1 < cached.size(); i += 2) caches.push_back({cached[i], cached[i + 1], places});
-  return caches;
-}
-
-std::vector<Value> ValuesOf(const std::vector<AttentionCache>& caches) {
-  std::vector<Value> cached;
-  for (const AttentionCache& cache : caches) {
-    cached.push_back(cache.keys);
-    cached.push_back(cache.values);
-  }
-  return cached;
+// The caches of all layers; the step is of `first_row` alone, if it is given.
+AttentionCaches CachesOf(Graph& g, const LlamaConfig& config, const GeneratorOptions& options,
+                         int64_t context, const Value& places, const Value& first_row = {}) {
+  return AttentionCaches(g, "cache", config.layers,
+                         {.rows = options.rows,
+                          .context = context,
+                          .kv_heads = config.kv_heads,
+                          .head = config.head,
+                          .first_row = first_row},
+                         places);
 }
 
 // Of each row one token, which is put at its place in the cache -> the next one.
@@ -62,12 +49,10 @@ Graph WritingGraph(const LlamaConfig& config, const Mesh& mesh, const GeneratorO
               places = g.Input("places", I32, {options.rows});
   const Value step = g.Input("step", I64, {});
   const Llama llama(g, config);
-  const std::vector<Variable> variables = CacheVariables(g, config, options.rows, context);
-  std::vector<AttentionCache> caches = CachesOf({variables.begin(), variables.end()}, places);
-  const Value logits = Squeeze(llama.Logits(llama(tokens, caches)), 1);
+  AttentionCaches caches = CachesOf(g, config, options, context, places);
+  const Value logits = Squeeze(llama.Logits(llama(tokens, caches.layers())), 1);
   g.Output("next", Choose(logits, options.sampling, step));
-  const std::vector<Value> cached = ValuesOf(caches);
-  for (size_t i = 0; i < cached.size(); ++i) g.Update(variables[i], cached[i]);
+  caches.Update();
   return g;
 }
 
@@ -81,17 +66,10 @@ Graph ReadingGraph(const LlamaConfig& config, const Mesh& mesh, const GeneratorO
   const Value count = g.Input("count", I32, {1}), row = g.Input("row", I32, {1}),
               step = g.Input("step", I64, {});
   const Llama llama(g, config);
-  const std::vector<Variable> variables = CacheVariables(g, config, options.rows, context);
-  std::vector<Value> cached;
-  for (const Variable& variable : variables)
-    cached.push_back(options.rows == 1 ? Value(variable) : DynamicSlice(variable, row, {0}, {1}));
-  std::vector<AttentionCache> caches = CachesOf(cached, place);
-  const Value last = DynamicSlice(llama(tokens, caches), count - 1, {1}, {1});  // [1,1,units]
+  AttentionCaches caches = CachesOf(g, config, options, context, place, options.rows == 1 ? Value() : row);
+  const Value last = DynamicSlice(llama(tokens, caches.layers()), count - 1, {1}, {1});  // [1,1,units]
   g.Output("next", Choose(Squeeze(llama.Logits(last), 1), options.sampling, step));
-  cached = ValuesOf(caches);
-  for (size_t i = 0; i < cached.size(); ++i)
-    g.Update(variables[i],
-             options.rows == 1 ? cached[i] : DynamicUpdateSlice(variables[i], cached[i], row, {0}));
+  caches.Update();
   return g;
 }
 

@@ -24,7 +24,7 @@ LoadWeightsOptions LlamaWeights(const LlamaConfig& config);
 
 class Llama {
  public:
-  // Declares the weights, all zeros.
+  // Declares the weights: all zeros, and norms that scale by 1.
   Llama(Graph& graph, const LlamaConfig& config);
 
   // tokens: i32[b,s] -> [b,s,units]. caches: one per layer, which this replaces (AttendTo::cache), or none: then the tokens
@@ -34,14 +34,8 @@ class Llama {
   Value Logits(const Value& h) const;
 
  private:
-  struct Block {
-    RmsNormalization norm1;
-    MultiHeadAttention attention;
-    RmsNormalization norm2;
-    FeedForward feed_forward;
-  };
   Embedding embedding_;
-  std::vector<Block> blocks_;
+  std::vector<TransformerBlock> blocks_;
   RmsNormalization norm_;
   std::optional<Dense> head_;  // none: the embedding's table is its kernel
 };
