@@ -28,6 +28,7 @@
 #include "meshwork/runtime/tensor/tensor_text.h"
 #include "meshwork/session/load_weights.h"
 #include "meshwork/session/quantize_weights.h"
+#include "meshwork/session/save_weights.h"
 #include "meshwork/session/saved/saved_program.h"
 #include "meshwork/session/session.h"
 #include "meshwork/spmd/compile.h"

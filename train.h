@@ -33,6 +33,7 @@
 #include "meshwork/train/nn/conv_layers.h"
 #include "meshwork/train/nn/initializers.h"
 #include "meshwork/train/nn/layers.h"
+#include "meshwork/train/nn/low_rank.h"
 #include "meshwork/train/nn/metric_sums.h"
 #include "meshwork/train/nn/metrics.h"
 #include "meshwork/train/nn/model_summary.h"

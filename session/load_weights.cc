@@ -1,17 +1,12 @@
 #include "meshwork/session/load_weights.h"
 
-#include <algorithm>
-#include <map>
 #include <string_view>
 #include <utility>
 
-#include "meshwork/base/name_patterns.h"
 #include "meshwork/base/status.h"
-#include "meshwork/ir/graph.h"
 #include "meshwork/runtime/exec/transport.h"
 #include "meshwork/runtime/tensor/box.h"
 #include "meshwork/session/save_restore.h"
-#include "meshwork/session/session_graphs.h"
 #include "meshwork/session/weight_plan.h"
 #include "meshwork/session/without_exceptions.h"
 #include "meshwork/storage/fill_blocks.h"
@@ -23,31 +18,11 @@ namespace {
 
 constexpr std::string_view kToLoad = "the weights to load";
 
-// The variables that are loaded. Error: there are none.
-absl::StatusOr<std::map<std::string, Type>> VariablesToLoad(const Graph& graph,
-                                                            const LoadWeightsOptions& options) {
-  std::map<std::string, Type> variables;
-  const Graph read = WithoutUnreadVariables(EvaluationGraph(graph, {}));
-  const auto add = [&](const Graph& of, const auto& is_loaded) {
-    for (const Argument& argument : of.arguments()) {
-      const ValueInfo& info = of.value(argument.value);
-      if (argument.is_variable && is_loaded(info.name)) variables[info.name] = info.type;
-    }
-  };
-  add(read, [](const std::string& name) { return !name.starts_with(kMetricPrefix); });
-  add(graph, [&](const std::string& name) {
-    return std::any_of(options.also.begin(), options.also.end(),
-                       [&](const std::string& pattern) { return MatchesPattern(name, pattern); });
-  });
-  if (!variables.empty()) return variables;
-  return absl::FailedPreconditionError(
-      "LoadWeights: no output of the program depends on a variable outside of training; name variables by .also.");
-}
-
 absl::StatusOr<WeightPlan> PlanOf(const Session& session, const absl::StatusOr<WeightFiles>& files,
                                   const LoadWeightsOptions& options) {
   MESHWORK_RETURN_IF_ERROR(files.status());
-  MESHWORK_ASSIGN_OR_RETURN(const auto variables, VariablesToLoad(session.graph(), options));
+  MESHWORK_ASSIGN_OR_RETURN(const auto variables,
+                            WeightsOf(session.graph(), options.also, options.only, "LoadWeights"));
   return PlanWeights(*files, variables, options);
 }
 

@@ -11,6 +11,7 @@
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 #include "meshwork/layout/block.h"
+#include "meshwork/session/session_graphs.h"
 #include "meshwork/storage/fill_blocks.h"
 
 namespace meshwork {
@@ -42,22 +43,16 @@ bool MatchStars(std::string_view pattern, std::string_view name, std::vector<std
   return false;
 }
 
-bool MatchesOne(const std::vector<std::string>& patterns, const std::string& name) {
-  return std::any_of(patterns.begin(), patterns.end(),
-                     [&](const std::string& pattern) { return MatchesPattern(name, pattern); });
-}
-
-absl::Status CheckRule(const WeightRule& rule) {
+absl::Status CheckRule(const WeightRule& rule, std::string_view who) {
   const auto stars = [](const std::string& text) { return std::count(text.begin(), text.end(), '*'); };
   if (stars(rule.tensor) > stars(rule.variable))
     return InvalidArgument(
-        "LoadWeights: the rule for {} reads {}, which has more * than that; each * of a tensor stands for what a * of the variable "
+        "{}: the rule for {} names {}, which has more * than that; each * of a tensor stands for what a * of the variable "
         "does.",
-        Quoted(rule.variable), Quoted(rule.tensor));
+        who, Quoted(rule.variable), Quoted(rule.tensor));
   if (rule.transpose && !rule.dims.empty())
-    return InvalidArgument(
-        "LoadWeights: the rule for {} has both .transpose and .dims [{}]; give one of them.",
-        Quoted(rule.variable), fmt::join(rule.dims, ", "));
+    return InvalidArgument("{}: the rule for {} has both .transpose and .dims [{}]; give one of them.", who,
+                           Quoted(rule.variable), fmt::join(rule.dims, ", "));
   return absl::OkStatus();
 }
 
@@ -68,22 +63,6 @@ std::string List(const std::vector<std::string>& items, std::string_view one, st
   return fmt::format("{} {}: {}{}", items.size(), items.size() == 1 ? one : many,
                      fmt::join(items.begin(), items.begin() + static_cast<int64_t>(shown), between),
                      items.size() > shown ? fmt::format(" and {} more", items.size() - shown) : "");
-}
-
-// The order of a tensor's dims that a rule asks for. Error: why it does not fit the tensor, for a message about it.
-absl::StatusOr<std::vector<int64_t>> DimsOf(const WeightRule& rule, const Shape& shape) {
-  std::vector<int64_t> all(shape.size());
-  std::iota(all.begin(), all.end(), 0);
-  if (rule.transpose) {
-    if (shape.size() != 2) return InvalidArgument(".transpose is for 2 dims, and .dims for others");
-    return std::vector<int64_t>{1, 0};
-  }
-  if (rule.dims.empty()) return all;
-  std::vector<int64_t> sorted = rule.dims;
-  std::sort(sorted.begin(), sorted.end());
-  if (sorted != all)
-    return InvalidArgument(".dims [{}] has to name each dim once", fmt::join(rule.dims, ", "));
-  return rule.dims;
 }
 
 // The part of a tensor that a rule asks for. Error: as of DimsOf.
@@ -108,15 +87,7 @@ class WeightPlanner {
       : files_(files), options_(options) {}
 
   void Add(const std::string& variable, const Type& type) {
-    const WeightRule* rule = nullptr;
-    std::string name = variable;
-    for (const WeightRule& candidate : options_.rules) {
-      std::optional<std::string> tensor = TensorFor(candidate, variable);
-      if (!tensor.has_value()) continue;
-      rule = &candidate;
-      name = *std::move(tensor);
-      break;
-    }
+    const auto [rule, name] = RuleFor(options_.rules, variable);
     const WeightTensor* const tensor = files_.Find(name);
     if (tensor != nullptr) {
       used_.insert(name);
@@ -189,6 +160,63 @@ class WeightPlanner {
 
 }  // namespace
 
+bool MatchesOne(const std::vector<std::string>& patterns, const std::string& name) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return MatchesPattern(name, pattern); });
+}
+
+absl::StatusOr<std::map<std::string, Type>> WeightsOf(const Graph& graph,
+                                                      const std::vector<std::string>& also,
+                                                      const std::vector<std::string>& only,
+                                                      std::string_view who) {
+  std::map<std::string, Type> variables;
+  const Graph read = WithoutUnreadVariables(EvaluationGraph(graph, {}));
+  const auto add = [&](const Graph& of, const auto& is_meant) {
+    for (const Argument& argument : of.arguments()) {
+      const ValueInfo& info = of.value(argument.value);
+      if (argument.is_variable && is_meant(info.name)) variables[info.name] = info.type;
+    }
+  };
+  add(read, [](const std::string& name) { return !name.starts_with(kMetricPrefix); });
+  add(graph, [&](const std::string& name) { return MatchesOne(also, name); });
+  if (variables.empty())
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: no output of the program depends on a variable outside of training; name variables by .also.",
+        who));
+  if (only.empty()) return variables;
+  std::erase_if(variables, [&](const auto& variable) { return !MatchesOne(only, variable.first); });
+  if (!variables.empty()) return variables;
+  return InvalidArgument("{}: .only {} fits no variable that the outputs depend on, or that .also names.",
+                         who, Quoted(fmt::format("{}", fmt::join(only, ", "))));
+}
+
+absl::Status CheckRules(const std::vector<WeightRule>& rules, std::string_view who) {
+  for (const WeightRule& rule : rules) MESHWORK_RETURN_IF_ERROR(CheckRule(rule, who));
+  return absl::OkStatus();
+}
+
+FoundRule RuleFor(const std::vector<WeightRule>& rules, const std::string& variable) {
+  for (const WeightRule& rule : rules)
+    if (std::optional<std::string> tensor = TensorFor(rule, variable); tensor.has_value())
+      return {&rule, *std::move(tensor)};
+  return {nullptr, variable};
+}
+
+absl::StatusOr<std::vector<int64_t>> DimsOf(const WeightRule& rule, const Shape& shape) {
+  std::vector<int64_t> all(shape.size());
+  std::iota(all.begin(), all.end(), 0);
+  if (rule.transpose) {
+    if (shape.size() != 2) return InvalidArgument(".transpose is for 2 dims, and .dims for others");
+    return std::vector<int64_t>{1, 0};
+  }
+  if (rule.dims.empty()) return all;
+  std::vector<int64_t> sorted = rule.dims;
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted != all)
+    return InvalidArgument(".dims [{}] has to name each dim once", fmt::join(rule.dims, ", "));
+  return rule.dims;
+}
+
 std::optional<std::string> TensorFor(const WeightRule& rule, std::string_view variable) {
   std::vector<std::string_view> stars;
   if (!MatchStars(rule.variable, variable, stars)) return std::nullopt;
@@ -221,7 +249,7 @@ std::string WeightPlan::ToString() const {
 
 absl::StatusOr<WeightPlan> PlanWeights(const WeightFiles& files, const std::map<std::string, Type>& variables,
                                        const LoadWeightsOptions& options) {
-  for (const WeightRule& rule : options.rules) MESHWORK_RETURN_IF_ERROR(CheckRule(rule));
+  MESHWORK_RETURN_IF_ERROR(CheckRules(options.rules, "LoadWeights"));
   WeightPlanner planner(files, options);
   for (const auto& [variable, type] : variables) planner.Add(variable, type);
   return std::move(planner).Finish();

@@ -1,4 +1,5 @@
-// Which part of which tensor each variable is read from (session/load_weights.h). Only this room uses it.
+// Which variables are weights, and which part of which tensor each is read from (session/load_weights.h) or written to
+// (session/save_weights.h). Only this room uses it.
 //
 // Pure functions; thread-safe.
 #pragma once
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "meshwork/ir/graph.h"
 #include "meshwork/ir/type.h"
 #include "meshwork/layout/layout.h"
 #include "meshwork/session/load_weights.h"
@@ -18,9 +20,34 @@
 
 namespace meshwork {
 
+// The variables that the outputs of `graph` depend on outside of training, without the sums of metrics, and those that a
+// pattern of `also` fits. Of them those that a pattern of `only` fits; all if there is none. Error: there are none; `who`:
+// the function that the user called.
+absl::StatusOr<std::map<std::string, Type>> WeightsOf(const Graph& graph,
+                                                      const std::vector<std::string>& also,
+                                                      const std::vector<std::string>& only,
+                                                      std::string_view who);
+
+// Whether a pattern fits the name.
+bool MatchesOne(const std::vector<std::string>& patterns, const std::string& name);
+
+// Errors: a rule contradicts itself.
+absl::Status CheckRules(const std::vector<WeightRule>& rules, std::string_view who);
+
 // The name of the tensor that a rule gives a variable, which its pattern fits; nothing: it does not fit.
 //   TensorFor({"block*/k", "h.*.k"}, "block7/k")    // h.7.k
 std::optional<std::string> TensorFor(const WeightRule& rule, std::string_view variable);
+
+// The first rule that fits a variable, and the tensor that it gives it; without such a rule, the tensor of its own name.
+struct FoundRule {
+  const WeightRule* rule = nullptr;
+  std::string tensor;
+};
+FoundRule RuleFor(const std::vector<WeightRule>& rules, const std::string& variable);
+
+// The order of the dims of a tensor of this shape that a rule asks for: dim d of the variable is dim dims[d] of the tensor.
+// `shape` may as well be the variable's. Error: why the rule does not fit, as a part of a sentence.
+absl::StatusOr<std::vector<int64_t>> DimsOf(const WeightRule& rule, const Shape& shape);
 
 struct PlannedWeight {
   std::string variable;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "examples/llama/adapters.h"
 #include "examples/llama/llama.h"
 #include "meshwork/base/status.h"
 
@@ -24,6 +25,13 @@ Value Choose(const Value& logits, const Sampling& sampling, const Value& step) {
   return RandomCategorical(likely, sampling.seed, /*stream=*/0, step);
 }
 
+// Caches are cut along "model" as the heads are, and by rows along "batch".
+LayoutRules CachedLayouts(const LlamaConfig& config) {
+  LayoutRules layouts = LlamaLayouts(config);
+  layouts.layouts.push_back({"cache/*", {"batch", UNSHARDED, "model", UNSHARDED}});
+  return layouts;
+}
+
 // The caches of all layers; the step is of `first_row` alone, if it is given.
 AttentionCaches CachesOf(Graph& g, const LlamaConfig& config, const GeneratorOptions& options,
                          int64_t context, const Value& places, const Value& first_row = {}) {
@@ -38,10 +46,10 @@ AttentionCaches CachesOf(Graph& g, const LlamaConfig& config, const GeneratorOpt
 
 // Of each row one token, which is put at its place in the cache -> the next one.
 Graph WritingGraph(const LlamaConfig& config, const Mesh& mesh, const GeneratorOptions& options,
-                   int64_t context) {
+                   const std::optional<LowRankOptions>& adapters, int64_t context) {
   Graph g(mesh);
   g.name = "write";
-  LayoutRules layouts = LlamaLayouts(config);
+  LayoutRules layouts = CachedLayouts(config);
   layouts.layouts.push_back({"tokens", {"batch", UNSHARDED}});
   layouts.layouts.push_back({"places", {"batch"}});
   g.SetLayouts(layouts);
@@ -53,15 +61,16 @@ Graph WritingGraph(const LlamaConfig& config, const Mesh& mesh, const GeneratorO
   const Value logits = Squeeze(llama.Logits(llama(tokens, caches.layers())), 1);
   g.Output("next", Choose(logits, options.sampling, step));
   caches.Update();
+  if (adapters.has_value()) AddLowRankAdapters(g, *adapters);
   return g;
 }
 
 // The next `size` tokens of one row, of which the first `count` count -> the token behind them.
 Graph ReadingGraph(const LlamaConfig& config, const Mesh& mesh, const GeneratorOptions& options,
-                   int64_t context, int64_t size) {
+                   const std::optional<LowRankOptions>& adapters, int64_t context, int64_t size) {
   Graph g(mesh);
   g.name = fmt::format("read{}", size);
-  g.SetLayouts(LlamaLayouts(config));
+  g.SetLayouts(CachedLayouts(config));
   const Value tokens = g.Input("part", I32, {1, size}), place = g.Input("place", I32, {1});
   const Value count = g.Input("count", I32, {1}), row = g.Input("row", I32, {1}),
               step = g.Input("step", I64, {});
@@ -70,6 +79,7 @@ Graph ReadingGraph(const LlamaConfig& config, const Mesh& mesh, const GeneratorO
   const Value last = DynamicSlice(llama(tokens, caches.layers()), count - 1, {1}, {1});  // [1,1,units]
   g.Output("next", Choose(Squeeze(llama.Logits(last), 1), options.sampling, step));
   caches.Update();
+  if (adapters.has_value()) AddLowRankAdapters(g, *adapters);
   return g;
 }
 
@@ -90,11 +100,13 @@ absl::Status CheckOptions(const LlamaConfig& config, const GeneratorOptions& opt
 }  // namespace
 
 Generator::Generator(const LlamaConfig& config, const Mesh& mesh, const GeneratorOptions& options,
-                     int64_t context, Session session, LoadedWeights loaded)
+                     int64_t context, std::optional<LowRankOptions> adapters, Session session,
+                     LoadedWeights loaded)
     : config_(config),
       mesh_(mesh),
       options_(options),
       context_(context),
+      adapters_(std::move(adapters)),
       session_(std::move(session)),
       loaded_(std::move(loaded)),
       last_(static_cast<size_t>(options.rows), 0),
@@ -105,17 +117,27 @@ absl::StatusOr<Generator> Generator::Create(const LlamaConfig& config, const Mes
                                             const std::string& dir, const GeneratorOptions& options) {
   MESHWORK_RETURN_IF_ERROR(CheckOptions(config, options));
   const int64_t context = options.context > 0 ? options.context : std::min(kContext, config.positions);
-  MESHWORK_ASSIGN_OR_RETURN(Session session,
-                            Session::Create(WritingGraph(config, mesh, options, context), options.session));
-  MESHWORK_ASSIGN_OR_RETURN(LoadedWeights loaded, LoadWeights(session, dir, LlamaWeights(config)));
-  return Generator(config, mesh, options, context, std::move(session), std::move(loaded));
+  std::optional<LowRankOptions> adapters;
+  if (!options.adapters.empty()) {
+    MESHWORK_ASSIGN_OR_RETURN(const LlamaAdapters kept, LlamaAdapters::Load(options.adapters));
+    MESHWORK_ASSIGN_OR_RETURN(adapters, LowRankOptionsOf(kept, config));
+  }
+  MESHWORK_ASSIGN_OR_RETURN(
+      Session session,
+      Session::Create(WritingGraph(config, mesh, options, adapters, context), options.session));
+  LoadWeightsOptions load = LlamaWeights(config);
+  load.missing.emplace_back("*.lora_[ab]");
+  MESHWORK_ASSIGN_OR_RETURN(LoadedWeights loaded, LoadWeights(session, dir, load));
+  if (adapters.has_value()) MESHWORK_RETURN_IF_ERROR(LoadAdapters(session, options.adapters, config));
+  return Generator(config, mesh, options, context, std::move(adapters), std::move(session),
+                   std::move(loaded));
 }
 
 absl::StatusOr<Session*> Generator::Reader(int64_t size) {
   const auto found = readers_.find(size);
   if (found != readers_.end()) return &found->second;
-  MESHWORK_ASSIGN_OR_RETURN(Session reader,
-                            session_.Share(ReadingGraph(config_, mesh_, options_, context_, size)));
+  MESHWORK_ASSIGN_OR_RETURN(
+      Session reader, session_.Share(ReadingGraph(config_, mesh_, options_, adapters_, context_, size)));
   return &readers_.emplace(size, std::move(reader)).first->second;
 }
 

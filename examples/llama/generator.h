@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "examples/llama/llama_config.h"
 #include "meshwork/session/load_weights.h"
 #include "meshwork/session/session.h"
+#include "meshwork/train/nn/low_rank.h"
 
 namespace meshwork {
 
@@ -37,12 +39,14 @@ struct GeneratorOptions {
   int64_t rows = 1;     // texts at a time
   int64_t context = 0;  // the longest text, in tokens; 0: 2048, or what the model has if that is less
   Sampling sampling;
+  std::string adapters =
+      {};  // a folder of adapters (examples/llama/adapters.h) that the weights get; empty: none
   SessionOptions session = {};
 };
 
 class Generator {
  public:
-  // `dir` has the weights. Errors: those of LoadWeights and of Session::Create; options out of range.
+  // `dir` has the weights. Errors: those of LlamaAdapters::Load, LoadWeights and Session::Create; options out of range.
   static absl::StatusOr<Generator> Create(const LlamaConfig& config, const Mesh& mesh, const std::string& dir,
                                           const GeneratorOptions& options = {});
 
@@ -63,7 +67,7 @@ class Generator {
 
  private:
   Generator(const LlamaConfig& config, const Mesh& mesh, const GeneratorOptions& options, int64_t context,
-            Session session, LoadedWeights loaded);
+            std::optional<LowRankOptions> adapters, Session session, LoadedWeights loaded);
 
   // The program that reads parts of `size` tokens, compiled at its first use.
   absl::StatusOr<Session*> Reader(int64_t size);
@@ -72,6 +76,7 @@ class Generator {
   Mesh mesh_;
   GeneratorOptions options_;
   int64_t context_, draws_ = 0;
+  std::optional<LowRankOptions> adapters_;
   Session session_;                     // writes tokens
   std::map<int64_t, Session> readers_;  // by the size of their parts
   LoadedWeights loaded_;

@@ -13,8 +13,7 @@ LayoutRules LlamaLayouts(const LlamaConfig& config) {
                                 {"*/attention/out", rows},
                                 {"*/feed_forward/in/kernel", columns},
                                 {"*/feed_forward/gate/kernel", columns},
-                                {"*/feed_forward/out/kernel", rows},
-                                {"cache/*", {"batch", UNSHARDED, "model", UNSHARDED}}},
+                                {"*/feed_forward/out/kernel", rows}},
                     .missing_axes = MissingAxes::kShardNothing};
   if (!config.tied) rules.layouts.push_back({"head/kernel", columns});
   return rules;

@@ -15,11 +15,10 @@
 
 namespace meshwork {
 
-// Weights are cut along the axis "model", and the caches "cache/*" there and, by rows, along "batch"; axes that the mesh lacks
-// cut nothing.
+// Weights are cut along the axis "model"; axes that the mesh lacks cut nothing.
 LayoutRules LlamaLayouts(const LlamaConfig& config);
 
-// Where LoadWeights finds the variables of Llama and of its caches.
+// Where LoadWeights finds the variables of Llama, and SaveWeights puts them. Caches "cache/*" keep their values.
 LoadWeightsOptions LlamaWeights(const LlamaConfig& config);
 
 class Llama {

@@ -9,6 +9,7 @@
 #include <regex>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
@@ -53,6 +54,22 @@ inline std::vector<Launcher> Launchers() {
   return launchers;
 }
 
+// Runs a program by the given launcher command and its flags. What processes print has no numbers of theirs in front.
+// `scratch`: as of RunProcess.
+inline Finished RunLaunched(std::vector<std::string> command, const std::string& program,
+                            const std::vector<std::string>& args, const std::string& scratch) {
+  command.push_back(program);
+  command.insert(command.end(), args.begin(), args.end());
+  const std::string first = command[0];
+  command.erase(command.begin());
+  Finished finished =
+      RunProcess(first, command, scratch, {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
+  static const std::regex number("(^|\n)\\[\\d+\\] ");
+  finished.out = std::regex_replace(finished.out, number, "$1");
+  finished.err = std::regex_replace(finished.err, number, "$1");
+  return finished;
+}
+
 // Tests with a folder of their own, whose name is in the arguments of all that they launch.
 class LaunchedTest : public TempDirTest, public testing::WithParamInterface<Launcher> {
  protected:
@@ -67,16 +84,7 @@ class LaunchedTest : public TempDirTest, public testing::WithParamInterface<Laun
   // Runs it by the given launcher command and its flags.
   Finished LaunchBy(std::vector<std::string> command, const std::string& program,
                     const std::vector<std::string>& args) const {
-    command.push_back(program);
-    command.insert(command.end(), args.begin(), args.end());
-    const std::string first = command[0];
-    command.erase(command.begin());
-    Finished finished = RunProcess(first, command, Path("launched"),
-                                   {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
-    static const std::regex number("(^|\n)\\[\\d+\\] ");
-    finished.out = std::regex_replace(finished.out, number, "$1");
-    finished.err = std::regex_replace(finished.err, number, "$1");
-    return finished;
+    return RunLaunched(std::move(command), program, args, Path("launched"));
   }
 
   // The same where each process gets other arguments: `args` is a shell's, with the process's number as $RANK.

@@ -1,0 +1,28 @@
+// Writes on prompts to standard output, as the example does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "examples/llama/generator.h"
+#include "examples/llama/llama_config.h"
+#include "examples/llama/tokenizer.h"
+#include "meshwork/mesh/mesh.h"
+
+namespace meshwork {
+
+struct WriteOptions {
+  std::vector<std::string> prompts;  // one is printed as it is written; several are written at a time
+  std::string system;                // with is_chat: a message before the prompt
+  int64_t tokens = 200;              // the most that are written
+  bool is_chat = false;              // a prompt is a message in the form of ChatML, to be answered
+  bool stats = false;                // says how long it took, to standard error
+};
+
+// `dir` has the weights. Errors: those of Generator.
+absl::Status Write(const LlamaConfig& config, const Tokenizer& tokenizer, const Mesh& mesh,
+                   const std::string& dir, const WriteOptions& options, GeneratorOptions generator);
+
+}  // namespace meshwork
