@@ -78,9 +78,7 @@ absl::StatusOr<FineTuned> FineTune(const LlamaConfig& config, const Mesh& mesh, 
   MESHWORK_ASSIGN_OR_RETURN(FineTuneProgram program, MakeFineTuneProgram(config, mesh, options));
   MESHWORK_ASSIGN_OR_RETURN(const Pipeline parts, PartsOf(config, text, options));
   MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(program.graph, options.session));
-  LoadWeightsOptions load = LlamaWeights(config);
-  load.missing.emplace_back("*.lora_[ab]");
-  MESHWORK_RETURN_IF_ERROR(LoadWeights(session, dir, load).status());
+  MESHWORK_RETURN_IF_ERROR(LoadWeights(session, dir, LlamaWeights(config)).status());
   const int64_t epochs = EpochsOf(options.steps);
   MESHWORK_ASSIGN_OR_RETURN(
       History history,

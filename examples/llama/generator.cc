@@ -125,9 +125,7 @@ absl::StatusOr<Generator> Generator::Create(const LlamaConfig& config, const Mes
   MESHWORK_ASSIGN_OR_RETURN(
       Session session,
       Session::Create(WritingGraph(config, mesh, options, adapters, context), options.session));
-  LoadWeightsOptions load = LlamaWeights(config);
-  load.missing.emplace_back("*.lora_[ab]");
-  MESHWORK_ASSIGN_OR_RETURN(LoadedWeights loaded, LoadWeights(session, dir, load));
+  MESHWORK_ASSIGN_OR_RETURN(LoadedWeights loaded, LoadWeights(session, dir, LlamaWeights(config)));
   if (adapters.has_value()) MESHWORK_RETURN_IF_ERROR(LoadAdapters(session, options.adapters, config));
   return Generator(config, mesh, options, context, std::move(adapters), std::move(session),
                    std::move(loaded));

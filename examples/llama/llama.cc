@@ -24,7 +24,7 @@ LoadWeightsOptions LlamaWeights(const LlamaConfig& config) {
   load.rules.push_back({.variable = "embedding/table", .tensor = "model.embed_tokens.weight"});
   load.rules.push_back({.variable = "norm/scale", .tensor = "model.norm.weight"});
   load.rules.push_back({.variable = "head/kernel", .tensor = "lm_head.weight", .transpose = true});
-  load.missing = {"cache/*"};
+  load.missing = {"cache/*", "*.lora_[ab]"};
   load.unused = {"*.rotary_emb.inv_freq"};
   if (config.tied) load.unused.push_back("lm_head.weight");
   return load;

@@ -18,7 +18,8 @@ namespace meshwork {
 // Weights are cut along the axis "model"; axes that the mesh lacks cut nothing.
 LayoutRules LlamaLayouts(const LlamaConfig& config);
 
-// Where LoadWeights finds the variables of Llama, and SaveWeights puts them. Caches "cache/*" keep their values.
+// Where LoadWeights finds the variables of Llama, and SaveWeights puts them. Caches, "cache/*", and adapters keep
+// their values.
 LoadWeightsOptions LlamaWeights(const LlamaConfig& config);
 
 class Llama {

@@ -69,9 +69,7 @@ class FineTuneTest : public SmallLlamaTest {
     if (!adapters.empty())
       AddLowRankAdapters(g, LowRankOptionsOf(LlamaAdapters::Load(adapters).value(), Loaded()).value());
     Session session = Session::Create(g, {.workers = 1, .own_cores = false}).value();
-    LoadWeightsOptions load = LlamaWeights(Loaded());
-    load.missing.emplace_back("*.lora_[ab]");
-    EXPECT_EQ(MessageOf(LoadWeights(session, model, load).status()), "");
+    EXPECT_EQ(MessageOf(LoadWeights(session, model, LlamaWeights(Loaded())).status()), "");
     if (!adapters.empty()) {
       EXPECT_EQ(MessageOf(LoadAdapters(session, adapters, Loaded())), "");
     }
@@ -123,9 +121,7 @@ TEST_F(FineTuneTest, TrainsTheAdaptersAlone) {
     FineTuneProgram program =
         MakeFineTuneProgram(Loaded(), Mesh::VirtualCpus("batch=2,model=2").value(), Options()).value();
     Session session = Session::Create(program.graph, Options().session).value();
-    LoadWeightsOptions load = LlamaWeights(Loaded());
-    load.missing.emplace_back("*.lora_[ab]");
-    ASSERT_TRUE(LoadWeights(session, dir(), load).ok());
+    ASSERT_TRUE(LoadWeights(session, dir(), LlamaWeights(Loaded())).ok());
     before = VariablesOf(session);
   }
   int adapters = 0, states = 0;
