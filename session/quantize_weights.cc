@@ -1,6 +1,7 @@
 #include "meshwork/session/quantize_weights.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -13,6 +14,8 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/runtime/tensor/quantized.h"
+#include "meshwork/session/weight_plan.h"
+#include "meshwork/storage/weight_files.h"
 
 namespace meshwork {
 namespace {
@@ -297,6 +300,38 @@ absl::StatusOr<Session> QuantizeSession(const Session& session, const QuantizeWe
     MESHWORK_RETURN_IF_ERROR(quantized.Set(name, value));
   }
   return quantized;
+}
+
+absl::StatusOr<std::vector<QuantizeWeightsOptions>> StoredInBlocks(const Graph& graph,
+                                                                   const std::string& path,
+                                                                   const std::vector<WeightRule>& rules) {
+  MESHWORK_ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(path));
+  QuantizeWeightsOptions eight{.bits = 8}, four{.bits = 4};
+  for (int a = 0; a < std::ssize(graph.arguments()); ++a) {
+    if (!graph.arguments()[static_cast<size_t>(a)].is_variable) continue;
+    const std::string& variable = graph.argument_name(a);
+    const FoundRule found = RuleFor(rules, variable);
+    const WeightTensor* const q = files.Find(fmt::format("{}.q", found.tensor));
+    if (q == nullptr || (q->entry->type.dtype != I8 && q->entry->type.dtype != U8)) continue;
+    if (found.rule != nullptr && (found.rule->rows.has_value() || found.rule->columns.has_value()))
+      return InvalidArgument(
+          "StoredInBlocks: \"{}\" is a part of \"{}\", which {} has in blocks; only whole tensors can be read so. "
+          "Import the model without --keep-blocks.",
+          variable, found.tensor, files.path());
+    (q->entry->type.dtype == I8 ? eight : four).weights.push_back(variable);
+  }
+  std::vector<QuantizeWeightsOptions> stored;
+  for (QuantizeWeightsOptions& of_bits : {std::ref(eight), std::ref(four)})
+    if (!of_bits.weights.empty()) stored.push_back(std::move(of_bits));
+  return stored;
+}
+
+std::vector<WeightRule> WithBlockRules(const std::vector<WeightRule>& rules) {
+  std::vector<WeightRule> all = rules;
+  for (const WeightRule& rule : rules)
+    for (const char* part : {".q", ".scale", ".zero"})
+      all.push_back({.variable = rule.variable + part, .tensor = rule.tensor + part});
+  return all;
 }
 
 }  // namespace meshwork

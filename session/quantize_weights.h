@@ -4,10 +4,10 @@
 //   Session small = QuantizeSession(session, options).value();   // the session's numbers, rounded
 //
 //   // Or a program, for weights that were stored so ("meshwork import gguf --keep-blocks"):
-//   QuantizedProgram program = QuantizeWeights(graph, options).value();
-//   Session loaded = Session::Create(program.graph).value();
-//   LoadWeights(loaded, "model", {.rules = {{.variable = "block*/query/kernel.*",
-//                                            .tensor = "model.layers.*.self_attn.q_proj.weight.*"}, …}});
+//   for (const QuantizeWeightsOptions& stored : StoredInBlocks(graph, "model", rules).value())
+//     graph = QuantizeWeights(graph, stored)->graph;
+//   Session loaded = Session::Create(graph).value();
+//   LoadWeights(loaded, "model", {.rules = WithBlockRules(rules)});
 //
 // In place of a variable NAME there are NAME.q, NAME.scale and, with 4 bits, NAME.zero. The rows of the blocks are the
 // outputs of a product: a kernel that is declared as [in,out] is quantised transposed, as [out,in/32,…], which is how GGUF
@@ -22,6 +22,7 @@
 
 #include "absl/status/statusor.h"
 #include "meshwork/ir/graph.h"
+#include "meshwork/session/load_weights.h"
 #include "meshwork/session/session.h"
 
 namespace meshwork {
@@ -59,5 +60,15 @@ absl::StatusOr<QuantizedProgram> QuantizeWeights(const Graph& graph, const Quant
 // theirs. Errors: those of QuantizeWeights, of Session::Create, of Session::Get; numbers that cannot be quantised.
 absl::StatusOr<Session> QuantizeSession(const Session& session, const QuantizeWeightsOptions& options,
                                         SessionOptions session_options = {});
+
+// The variables whose tensors at `path` are stored in blocks, as `rules` for the whole weights say: those of 8 bits and those of
+// 4, one for each call of QuantizeWeights that is needed, or none. A tensor NAME is in blocks where there is a tensor NAME.q of
+// i8 or u8. Errors: those of WeightFiles::Open; a rule of a weight in blocks that takes a part of its tensor.
+absl::StatusOr<std::vector<QuantizeWeightsOptions>> StoredInBlocks(const Graph& graph,
+                                                                   const std::string& path,
+                                                                   const std::vector<WeightRule>& rules);
+
+// `rules`, and for each of them the rules of NAME.q, NAME.scale and NAME.zero in place of its variable NAME.
+std::vector<WeightRule> WithBlockRules(const std::vector<WeightRule>& rules);
 
 }  // namespace meshwork

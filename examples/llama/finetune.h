@@ -15,21 +15,21 @@
 #include "absl/status/statusor.h"
 #include "examples/llama/adapters.h"
 #include "examples/llama/llama_config.h"
+#include "examples/llama/text_loss.h"
 #include "meshwork/train.h"
 
 namespace meshwork {
 
 struct FineTuneOptions {
   LlamaAdapters adapters;
+  TextLossOptions text;  // texts per step
   int64_t steps = 100;
-  int64_t batch = 4, length = 128;  // texts per step, and tokens of each
-  double rate = 1e-4;               // of Adam
-  Precision precision = {};
+  double rate = 1e-4;           // of Adam
   SessionOptions session = {};  // its seed is that of the adapters and of the order of the texts, too
   std::vector<CallbackPtr> callbacks = {};  // of Fit
 };
 
-// The program of a step. tokens, next: i32[batch,length] -> loss: the mean cross-entropy of the next tokens.
+// The program of a step: that of AddTextLoss, with adapters that are trained.
 struct FineTuneProgram {
   Graph graph;
   LowRankAdapters adapters;

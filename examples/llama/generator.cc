@@ -99,11 +99,12 @@ absl::Status CheckOptions(const LlamaConfig& config, const GeneratorOptions& opt
 
 }  // namespace
 
-Generator::Generator(const LlamaConfig& config, const Mesh& mesh, const GeneratorOptions& options,
-                     int64_t context, std::optional<LowRankOptions> adapters, Session session,
-                     LoadedWeights loaded)
+Generator::Generator(const LlamaConfig& config, const Mesh& mesh, const std::string& dir,
+                     const GeneratorOptions& options, int64_t context, std::optional<LowRankOptions> adapters,
+                     Session session, LoadedWeights loaded)
     : config_(config),
       mesh_(mesh),
+      dir_(dir),
       options_(options),
       context_(context),
       adapters_(std::move(adapters)),
@@ -122,20 +123,23 @@ absl::StatusOr<Generator> Generator::Create(const LlamaConfig& config, const Mes
     MESHWORK_ASSIGN_OR_RETURN(const LlamaAdapters kept, LlamaAdapters::Load(options.adapters));
     MESHWORK_ASSIGN_OR_RETURN(adapters, LowRankOptionsOf(kept, config));
   }
+  const LoadWeightsOptions load = LlamaWeights(config);
   MESHWORK_ASSIGN_OR_RETURN(
-      Session session,
-      Session::Create(WritingGraph(config, mesh, options, adapters, context), options.session));
-  MESHWORK_ASSIGN_OR_RETURN(LoadedWeights loaded, LoadWeights(session, dir, LlamaWeights(config)));
+      const Graph graph, InStoredBlocks(WritingGraph(config, mesh, options, adapters, context), dir, load));
+  MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph, options.session));
+  MESHWORK_ASSIGN_OR_RETURN(LoadedWeights loaded, LoadWeights(session, dir, load));
   if (adapters.has_value()) MESHWORK_RETURN_IF_ERROR(LoadAdapters(session, options.adapters, config));
-  return Generator(config, mesh, options, context, std::move(adapters), std::move(session),
+  return Generator(config, mesh, dir, options, context, std::move(adapters), std::move(session),
                    std::move(loaded));
 }
 
 absl::StatusOr<Session*> Generator::Reader(int64_t size) {
   const auto found = readers_.find(size);
   if (found != readers_.end()) return &found->second;
-  MESHWORK_ASSIGN_OR_RETURN(
-      Session reader, session_.Share(ReadingGraph(config_, mesh_, options_, adapters_, context_, size)));
+  MESHWORK_ASSIGN_OR_RETURN(const Graph graph,
+                            InStoredBlocks(ReadingGraph(config_, mesh_, options_, adapters_, context_, size),
+                                           dir_, LlamaWeights(config_)));
+  MESHWORK_ASSIGN_OR_RETURN(Session reader, session_.Share(graph));
   return &readers_.emplace(size, std::move(reader)).first->second;
 }
 

@@ -6,7 +6,7 @@
 //   MESHWORK_ASSIGN_OR_RETURN(std::vector<int32_t> next, generator.Next());         // of each row
 //
 // Two programs share the weights and a cache of keys and values (Session::Share): one reads a prompt in parts, the other
-// writes one token of each row. A part of a prompt has one of few sizes; what lacks is filled up.
+// writes one token of each row. Weights that the folder has in blocks (import gguf --keep-blocks) stay so. A part of a prompt has one of few sizes; what lacks is filled up.
 //
 // Thread safety: one call at a time.
 #pragma once
@@ -66,14 +66,16 @@ class Generator {
   Session& session() { return session_; }
 
  private:
-  Generator(const LlamaConfig& config, const Mesh& mesh, const GeneratorOptions& options, int64_t context,
-            std::optional<LowRankOptions> adapters, Session session, LoadedWeights loaded);
+  Generator(const LlamaConfig& config, const Mesh& mesh, const std::string& dir,
+            const GeneratorOptions& options, int64_t context, std::optional<LowRankOptions> adapters,
+            Session session, LoadedWeights loaded);
 
   // The program that reads parts of `size` tokens, compiled at its first use.
   absl::StatusOr<Session*> Reader(int64_t size);
 
   LlamaConfig config_;
   Mesh mesh_;
+  std::string dir_;
   GeneratorOptions options_;
   int64_t context_, draws_ = 0;
   std::optional<LowRankOptions> adapters_;

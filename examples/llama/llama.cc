@@ -1,6 +1,9 @@
 #include "examples/llama/llama.h"
 
 #include <string>
+#include <utility>
+
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 
@@ -24,10 +27,21 @@ LoadWeightsOptions LlamaWeights(const LlamaConfig& config) {
   load.rules.push_back({.variable = "embedding/table", .tensor = "model.embed_tokens.weight"});
   load.rules.push_back({.variable = "norm/scale", .tensor = "model.norm.weight"});
   load.rules.push_back({.variable = "head/kernel", .tensor = "lm_head.weight", .transpose = true});
+  load.rules = WithBlockRules(load.rules);
   load.missing = {"cache/*", "*.lora_[ab]"};
   load.unused = {"*.rotary_emb.inv_freq"};
   if (config.tied) load.unused.push_back("lm_head.weight");
   return load;
+}
+
+absl::StatusOr<Graph> InStoredBlocks(Graph graph, const std::string& dir, const LoadWeightsOptions& load) {
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<QuantizeWeightsOptions> stored,
+                            StoredInBlocks(graph, dir, load.rules));
+  for (const QuantizeWeightsOptions& weights : stored) {
+    MESHWORK_ASSIGN_OR_RETURN(QuantizedProgram program, QuantizeWeights(graph, weights));
+    graph = std::move(program.graph);
+  }
+  return graph;
 }
 
 Llama::Llama(Graph& graph, const LlamaConfig& config)

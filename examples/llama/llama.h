@@ -7,8 +7,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "examples/llama/llama_config.h"
 #include "meshwork/session/load_weights.h"
 #include "meshwork/train.h"
@@ -18,9 +20,13 @@ namespace meshwork {
 // Weights are cut along the axis "model"; axes that the mesh lacks cut nothing.
 LayoutRules LlamaLayouts(const LlamaConfig& config);
 
-// Where LoadWeights finds the variables of Llama, and SaveWeights puts them. Caches, "cache/*", and adapters keep
-// their values.
+// Where LoadWeights finds the variables of Llama, whole or in blocks, and SaveWeights puts them. Caches, "cache/*", and adapters
+// keep their values.
 LoadWeightsOptions LlamaWeights(const LlamaConfig& config);
+
+// The program with the weights in blocks that are stored so in the folder ("meshwork import gguf --keep-blocks"). Errors: those
+// of StoredInBlocks and QuantizeWeights.
+absl::StatusOr<Graph> InStoredBlocks(Graph graph, const std::string& dir, const LoadWeightsOptions& load);
 
 class Llama {
  public:

@@ -7,6 +7,7 @@
 #include "examples/llama/adapters.h"
 #include "examples/llama/finetune.h"
 #include "examples/llama/llama_config.h"
+#include "examples/llama/text_loss.h"
 #include "examples/llama/tokenizer.h"
 #include "examples/llama/write.h"
 #include "examples/support/training_run.h"
@@ -26,6 +27,7 @@ struct LlamaOptions {
   int64_t context = 0;
   std::string temperature = "0", top_p = "1";
   std::string text, adapters, merged;  // --finetune, --adapters, --merge
+  std::string measured;                // --perplexity
   FineTuneOptions tune;
   bool tunes_feed_forward = false;
   std::string help;  // its text, if it was asked for
@@ -51,6 +53,14 @@ void AddWritingFlags(FlagTable& flags, LlamaOptions& o) {
   flags.Switch("stats", "says how long it took, to standard error", &o.write.stats);
 }
 
+void AddTextFlags(FlagTable& flags, LlamaOptions& o) {
+  flags.Text("perplexity", "a file with a text: says how well the model predicts it, instead of writing",
+             &o.measured);
+  flags.Int("batch-size", "with --finetune and --perplexity: parts of the text at a time", &o.tune.text.batch,
+            1);
+  flags.Int("length", "tokens of each part", &o.tune.text.length, 1);
+}
+
 void AddTuningFlags(FlagTable& flags, LlamaOptions& o) {
   flags.Text("finetune", "a file with a text: trains low-rank adapters to write like it, instead of writing",
              &o.text);
@@ -62,17 +72,19 @@ void AddTuningFlags(FlagTable& flags, LlamaOptions& o) {
   flags.Switch("feed-forward", "adapters for the products of the feed-forward layers, too",
                &o.tunes_feed_forward);
   flags.Int("steps", "of --finetune", &o.tune.steps, 1);
-  flags.Int("batch-size", "texts per step", &o.tune.batch, 1);
-  flags.Int("length", "tokens of each text of a batch", &o.tune.length, 1);
   flags.Real("rate", "the learning rate of --finetune, by Adam", &o.tune.rate, 0);
 }
 
 absl::Status CheckOptions(const LlamaOptions& o) {
   if (o.model.empty()) return InvalidArgument("--model is missing; see --help.");
-  if (o.text.empty() && o.write.prompts.empty())
-    return InvalidArgument("--prompt or --finetune is missing; see --help.");
-  if (!o.text.empty() && !o.write.prompts.empty())
-    return InvalidArgument("--finetune and --prompt; tune first, and write by --adapters then.");
+  const int tasks = static_cast<int>(!o.write.prompts.empty()) + static_cast<int>(!o.text.empty()) +
+                    static_cast<int>(!o.measured.empty());
+  if (tasks != 1)
+    return InvalidArgument("give one of --prompt, --finetune and --perplexity, not {}; see --help.",
+                           tasks == 0 ? "none" : "several");
+  if (!o.measured.empty() && !o.adapters.empty())
+    return InvalidArgument(
+        "--perplexity with --adapters; it measures the model alone. Merge them by --merge.");
   if (!o.text.empty() && o.adapters.empty() && o.merged.empty())
     return InvalidArgument(
         "--finetune without --adapters and --merge keeps nothing; name a folder by one of them.");
@@ -87,12 +99,14 @@ absl::StatusOr<LlamaOptions> ParseOptions(int argc, const char* const* argv) {
   LlamaOptions o;
   FlagTable flags(
       "llama",
-      "Writes on a prompt by a Llama, Mistral or Qwen2 of Hugging Face, or tunes it to a text. The model is a\n"
-      "folder with config.json, tokenizer.json and the weights. `meshwork import gguf` makes one of a GGUF file.");
+      "Writes on a prompt by a Llama, Mistral or Qwen2 of Hugging Face, tunes it to a text, or measures it by one. The\n"
+      "model is a folder with config.json, tokenizer.json and the weights. `meshwork import gguf` makes one of a GGUF\n"
+      "file; with --keep-blocks its weights of 8 and 4 bits stay so here, too.");
   flags.Text("model", "the folder", &o.model);
   flags.Text("mesh", "named axes; \"model\" cuts the weights, \"batch\" the texts", &o.run.mesh);
   AddWritingFlags(flags, o);
   AddTuningFlags(flags, o);
+  AddTextFlags(flags, o);
   flags.Int("seed", "of what is drawn: tokens, or adapters and the order of the texts", &o.run.seed, 0);
   flags.Int("workers", "threads; 0: one per core", &o.run.workers, 0, 1024);
   AddJoinFlags(flags, &o.run.join);
@@ -142,6 +156,17 @@ absl::Status Tune(const LlamaOptions& o, const LlamaConfig& config, const Tokeni
   return absl::OkStatus();
 }
 
+absl::Status Measure(const LlamaOptions& o, const LlamaConfig& config, const Tokenizer& tokenizer,
+                     const Mesh& mesh, const SessionOptions& session) {
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadFile(o.measured));
+  const std::vector<int32_t> tokens = tokenizer.Encode(text, {.add_bos = true});
+  const absl::StatusOr<double> perplexity =
+      PerplexityOf(config, mesh, o.model, tokens, {.text = o.tune.text, .session = session});
+  if (!perplexity.ok()) return Annotate(perplexity.status(), fmt::format("{}: ", o.measured));
+  if (o.run.is_chief()) fmt::print("perplexity: {:.4f}, tokens: {}\n", *perplexity, tokens.size());
+  return absl::OkStatus();
+}
+
 absl::Status Main(const LlamaOptions& o) {
   MESHWORK_ASSIGN_OR_RETURN(const LlamaConfig config, LlamaConfig::Load(o.model + "/config.json"));
   MESHWORK_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(o.model + "/tokenizer.json"));
@@ -150,6 +175,7 @@ absl::Status Main(const LlamaOptions& o) {
       .workers = static_cast<int>(o.run.workers), .seed = o.run.seed, .gather_outputs = true};
   o.run.processes->Use(session);
   if (!o.text.empty()) return Tune(o, config, tokenizer, mesh, session);
+  if (!o.measured.empty()) return Measure(o, config, tokenizer, mesh, session);
   WriteOptions write = o.write;
   write.stats = write.stats && o.run.is_chief();
   return Write(

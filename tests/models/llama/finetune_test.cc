@@ -38,9 +38,8 @@ FineTuneOptions Options(Transport* transport = nullptr) {
       .adapters = {.rank = 2,
                    .alpha = 6,
                    .modules = {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}},
+      .text = {.batch = 4, .length = 7},
       .steps = 8,
-      .batch = 4,
-      .length = 7,
       .rate = 0.02};
   options.session = {.workers = 1, .own_cores = false, .seed = 3};
   options.session.executor.transport = transport;
@@ -95,7 +94,7 @@ double MostOff(const Tensor& a, const Tensor& b) {
 
 TEST_F(FineTuneTest, OnEveryMeshAsOnOneDevice) {
   FineTuneOptions options = Options();
-  options.precision = {.compute = F64, .variables = F64};
+  options.text.precision = {.compute = F64, .variables = F64};
   const std::map<std::string, Tensor> expected = VariablesOf(Tuned("model=1", options).session);
   for (const std::string mesh : {"batch=2,model=2", "model=3", "batch=4"}) {
     for (const int64_t domains : {1, 2}) {
@@ -103,7 +102,7 @@ TEST_F(FineTuneTest, OnEveryMeshAsOnOneDevice) {
       SCOPED_TRACE(fmt::format("{} in {}", mesh, domains));
       InDomainsOf(domains, [&](Transport* end) {
         FineTuneOptions mine = Options(end);
-        mine.precision = options.precision;
+        mine.text.precision = options.text.precision;
         const FineTuned tuned = Tuned(mesh, mine);
         const std::map<std::string, Tensor> variables = VariablesOf(tuned.session);
         ASSERT_EQ(variables.size(), expected.size());
@@ -263,11 +262,11 @@ TEST_F(FineTuneTest, RefusesWhatItCannotDo) {
   std::vector<int32_t> text = Text(29);
   text[7] = 23;
   EXPECT_EQ(message(text, options), "Token 23; the model has 23 tokens, from 0 on.");
-  options.length = 65;
+  options.text.length = 65;
   EXPECT_EQ(message(text, options), "length=65; the model was made for 1 to 64 tokens.");
   options = Options();
   options.steps = 0;
-  EXPECT_EQ(message(text, options), "steps=0, batch=4; give 1 or more of both.");
+  EXPECT_EQ(message(text, options), "steps=0; give 1 or more.");
   options = Options();
   options.adapters.modules = {"embed_tokens"};
   EXPECT_EQ(
