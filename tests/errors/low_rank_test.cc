@@ -13,7 +13,7 @@ namespace {
 
 // Two layers, a table that is looked up, and what a test adds.
 absl::Status Adapting(const LowRankOptions& options,
-                      const std::function<void(Graph& g, const Value& y)>& more = {},
+                      const std::function<void(Graph& g, const Value& y, CallSite site)>& more = {},
                       CallSite site = CallSite::Current()) {
   Graph g(Mesh::Parse("batch=2,model=4").value());
   const LocationScope line(g, site);
@@ -21,7 +21,7 @@ absl::Status Adapting(const LowRankOptions& options,
   const Embedding table(g, "table", 5, 6);
   const Dense up(g, "up", 6, 8, {}, site), down(g, "down", 8, 6, {}, site);
   const Value y = down(up(table(tokens, site), site), site);
-  if (more != nullptr) more(g, y);
+  if (more != nullptr) more(g, y, site);
   AddLowRankAdapters(g, options, site);
   return g.status();
 }
@@ -30,16 +30,17 @@ TEST(LowRankErrors, Adapters) {
   const auto by = [](const std::vector<std::string>& patterns, CallSite site = CallSite::Current()) {
     return Adapting({.patterns = patterns}, {}, site);
   };
-  const auto already_updated = [](Graph&, const Value& y) { Sgd({}).Minimize(ReduceMean(y)); };
-  const auto name_taken = [](Graph& g, const Value&) { g.Var("up/kernel.lora_b", Zeros({2, 8})); };
-  const auto not_read = [](Graph& g, const Value&) { g.Var("alone", Zeros({2, 8})); };
-  const auto in_a_loop = [](Graph& g, const Value& y) {
+  const auto already_updated = [](Graph&, const Value& y, CallSite) { Sgd({}).Minimize(ReduceMean(y)); };
+  const auto name_taken = [](Graph& g, const Value&, CallSite) { g.Var("up/kernel.lora_b", Zeros({2, 8})); };
+  const auto not_read = [](Graph& g, const Value&, CallSite) { g.Var("alone", Zeros({2, 8})); };
+  const auto in_a_loop = [](Graph& g, const Value& y, CallSite site) {
     const Variable w = g.Var("looped", Zeros({6, 6}));
-    Scan(g, {y}, {},
-         [&](Graph&, const std::vector<Value>& carries, const std::vector<Value>&) {
-           return ScanStep{.carries = {MatMul(carries[0], w)}};
-         },
-         {.length = 2});
+    Scan(
+        g, {y}, {},
+        [&](Graph&, const std::vector<Value>& carries, const std::vector<Value>&) {
+          return ScanStep{.carries = {MatMul(carries[0], w)}};
+        },
+        {.length = 2}, site);
   };
   const auto merging_others = [] {
     Graph g(Mesh::Parse("model=2").value());
