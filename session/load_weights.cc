@@ -21,9 +21,10 @@ constexpr std::string_view kToLoad = "the weights to load";
 absl::StatusOr<WeightPlan> PlanOf(const Session& session, const absl::StatusOr<WeightFiles>& files,
                                   const LoadWeightsOptions& options) {
   MESHWORK_RETURN_IF_ERROR(files.status());
+  std::vector<std::string> left_out;
   MESHWORK_ASSIGN_OR_RETURN(const auto variables,
-                            WeightsOf(session.graph(), options.also, options.only, "LoadWeights"));
-  return PlanWeights(*files, variables, options);
+                            WeightsOf(session.graph(), options.also, options.only, "LoadWeights", &left_out));
+  return PlanWeights(*files, variables, left_out, options);
 }
 
 // OK if all domains have made the same plan.

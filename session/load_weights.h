@@ -50,7 +50,8 @@ struct LoadWeightsOptions {
   // not be read, and of variables that are to be loaded although no output depends on them. A tensor of which a part is
   // read counts as read.
   std::vector<std::string> missing = {}, unused = {}, also = {};
-  // Patterns of the variables that are loaded, of those above; none: all. The others keep their values.
+  // Patterns of the variables that are loaded, of those above; none: all. The others keep their values, and
+  // their tensors need not be read.
   std::vector<std::string> only = {};
 };
 

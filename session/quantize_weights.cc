@@ -305,6 +305,7 @@ absl::StatusOr<Session> QuantizeSession(const Session& session, const QuantizeWe
 absl::StatusOr<std::vector<QuantizeWeightsOptions>> StoredInBlocks(const Graph& graph,
                                                                    const std::string& path,
                                                                    const std::vector<WeightRule>& rules) {
+  MESHWORK_RETURN_IF_ERROR(CheckRules(rules, "StoredInBlocks"));
   MESHWORK_ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(path));
   QuantizeWeightsOptions eight{.bits = 8}, four{.bits = 4};
   for (int a = 0; a < std::ssize(graph.arguments()); ++a) {
@@ -327,10 +328,11 @@ absl::StatusOr<std::vector<QuantizeWeightsOptions>> StoredInBlocks(const Graph& 
 }
 
 std::vector<WeightRule> WithBlockRules(const std::vector<WeightRule>& rules) {
-  std::vector<WeightRule> all = rules;
+  std::vector<WeightRule> all;
   for (const WeightRule& rule : rules)
     for (const char* part : {".q", ".scale", ".zero"})
       all.push_back({.variable = rule.variable + part, .tensor = rule.tensor + part});
+  all.insert(all.end(), rules.begin(), rules.end());
   return all;
 }
 

@@ -49,6 +49,8 @@ struct QuantizedProgram {
 //   gather(W, indices, dim=0)                 DequantizeMatrix of the rows found
 //   cast(W) that is read so                   the same, of its dtype
 //
+// It is for programs that predict: VarOptions::trainable is not carried over.
+//
 // A pin of W is carried over: axes along the outputs cut the rows, axes along the inputs the blocks, so they must divide the
 // number of blocks. Errors: those of the graph; bits; a name or a pattern that fits no variable; a variable that is no
 // matrix of real numbers, is read or updated otherwise, or is read along both of its dims; k that is no multiple of 32; a
@@ -63,12 +65,12 @@ absl::StatusOr<Session> QuantizeSession(const Session& session, const QuantizeWe
 
 // The variables whose tensors at `path` are stored in blocks, as `rules` for the whole weights say: those of 8 bits and those of
 // 4, one for each call of QuantizeWeights that is needed, or none. A tensor NAME is in blocks where there is a tensor NAME.q of
-// i8 or u8. Errors: those of WeightFiles::Open; a rule of a weight in blocks that takes a part of its tensor.
+// i8 or u8. Errors: those of WeightFiles::Open; a rule that contradicts itself, or that takes a part of a tensor in blocks.
 absl::StatusOr<std::vector<QuantizeWeightsOptions>> StoredInBlocks(const Graph& graph,
                                                                    const std::string& path,
                                                                    const std::vector<WeightRule>& rules);
 
-// `rules`, and for each of them the rules of NAME.q, NAME.scale and NAME.zero in place of its variable NAME.
+// The rules of NAME.q, NAME.scale and NAME.zero for each variable NAME that `rules` has, and behind them `rules`.
 std::vector<WeightRule> WithBlockRules(const std::vector<WeightRule>& rules);
 
 }  // namespace meshwork

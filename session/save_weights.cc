@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/session/save_restore.h"
 #include "meshwork/session/weight_plan.h"
+#include "meshwork/session/without_exceptions.h"
 #include "meshwork/storage/fill_blocks.h"
 
 namespace meshwork {
@@ -69,30 +72,32 @@ absl::StatusOr<std::vector<WeightToSave>> PlanSaving(const Graph& graph, const S
   return weights;
 }
 
+using GetVariable = std::function<absl::StatusOr<Tensor>(const std::string& variable)>;
+
 // Gathers the weights, each once and in order, as all domains do together.
 class WeightGatherer {
  public:
-  WeightGatherer(const Session& session, const std::vector<WeightToSave>& weights)
-      : session_(session), weights_(weights) {}
+  WeightGatherer(const std::vector<WeightToSave>& weights, GetVariable get)
+      : weights_(weights), get_(std::move(get)) {}
 
   // The i-th weight as it is in the file. REQUIRES: i grows from call to call.
   absl::StatusOr<Tensor> Gather(size_t i) {
     MESHWORK_RETURN_IF_ERROR(Skip(i));
     next_ = i + 1;
     const WeightToSave& weight = weights_[i];
-    MESHWORK_ASSIGN_OR_RETURN(Tensor tensor, session_.Get(weight.variable));
+    MESHWORK_ASSIGN_OR_RETURN(Tensor tensor, get_(weight.variable));
     return std::is_sorted(weight.dims.begin(), weight.dims.end()) ? tensor : tensor.Transposed(weight.dims);
   }
   // Takes part in gathering the weights up to the i-th, also after an error: the other domains count on it.
   absl::Status Skip(size_t i) {
     absl::Status status;
-    for (; next_ < i; ++next_) status.Update(session_.Get(weights_[next_].variable).status());
+    for (; next_ < i; ++next_) status.Update(get_(weights_[next_].variable).status());
     return status;
   }
 
  private:
-  const Session& session_;
   const std::vector<WeightToSave>& weights_;
+  const GetVariable get_;
   size_t next_ = 0;
 };
 
@@ -100,34 +105,85 @@ std::string FileOf(const std::string& path) {
   return path.ends_with(".safetensors") ? path : (std::filesystem::path(path) / "model.safetensors").string();
 }
 
-absl::Status Write(const SaveWeightsOptions& options, const std::vector<WeightToSave>& weights,
-                   WeightGatherer& gatherer, SavedWeights& saved) {
-  const std::filesystem::path folder = std::filesystem::path(saved.path).parent_path();
-  if (!folder.empty()) MESHWORK_RETURN_IF_ERROR(MakeFolders(folder.string()));
-  std::vector<std::pair<std::string, Type>> tensors;
-  for (const WeightToSave& weight : weights) tensors.emplace_back(weight.tensor, weight.type);
-  MESHWORK_ASSIGN_OR_RETURN(
-      const WrittenFile file,
-      StreamSafetensors(
-          saved.path, tensors, [&](size_t i) { return gatherer.Gather(i); }, options.metadata));
-  saved.bytes = file.bytes;
-  return absl::OkStatus();
+// How all domains save together. Domain 0 writes while the others take part in gathering; before the file gets its name, which
+// is when its last tensor has been read, all agree that each has done its part.
+class Saving {
+ public:
+  Saving(Transport* transport, const std::vector<WeightToSave>& weights, GetVariable get)
+      : transport_(transport), weights_(weights), gatherer_(weights, std::move(get)) {
+    for (size_t i = 0; i < weights.size(); ++i)
+      if (weights[i].type.num_elements() > 0) last_ = i;
+  }
+
+  absl::StatusOr<int64_t> Write(const std::string& path, const SaveWeightsOptions& options) {
+    const absl::StatusOr<WrittenFile> file = TryWrite(path, options);
+    if (!has_agreed_) MESHWORK_RETURN_IF_ERROR(Agree(file.status()));
+    MESHWORK_RETURN_IF_ERROR(AllAgree(transport_, kWhat, file.status()));
+    return file->bytes;
+  }
+  absl::Status HelpOther() {
+    MESHWORK_RETURN_IF_ERROR(Agree(absl::OkStatus()));
+    return AllAgree(transport_, kWhat, absl::OkStatus());
+  }
+
+ private:
+  absl::StatusOr<WrittenFile> TryWrite(const std::string& path, const SaveWeightsOptions& options) {
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    if (!folder.empty()) MESHWORK_RETURN_IF_ERROR(MakeFolders(folder.string()));
+    if (!last_.has_value()) MESHWORK_RETURN_IF_ERROR(Agree(absl::OkStatus()));
+    std::vector<std::pair<std::string, Type>> tensors;
+    for (const WeightToSave& weight : weights_) tensors.emplace_back(weight.tensor, weight.type);
+    return StreamSafetensors(
+        path, tensors, [&](size_t i) { return Read(i); }, options.metadata);
+  }
+
+  absl::StatusOr<Tensor> Read(size_t i) {
+    absl::StatusOr<Tensor> tensor = gatherer_.Gather(i);
+    if (i == last_) MESHWORK_RETURN_IF_ERROR(Agree(tensor.status()));
+    return tensor;
+  }
+
+  // OK if all domains have done their part. `mine`: whether this one has, so far.
+  absl::Status Agree(absl::Status mine) {
+    has_agreed_ = true;
+    if (transport_ != nullptr) mine.Update(gatherer_.Skip(weights_.size()));
+    return AllAgree(transport_, kWhat, mine);
+  }
+
+  Transport* const transport_;
+  const std::vector<WeightToSave>& weights_;
+  WeightGatherer gatherer_;
+  std::optional<size_t> last_;  // the last one with elements, which StreamSafetensors reads last
+  bool has_agreed_ = false;
+};
+
+// All domains call it alike.
+absl::StatusOr<SavedWeights> Save(const Graph& graph, const DomainState& here, const GetVariable& get,
+                                  const std::string& path, const SaveWeightsOptions& options) {
+  const absl::StatusOr<std::vector<WeightToSave>> weights = PlanSaving(graph, options);
+  MESHWORK_RETURN_IF_ERROR(AllAgree(here.transport, kWhat, weights.status()));
+  SavedWeights saved{.path = FileOf(path)};
+  for (const WeightToSave& weight : *weights) saved.tensors.push_back(weight.tensor);
+  Saving saving(here.transport, *weights, get);
+  if (here.domain() > 0) {
+    MESHWORK_RETURN_IF_ERROR(saving.HelpOther());
+  } else {
+    MESHWORK_ASSIGN_OR_RETURN(saved.bytes, saving.Write(saved.path, options));
+  }
+  return saved;
 }
 
 }  // namespace
 
 absl::StatusOr<SavedWeights> SaveWeights(const Session& session, const std::string& path,
                                          const SaveWeightsOptions& options) {
-  MESHWORK_ASSIGN_OR_RETURN(const std::vector<WeightToSave> weights, PlanSaving(session.graph(), options));
-  SavedWeights saved{.path = FileOf(path)};
-  for (const WeightToSave& weight : weights) saved.tensors.push_back(weight.tensor);
+  MESHWORK_ASSIGN_OR_RETURN(const OneCaller::Call call, session.Begin("SaveWeights"));
   const DomainState here = session.Here();
-  WeightGatherer gatherer(session, weights);
-  absl::Status status;
-  if (here.domain() == 0) status = Write(options, weights, gatherer, saved);
-  if (here.num_domains() > 1) status.Update(gatherer.Skip(weights.size()));
-  MESHWORK_RETURN_IF_ERROR(AllAgree(here.transport, kWhat, status));
-  return saved;
+  return WithoutExceptions(here.transport, [&] {
+    return Save(
+        session.graph(), here, [&](const std::string& variable) { return session.TryGet(variable); }, path,
+        options);
+  });
 }
 
 }  // namespace meshwork

@@ -27,7 +27,7 @@ struct SaveWeightsOptions {
   // For a variable the first rule that fits counts. A variable without a rule becomes the tensor of its own name.
   std::vector<WeightRule> rules = {};
   // Patterns (base/name_patterns.h) of variables that are saved although no output depends on them; of those that are
-  // saved, none for all; and of those that are not.
+  // saved, none for all; and of those that are not, which need not be there.
   std::vector<std::string> also = {}, only = {}, except = {};
   SafetensorsMetadata metadata = {{"format", "pt"}};  // transformers asks for it
 };
@@ -41,7 +41,8 @@ struct SavedWeights {
 // Writes a safetensors file: `path` if it ends in ".safetensors", else "model.safetensors" in the folder `path`, which is
 // made where it is missing. The file is replaced in one step. Tensors have the dtypes of their variables.
 // With several domains all call it alike, and domain 0 writes; it succeeds in all or in none, and `bytes` is 0 in the
-// others. Law: LoadWeights with the same rules sets the variables to the same values, bit for bit.
+// others. Law: LoadWeights with the same .rules, .also and .only, and with .except as .missing, sets the variables to the same
+// values, bit for bit. A call of the session.
 // Errors, after which the file is as it was: rules that contradict themselves, that do not fit a variable's dims, or that
 // make a variable a part of a tensor; two variables that become one tensor; patterns that fit none; those of Session::Get
 // and StreamSafetensors.

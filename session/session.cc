@@ -272,6 +272,10 @@ absl::StatusOr<DTensor> Session::NewOutput(std::string_view name) const {
 
 absl::StatusOr<Tensor> Session::Get(std::string_view variable) const {
   MESHWORK_ASSIGN_OR_RETURN(const OneCaller::Call call, Begin("Get"));
+  return TryGet(variable);
+}
+
+absl::StatusOr<Tensor> Session::TryGet(std::string_view variable) const {
   MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
   MESHWORK_ASSIGN_OR_RETURN(const DTensor tensor, impl_->Find(variable));
   if (tensor.layout().ShardedAxes().Intersects(tensor.domain().placement().across()))

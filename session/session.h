@@ -62,7 +62,9 @@ class StagedFeeds;
 struct DomainState;
 struct LoadedWeights;
 struct LoadWeightsOptions;
+struct SavedWeights;
 struct SaveProgramOptions;
+struct SaveWeightsOptions;
 
 struct SessionOptions {
   // The hardware that computes and holds the variables: "cpu", the cores of this process; "cuda" or "cuda:0", a GPU of
@@ -284,15 +286,19 @@ class Session {
 
  private:
   friend class DataAgreement;  // adds to the message that domains exchange before each step
-  // Calls of the session (session/load_weights.h, session/saved/saved_program.h).
+  // Calls of the session (session/load_weights.h, session/save_weights.h, session/saved/saved_program.h).
   friend absl::StatusOr<LoadedWeights> LoadWeights(Session& session, const std::string& path,
                                                    const LoadWeightsOptions& options);
+  friend absl::StatusOr<SavedWeights> SaveWeights(const Session& session, const std::string& path,
+                                                  const SaveWeightsOptions& options);
   friend absl::StatusOr<std::string> SaveProgram(const Session& session, const std::string& dir,
                                                  const SaveProgramOptions& options);
   struct Impl;
   explicit Session(std::unique_ptr<Impl> impl);
   // A call of the public function `call`. Errors: another one runs; there is no session any more.
   absl::StatusOr<OneCaller::Call> Begin(const char* call) const;
+  // Get, within a call.
+  absl::StatusOr<Tensor> TryGet(std::string_view variable) const;
   static absl::StatusOr<Session> TryCreate(const Graph& graph, SessionOptions options);
   absl::StatusOr<Session> TryShare(const Graph& graph) const;
   absl::StatusOr<RemeshReport> TryRemesh(const absl::StatusOr<Graph>& graph, const RemeshOptions& options);

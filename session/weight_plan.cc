@@ -104,6 +104,9 @@ class WeightPlanner {
                                      rule == nullptr ? "" : fmt::format(" from {}", Quoted(name))));
   }
 
+  // Its tensor need not be read.
+  void LeaveOut(const std::string& variable) { used_.insert(RuleFor(options_.rules, variable).tensor); }
+
   absl::StatusOr<WeightPlan> Finish() && {
     std::vector<std::string> unused;
     for (const auto& [name, tensor] : files_.tensors()) {
@@ -168,7 +171,8 @@ bool MatchesOne(const std::vector<std::string>& patterns, const std::string& nam
 absl::StatusOr<std::map<std::string, Type>> WeightsOf(const Graph& graph,
                                                       const std::vector<std::string>& also,
                                                       const std::vector<std::string>& only,
-                                                      std::string_view who) {
+                                                      std::string_view who,
+                                                      std::vector<std::string>* left_out) {
   std::map<std::string, Type> variables;
   const Graph read = WithoutUnreadVariables(EvaluationGraph(graph, {}));
   const auto add = [&](const Graph& of, const auto& is_meant) {
@@ -183,11 +187,22 @@ absl::StatusOr<std::map<std::string, Type>> WeightsOf(const Graph& graph,
     return absl::FailedPreconditionError(fmt::format(
         "{}: no output of the program depends on a variable outside of training; name variables by .also.",
         who));
+  const auto fits_one = [&](const std::string& pattern) {
+    return std::any_of(variables.begin(), variables.end(),
+                       [&](const auto& variable) { return MatchesPattern(variable.first, pattern); });
+  };
+  for (const auto& [patterns, name] : {std::pair(&also, ".also"), {&only, ".only"}})
+    for (const std::string& pattern : *patterns)
+      if (!fits_one(pattern))
+        return InvalidArgument("{}: {} {} fits no variable{}.", who, name, Quoted(pattern),
+                               patterns == &only ? " that the outputs depend on, or that .also names" : "");
   if (only.empty()) return variables;
-  std::erase_if(variables, [&](const auto& variable) { return !MatchesOne(only, variable.first); });
-  if (!variables.empty()) return variables;
-  return InvalidArgument("{}: .only {} fits no variable that the outputs depend on, or that .also names.",
-                         who, Quoted(fmt::format("{}", fmt::join(only, ", "))));
+  std::erase_if(variables, [&](const auto& variable) {
+    const bool is_left_out = !MatchesOne(only, variable.first);
+    if (is_left_out && left_out != nullptr) left_out->push_back(variable.first);
+    return is_left_out;
+  });
+  return variables;
 }
 
 absl::Status CheckRules(const std::vector<WeightRule>& rules, std::string_view who) {
@@ -248,10 +263,12 @@ std::string WeightPlan::ToString() const {
 }
 
 absl::StatusOr<WeightPlan> PlanWeights(const WeightFiles& files, const std::map<std::string, Type>& variables,
+                                       const std::vector<std::string>& left_out,
                                        const LoadWeightsOptions& options) {
   MESHWORK_RETURN_IF_ERROR(CheckRules(options.rules, "LoadWeights"));
   WeightPlanner planner(files, options);
   for (const auto& [variable, type] : variables) planner.Add(variable, type);
+  for (const std::string& variable : left_out) planner.LeaveOut(variable);
   return std::move(planner).Finish();
 }
 

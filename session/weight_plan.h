@@ -21,12 +21,13 @@
 namespace meshwork {
 
 // The variables that the outputs of `graph` depend on outside of training, without the sums of metrics, and those that a
-// pattern of `also` fits. Of them those that a pattern of `only` fits; all if there is none. Error: there are none; `who`:
-// the function that the user called.
+// pattern of `also` fits. Of them those that a pattern of `only` fits; all if there is none. `left_out`: gets the others; may be
+// null. Errors: there are none; a pattern fits none; `who`: the function that the user called.
 absl::StatusOr<std::map<std::string, Type>> WeightsOf(const Graph& graph,
                                                       const std::vector<std::string>& also,
                                                       const std::vector<std::string>& only,
-                                                      std::string_view who);
+                                                      std::string_view who,
+                                                      std::vector<std::string>* left_out = nullptr);
 
 // Whether a pattern fits the name.
 bool MatchesOne(const std::vector<std::string>& patterns, const std::string& name);
@@ -70,8 +71,10 @@ struct WeightPlan {
   std::string ToString() const;
 };
 
-// The files must outlive the plan. Errors: those of LoadWeights that names and types have.
+// `left_out`: other variables, whose tensors need not be read. The files must outlive the plan. Errors: those of LoadWeights that
+// names and types have.
 absl::StatusOr<WeightPlan> PlanWeights(const WeightFiles& files, const std::map<std::string, Type>& variables,
+                                       const std::vector<std::string>& left_out,
                                        const LoadWeightsOptions& options);
 
 }  // namespace meshwork

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "examples/llama/json_value.h"
 #include "examples/llama/llama.h"
@@ -38,6 +39,16 @@ absl::Status CheckKind(const JsonValue& config) {
     MESHWORK_ASSIGN_OR_RETURN(const JsonValue value, config.Get(key));
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> keys, value.Keys());
     if (!keys.empty()) return value.Unsupported("empty");
+  }
+  for (const char* key : {"layers_to_transform", "exclude_modules", "modules_to_save", "layer_replication"}) {
+    if (!config.Has(key)) continue;
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue value, config.Get(key));
+    return value.Unsupported("null");
+  }
+  if (config.Has("bias")) {
+    MESHWORK_ASSIGN_OR_RETURN(const JsonValue bias, config.Get("bias"));
+    MESHWORK_ASSIGN_OR_RETURN(const std::string which, bias.String());
+    if (which != "none") return bias.Unsupported("\"none\"");
   }
   return absl::OkStatus();
 }
@@ -102,20 +113,27 @@ absl::Status SaveAdapters(const Session& session, const std::string& dir, const 
   const DomainState here = session.Here();
   return AllAgree(
       here.transport, kConfig,
-      here.domain() > 0 ? absl::OkStatus() : WriteFileAtomically(In(dir, kConfig), json.dump(2) + "\n"));
+      here.domain() > 0
+          ? absl::OkStatus()
+          : WriteFileAtomically(
+                In(dir, kConfig),
+                json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"));
 }
 
 namespace {
 
-// The files of a model besides its weights; not all have all of them.
+// The files of a model besides its weights.
 absl::Status CopyOtherFiles(const std::string& from, const std::string& to) {
-  for (const char* file : {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
-                           "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt"}) {
-    if (!std::filesystem::exists(In(from, file))) continue;
-    MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadFile(In(from, file)));
-    MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(In(to, file), text));
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(from, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!entry.is_regular_file() || name.ends_with(".safetensors") ||
+        name.ends_with(".safetensors.index.json") || name.ends_with(".bin") || name.ends_with(".gguf"))
+      continue;
+    MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadFile(entry.path().string()));
+    MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(In(to, name.c_str()), text));
   }
-  return absl::OkStatus();
+  return error ? InvalidArgument("{}: cannot be read: {}.", Quoted(from), error.message()) : absl::OkStatus();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "examples/llama/llama.h"
+#include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
 
 namespace meshwork {
@@ -37,6 +38,12 @@ absl::StatusOr<FineTuned> FineTune(const LlamaConfig& config, const Mesh& mesh, 
   MESHWORK_ASSIGN_OR_RETURN(FineTuneProgram program, MakeFineTuneProgram(config, mesh, options));
   MESHWORK_ASSIGN_OR_RETURN(const Pipeline parts, TextBatches(config, text, options.text,
                                                               static_cast<uint64_t>(options.session.seed)));
+  MESHWORK_ASSIGN_OR_RETURN(const auto stored,
+                            StoredInBlocks(program.graph, dir, LlamaWeights(config).rules));
+  if (!stored.empty())
+    return InvalidArgument(
+        "{} has weights in blocks, by which no gradients are computed; import the model without --keep-blocks.",
+        Quoted(dir));
   MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(program.graph, options.session));
   MESHWORK_RETURN_IF_ERROR(LoadWeights(session, dir, LlamaWeights(config)).status());
   const int64_t epochs = EpochsOf(options.steps);

@@ -44,7 +44,7 @@ struct FineTuned {
   History history;
 };
 // `dir` has the weights. The text is cut into parts of `length` tokens; each step takes `batch` of them, drawn without
-// repetition until all were taken. All domains call it alike. Errors: options out of range; a text that is shorter than a
+// repetition until fewer are left. All domains call it alike. Errors: options out of range; a text that is shorter than a
 // batch; tokens that the model does not have; those of Session::Create, LoadWeights and Fit.
 absl::StatusOr<FineTuned> FineTune(const LlamaConfig& config, const Mesh& mesh, const std::string& dir,
                                    std::span<const int32_t> text, const FineTuneOptions& options = {});

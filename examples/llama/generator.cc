@@ -99,12 +99,12 @@ absl::Status CheckOptions(const LlamaConfig& config, const GeneratorOptions& opt
 
 }  // namespace
 
-Generator::Generator(const LlamaConfig& config, const Mesh& mesh, const std::string& dir,
+Generator::Generator(const LlamaConfig& config, const Mesh& mesh, std::vector<QuantizeWeightsOptions> stored,
                      const GeneratorOptions& options, int64_t context, std::optional<LowRankOptions> adapters,
                      Session session, LoadedWeights loaded)
     : config_(config),
       mesh_(mesh),
-      dir_(dir),
+      stored_(std::move(stored)),
       options_(options),
       context_(context),
       adapters_(std::move(adapters)),
@@ -124,21 +124,22 @@ absl::StatusOr<Generator> Generator::Create(const LlamaConfig& config, const Mes
     MESHWORK_ASSIGN_OR_RETURN(adapters, LowRankOptionsOf(kept, config));
   }
   const LoadWeightsOptions load = LlamaWeights(config);
-  MESHWORK_ASSIGN_OR_RETURN(
-      const Graph graph, InStoredBlocks(WritingGraph(config, mesh, options, adapters, context), dir, load));
+  Graph graph = WritingGraph(config, mesh, options, adapters, context);
+  MESHWORK_ASSIGN_OR_RETURN(auto stored, StoredInBlocks(graph, dir, load.rules));
+  MESHWORK_ASSIGN_OR_RETURN(graph, InBlocks(std::move(graph), stored));
   MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph, options.session));
   MESHWORK_ASSIGN_OR_RETURN(LoadedWeights loaded, LoadWeights(session, dir, load));
   if (adapters.has_value()) MESHWORK_RETURN_IF_ERROR(LoadAdapters(session, options.adapters, config));
-  return Generator(config, mesh, dir, options, context, std::move(adapters), std::move(session),
+  return Generator(config, mesh, std::move(stored), options, context, std::move(adapters), std::move(session),
                    std::move(loaded));
 }
 
 absl::StatusOr<Session*> Generator::Reader(int64_t size) {
   const auto found = readers_.find(size);
   if (found != readers_.end()) return &found->second;
-  MESHWORK_ASSIGN_OR_RETURN(const Graph graph,
-                            InStoredBlocks(ReadingGraph(config_, mesh_, options_, adapters_, context_, size),
-                                           dir_, LlamaWeights(config_)));
+  MESHWORK_ASSIGN_OR_RETURN(
+      const Graph graph,
+      InBlocks(ReadingGraph(config_, mesh_, options_, adapters_, context_, size), stored_));
   MESHWORK_ASSIGN_OR_RETURN(Session reader, session_.Share(graph));
   return &readers_.emplace(size, std::move(reader)).first->second;
 }

@@ -6,7 +6,8 @@
 //   MESHWORK_ASSIGN_OR_RETURN(std::vector<int32_t> next, generator.Next());         // of each row
 //
 // Two programs share the weights and a cache of keys and values (Session::Share): one reads a prompt in parts, the other
-// writes one token of each row. Weights that the folder has in blocks (import gguf --keep-blocks) stay so. A part of a prompt has one of few sizes; what lacks is filled up.
+// writes one token of each row. A part of a prompt has one of few sizes; what lacks is filled up. Weights that the folder has
+// in blocks (meshwork import gguf --keep-blocks) stay so.
 //
 // Thread safety: one call at a time.
 #pragma once
@@ -46,12 +47,13 @@ struct GeneratorOptions {
 
 class Generator {
  public:
-  // `dir` has the weights. Errors: those of LlamaAdapters::Load, LoadWeights and Session::Create; options out of range.
+  // `dir` has the weights. Errors: those of LlamaAdapters::Load, StoredInBlocks, InBlocks, LoadWeights and Session::Create;
+  // options out of range.
   static absl::StatusOr<Generator> Create(const LlamaConfig& config, const Mesh& mesh, const std::string& dir,
                                           const GeneratorOptions& options = {});
 
   // Gives a row a new text, and returns its next token. Errors: no tokens; tokens that the model does not have; more than
-  // the context holds; those of Session::Run.
+  // the context holds; those of Session::Share and Session::Run.
   absl::StatusOr<int32_t> Begin(int64_t row, std::span<const int32_t> prompt);
   // The next token of each row, of rows without a text any. Errors: a row's text is as long as the context; those of
   // Session::Run.
@@ -66,7 +68,7 @@ class Generator {
   Session& session() { return session_; }
 
  private:
-  Generator(const LlamaConfig& config, const Mesh& mesh, const std::string& dir,
+  Generator(const LlamaConfig& config, const Mesh& mesh, std::vector<QuantizeWeightsOptions> stored,
             const GeneratorOptions& options, int64_t context, std::optional<LowRankOptions> adapters,
             Session session, LoadedWeights loaded);
 
@@ -75,7 +77,7 @@ class Generator {
 
   LlamaConfig config_;
   Mesh mesh_;
-  std::string dir_;
+  std::vector<QuantizeWeightsOptions> stored_;  // the weights that are in blocks
   GeneratorOptions options_;
   int64_t context_, draws_ = 0;
   std::optional<LowRankOptions> adapters_;

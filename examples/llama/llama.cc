@@ -34,12 +34,13 @@ LoadWeightsOptions LlamaWeights(const LlamaConfig& config) {
   return load;
 }
 
-absl::StatusOr<Graph> InStoredBlocks(Graph graph, const std::string& dir, const LoadWeightsOptions& load) {
-  MESHWORK_ASSIGN_OR_RETURN(const std::vector<QuantizeWeightsOptions> stored,
-                            StoredInBlocks(graph, dir, load.rules));
+absl::StatusOr<Graph> InBlocks(Graph graph, const std::vector<QuantizeWeightsOptions>& stored) {
   for (const QuantizeWeightsOptions& weights : stored) {
-    MESHWORK_ASSIGN_OR_RETURN(QuantizedProgram program, QuantizeWeights(graph, weights));
-    graph = std::move(program.graph);
+    absl::StatusOr<QuantizedProgram> program = QuantizeWeights(graph, weights);
+    if (!program.ok())
+      return InvalidArgument("{} Or take another mesh, or import the model without --keep-blocks.",
+                             MessageOf(program.status()));
+    graph = std::move(program->graph);
   }
   return graph;
 }
@@ -78,7 +79,8 @@ Value Llama::operator()(const Value& tokens, std::vector<AttentionCache>& caches
 }
 
 Value Llama::Logits(const Value& h) const {
-  return head_.has_value() ? (*head_)(h) : MatMul(h, embedding_.table(), false, /*transpose_b=*/true);
+  return head_.has_value() ? (*head_)(h)
+                           : MatMul(h, InDType(embedding_.table(), h.dtype()), false, /*transpose_b=*/true);
 }
 
 }  // namespace meshwork

@@ -24,9 +24,9 @@ LayoutRules LlamaLayouts(const LlamaConfig& config);
 // keep their values.
 LoadWeightsOptions LlamaWeights(const LlamaConfig& config);
 
-// The program with the weights in blocks that are stored so in the folder ("meshwork import gguf --keep-blocks"). Errors: those
-// of StoredInBlocks and QuantizeWeights.
-absl::StatusOr<Graph> InStoredBlocks(Graph graph, const std::string& dir, const LoadWeightsOptions& load);
+// The program with weights in blocks, as StoredInBlocks finds them in a folder ("meshwork import gguf --keep-blocks"). Errors:
+// those of QuantizeWeights; a mesh may cut whole weights where it cannot cut blocks.
+absl::StatusOr<Graph> InBlocks(Graph graph, const std::vector<QuantizeWeightsOptions>& stored);
 
 class Llama {
  public:

@@ -1,6 +1,8 @@
 // Writes on a prompt by a Llama whose weights somebody published, or tunes it to a text. See --help.
 #include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -64,8 +66,10 @@ void AddTextFlags(FlagTable& flags, LlamaOptions& o) {
 void AddTuningFlags(FlagTable& flags, LlamaOptions& o) {
   flags.Text("finetune", "a file with a text: trains low-rank adapters to write like it, instead of writing",
              &o.text);
-  flags.Text("adapters", "the folder of adapters, as PEFT has them: --finetune writes it, --prompt uses it",
-             &o.adapters);
+  flags.Text(
+      "adapters",
+      "the folder of adapters, as PEFT has them: --finetune writes it, --prompt and --perplexity use it",
+      &o.adapters);
   flags.Text("merge", "with --finetune: a folder for the model with the adapters in its weights", &o.merged);
   flags.Int("rank", "of the adapters", &o.tune.adapters.rank, 1);
   flags.Real("alpha", "the adapters' products count alpha / rank times", &o.tune.adapters.alpha, 0);
@@ -82,9 +86,6 @@ absl::Status CheckOptions(const LlamaOptions& o) {
   if (tasks != 1)
     return InvalidArgument("give one of --prompt, --finetune and --perplexity, not {}; see --help.",
                            tasks == 0 ? "none" : "several");
-  if (!o.measured.empty() && !o.adapters.empty())
-    return InvalidArgument(
-        "--perplexity with --adapters; it measures the model alone. Merge them by --merge.");
   if (!o.text.empty() && o.adapters.empty() && o.merged.empty())
     return InvalidArgument(
         "--finetune without --adapters and --merge keeps nothing; name a folder by one of them.");
@@ -101,7 +102,7 @@ absl::StatusOr<LlamaOptions> ParseOptions(int argc, const char* const* argv) {
       "llama",
       "Writes on a prompt by a Llama, Mistral or Qwen2 of Hugging Face, tunes it to a text, or measures it by one. The\n"
       "model is a folder with config.json, tokenizer.json and the weights. `meshwork import gguf` makes one of a GGUF\n"
-      "file; with --keep-blocks its weights of 8 and 4 bits stay so here, too.");
+      "file; with --keep-blocks its weights of 8 and 4 bits stay so, to write and to measure.");
   flags.Text("model", "the folder", &o.model);
   flags.Text("mesh", "named axes; \"model\" cuts the weights, \"batch\" the texts", &o.run.mesh);
   AddWritingFlags(flags, o);
@@ -125,8 +126,11 @@ absl::StatusOr<LlamaOptions> ParseOptions(int argc, const char* const* argv) {
   return o;
 }
 
-// Hours of training are not to end with a folder that cannot be written.
+// Hours of training are not to end with a folder that cannot be written, or with the loss of the model.
 absl::Status CheckFolders(const LlamaOptions& o) {
+  std::error_code ignored;
+  if (!o.merged.empty() && std::filesystem::equivalent(o.model, o.merged, ignored))
+    return InvalidArgument("--merge={} is the folder of the model; give another one.", o.merged);
   for (const std::string& folder : {o.adapters, o.merged}) {
     if (folder.empty() || !o.run.is_chief()) continue;
     MESHWORK_RETURN_IF_ERROR(MakeFolders(folder));
@@ -160,10 +164,10 @@ absl::Status Measure(const LlamaOptions& o, const LlamaConfig& config, const Tok
                      const Mesh& mesh, const SessionOptions& session) {
   MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadFile(o.measured));
   const std::vector<int32_t> tokens = tokenizer.Encode(text, {.add_bos = true});
-  const absl::StatusOr<double> perplexity =
-      PerplexityOf(config, mesh, o.model, tokens, {.text = o.tune.text, .session = session});
+  const absl::StatusOr<Perplexity> perplexity = PerplexityOf(
+      config, mesh, o.model, tokens, {.text = o.tune.text, .adapters = o.adapters, .session = session});
   if (!perplexity.ok()) return Annotate(perplexity.status(), fmt::format("{}: ", o.measured));
-  if (o.run.is_chief()) fmt::print("perplexity: {:.4f}, tokens: {}\n", *perplexity, tokens.size());
+  if (o.run.is_chief()) fmt::print("perplexity: {:.4f}, tokens: {}\n", perplexity->value, perplexity->tokens);
   return absl::OkStatus();
 }
 

@@ -1,9 +1,11 @@
 #include "examples/llama/text_loss.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
 
+#include "examples/llama/adapters.h"
 #include "examples/llama/llama.h"
 #include "meshwork/base/status.h"
 
@@ -37,36 +39,47 @@ absl::StatusOr<Value> AddTextLoss(Graph& g, const LlamaConfig& config, const Tex
 
 absl::StatusOr<Pipeline> TextBatches(const LlamaConfig& config, std::span<const int32_t> text,
                                      const TextLossOptions& options, std::optional<uint64_t> shuffle_seed) {
-  const int64_t tokens = std::ssize(text), least = options.batch * options.length + 1;
-  if (tokens < least)
+  MESHWORK_RETURN_IF_ERROR(CheckTextLoss(config, options));
+  const int64_t parts = (std::ssize(text) - 1) / options.length;
+  const int64_t least = shuffle_seed.has_value() ? options.batch : 1;
+  if (parts < least)
     return InvalidArgument(
-        "The text has {} tokens; a batch of {} parts of {} tokens takes {}. Give a longer text, or smaller batches or "
-        "parts.",
-        tokens, options.batch, options.length, least);
+        "The text has {} tokens, which are {} parts of {} tokens and the one behind them; {} takes {}. Give a longer "
+        "text, or shorter parts.",
+        text.size(), std::max<int64_t>(parts, 0), options.length,
+        shuffle_seed.has_value() ? "a batch" : "a measurement", least);
   for (const int32_t token : text)
     if (token < 0 || token >= config.vocabulary)
       return InvalidArgument("Token {}; the model has {} tokens, from 0 on.", token, config.vocabulary);
-  const int64_t parts = (tokens - 1) / options.length;
   const auto from = [&](int64_t begin) {
     return Tensor::From<int32_t>({parts, options.length},
                                  {text.begin() + begin, text.begin() + begin + parts * options.length});
   };
-  return BatchesOf({{"tokens", from(0)}, {"next", from(1)}},
-                   {.batch_size = options.batch, .shuffle_seed = shuffle_seed, .drop_remainder = true});
+  return BatchesOf({{"tokens", from(0)}, {"next", from(1)}}, {.batch_size = options.batch,
+                                                              .shuffle_seed = shuffle_seed,
+                                                              .drop_remainder = shuffle_seed.has_value()});
 }
 
-absl::StatusOr<double> PerplexityOf(const LlamaConfig& config, const Mesh& mesh, const std::string& dir,
-                                    std::span<const int32_t> text, const PerplexityOptions& options) {
+absl::StatusOr<Perplexity> PerplexityOf(const LlamaConfig& config, const Mesh& mesh, const std::string& dir,
+                                        std::span<const int32_t> text, const PerplexityOptions& options) {
+  MESHWORK_ASSIGN_OR_RETURN(const Pipeline batches, TextBatches(config, text, options.text));
   Graph graph(mesh);
   graph.name = "perplexity";
   MESHWORK_RETURN_IF_ERROR(AddTextLoss(graph, config, options.text).status());
-  MESHWORK_ASSIGN_OR_RETURN(const Pipeline batches, TextBatches(config, text, options.text));
+  if (!options.adapters.empty()) {
+    MESHWORK_ASSIGN_OR_RETURN(const LlamaAdapters adapters, LlamaAdapters::Load(options.adapters));
+    MESHWORK_ASSIGN_OR_RETURN(const LowRankOptions low_rank, LowRankOptionsOf(adapters, config));
+    AddLowRankAdapters(graph, low_rank);
+  }
   const LoadWeightsOptions load = LlamaWeights(config);
-  MESHWORK_ASSIGN_OR_RETURN(graph, InStoredBlocks(std::move(graph), dir, load));
+  MESHWORK_ASSIGN_OR_RETURN(const auto stored, StoredInBlocks(graph, dir, load.rules));
+  MESHWORK_ASSIGN_OR_RETURN(graph, InBlocks(std::move(graph), stored));
   MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph, options.session));
   MESHWORK_RETURN_IF_ERROR(LoadWeights(session, dir, load).status());
+  if (!options.adapters.empty()) MESHWORK_RETURN_IF_ERROR(LoadAdapters(session, options.adapters, config));
   MESHWORK_ASSIGN_OR_RETURN(const Metrics metrics, Evaluate(session, batches));
-  return std::exp(metrics.at("loss"));
+  const int64_t parts = (std::ssize(text) - 1) / options.text.length;
+  return Perplexity{std::exp(metrics.at("loss")), parts * options.text.length};
 }
 
 }  // namespace meshwork

@@ -10,8 +10,12 @@ namespace {
 
 constexpr float kMostOf8Bits = 127, kMostOf4Bits = 15;
 
-// What one over d is in the reference: 0 for a block of equal numbers.
-float OneOver(float d) { return d == 0 ? 0 : 1 / d; }
+// What one over d is in the reference: 0 for a block of equal numbers. So it is here where it would not be finite; the scale is
+// rounded to 0 then.
+float OneOver(float d) {
+  const float one_over = d == 0 ? 0 : 1 / d;
+  return std::isfinite(one_over) ? one_over : 0;
+}
 
 // x: [32] -> q: [32]; returns the scale.
 float QuantizeTo8Bits(const float* x, int8_t* q) {

@@ -34,8 +34,8 @@ struct QuantizeOptions {
 // number, or a scale or zero beyond f16.
 absl::StatusOr<QuantizedMatrix> QuantizeMatrix(const Tensor& matrix, const QuantizeOptions& options = {});
 
-// The types of the parts for a matrix of this shape: q, scale, and zero if `has_zero`. REQUIRES: a multiple of 32 columns;
-// bits is 8 or 4.
+// The types of q and of scale, which is that of zero, too, for a matrix of this shape. REQUIRES: a multiple of 32 columns; bits is
+// 8 or 4.
 struct QuantizedTypes {
   Type q, scale;
 };

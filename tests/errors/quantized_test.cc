@@ -101,7 +101,7 @@ Graph ProductWith(const Shape& w, const LayoutSpec& layout = {UNSHARDED, UNSHARD
   return g;
 }
 
-TEST(QuantizedErrors, Weights) {
+TEST_F(QuantizedFileErrors, Weights) {
   const SessionOptions one = {.workers = 1, .own_cores = false};
   const auto quantize = [](const Graph& graph, const std::string& weight = "w", int bits = 8) {
     return QuantizeWeights(graph, {.weights = {weight}, .bits = bits});
@@ -193,13 +193,23 @@ TEST(QuantizedErrors, Weights) {
              g.Output("y", g.Input("x", F32, {64}) * g.Var("w", Zeros({64})));
              return quantize(g);
            }},
+          {"a part of a tensor in blocks",
+           [&] {
+             const std::string path = Path("model.safetensors");
+             EXPECT_EQ(WriteSafetensors(path, {{"qkv.q", Tensor::Full({I8, {24, 2, 32}}, 1)}}),
+                       absl::OkStatus());
+             return StoredInBlocks(
+                 ProductWith({64, 8}), path,
+                 {{.variable = "w", .tensor = "qkv", .transpose = true, .rows = Extent{0, 8}}});
+           }},
           {"numbers beyond f16",
            [&] {
              Session far = Session::Create(ProductWith({64, 8}), one).value();
              EXPECT_EQ(far.Set("w", Tensor::Full({F32, {64, 8}}, 1e8)), absl::OkStatus());
              return QuantizeSession(far, {.weights = {"w"}}, one);
            }},
-      });
+      },
+      {{dir(), "DIR"}});
 }
 
 }  // namespace

@@ -116,13 +116,35 @@ TEST_F(QuantizedWeightsFileTest, LoadWeightsReadsBlocks) {
                            small.Get(name + part).value());
   }
   ASSERT_EQ(WriteSafetensors(Path("model.safetensors"), tensors), absl::OkStatus());
-  Session loaded = Session::Create(QuantizeWeights(graph, All(4))->graph, {.workers = 2, .seed = 8}).value();
-  const auto read = LoadWeights(loaded, Path("model.safetensors"),
-                                {.rules = {{.variable = "table.*", .tensor = "model.table.weight.*"},
-                                           {.variable = "*/kernel.*", .tensor = "model.*.weight.*"}}});
+  const std::vector<WeightRule> rules = {
+      {.variable = "table", .tensor = "model.table.weight"},
+      {.variable = "*/kernel", .tensor = "model.*.weight", .transpose = true}};
+  const auto stored = StoredInBlocks(graph, Path("model.safetensors"), rules);
+  ASSERT_TRUE(stored.ok()) << stored.status();
+  ASSERT_EQ(stored->size(), 1u);
+  EXPECT_EQ(stored->front().bits, 4);
+  EXPECT_THAT(stored->front().weights, ElementsAre("table", "up/kernel", "down/kernel"));
+  Session loaded =
+      Session::Create(QuantizeWeights(graph, stored->front())->graph, {.workers = 2, .seed = 8}).value();
+  const auto read = LoadWeights(loaded, Path("model.safetensors"), {.rules = WithBlockRules(rules)});
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->variables.size(), 10u);
   EXPECT_EQ(Logits(loaded), Logits(small));
+}
+
+TEST_F(QuantizedWeightsFileTest, WholeWeightsAreNotStoredInBlocks) {
+  const Graph graph = Model(Devices("batch=1,model=2"));
+  const Tensor halves = Tensor::Full({F16, {2, 4}}, 1);
+  ASSERT_EQ(WriteSafetensors(Path("model.safetensors"), {{"table", Tensor::Full({F32, {kTokens, kUnits}}, 1)},
+                                                         {"up/kernel.q", Tensor::Full({I8, {2, 2, 32}}, 1)},
+                                                         {"up/kernel.scale", halves},
+                                                         {"down/kernel.q", halves}}),
+            absl::OkStatus());
+  const auto stored = StoredInBlocks(graph, Path("model.safetensors"), {});
+  ASSERT_TRUE(stored.ok()) << stored.status();
+  ASSERT_EQ(stored->size(), 1u);
+  EXPECT_EQ(stored->front().bits, 8);
+  EXPECT_THAT(stored->front().weights, ElementsAre("up/kernel"));
 }
 
 TEST(QuantizeWeightsTest, LayoutsAreCarriedOver) {

@@ -219,7 +219,6 @@ TEST_F(GgufFileTest, ReadsRowsAlone) {
   }
 }
 
-// More elements than a buffer holds, whose ends lie within blocks.
 // What blocks that lie apart stand for, as MatMulQ says it.
 std::vector<double> NumbersOf(const QuantizedMatrix& w) {
   const std::vector<double> scales = Doubles(w.scale), bytes = Doubles(w.q);
@@ -257,6 +256,7 @@ TEST_F(GgufFileTest, ReadsBlocksAsTheyAre) {
   }
 }
 
+// More elements than a buffer holds, whose ends lie within blocks.
 TEST_F(GgufFileTest, ReadsLargeTensorsInSeveralPieces) {
   std::mt19937_64 engine(5);
   constexpr int64_t kPart = 32 * 71, kElements = 1000 * kPart;

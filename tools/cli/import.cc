@@ -190,33 +190,19 @@ absl::Status PublishFolder(const std::string& partial, const GgufImport& options
   return status;
 }
 
-// Reads what is written, one tensor after the other; the blocks of a matrix once for all of their parts.
-class ImportReader {
- public:
-  ImportReader(const GgufFile& file, ProgressLine& progress) : file_(file), progress_(progress) {}
+absl::StatusOr<Tensor> ReadNumbersOrPart(const GgufFile& file, const ImportedTensor& imported) {
+  if (imported.part == nullptr) return file.Read(*imported.entry);
+  MESHWORK_ASSIGN_OR_RETURN(QuantizedMatrix blocks, file.ReadBlocks(*imported.entry));
+  return std::move(blocks.*imported.part);
+}
 
-  absl::StatusOr<Tensor> Read(const ImportedTensor& imported) {
-    MESHWORK_ASSIGN_OR_RETURN(Tensor tensor,
-                              imported.part == nullptr ? file_.Read(*imported.entry) : ReadPart(imported));
-    if (imported.heads > 0) tensor = WithHalves(tensor, imported.heads);
-    progress_.Add(imported.type.bytes());
-    return tensor.Cast(imported.type.dtype);
-  }
-
- private:
-  absl::StatusOr<Tensor> ReadPart(const ImportedTensor& imported) {
-    if (blocks_of_ != imported.entry) {
-      MESHWORK_ASSIGN_OR_RETURN(blocks_, file_.ReadBlocks(*imported.entry));
-      blocks_of_ = imported.entry;
-    }
-    return blocks_.*imported.part;
-  }
-
-  const GgufFile& file_;
-  ProgressLine& progress_;
-  const GgufEntry* blocks_of_ = nullptr;
-  QuantizedMatrix blocks_;  // of that entry
-};
+absl::StatusOr<Tensor> ReadImported(const GgufFile& file, const ImportedTensor& imported,
+                                    ProgressLine& progress) {
+  MESHWORK_ASSIGN_OR_RETURN(Tensor tensor, ReadNumbersOrPart(file, imported));
+  if (imported.heads > 0) tensor = WithHalves(tensor, imported.heads);
+  progress.Add(imported.type.bytes());
+  return tensor.Cast(imported.type.dtype);
+}
 
 // Returns the size of the weights' file.
 absl::StatusOr<int64_t> WriteFolder(const std::string& folder, const GgufFile& file, const ImportPlan& plan) {
@@ -228,11 +214,10 @@ absl::StatusOr<int64_t> WriteFolder(const std::string& folder, const GgufFile& f
     bytes += tensor.type.bytes();
   }
   ProgressLine progress("importing", bytes);
-  ImportReader reader(file, progress);
   MESHWORK_ASSIGN_OR_RETURN(
       const WrittenFile written,
       StreamSafetensors(fmt::format("{}/{}", folder, kWeightsName), types,
-                        [&](size_t i) { return reader.Read(plan.tensors[i]); },
+                        [&](size_t i) { return ReadImported(file, plan.tensors[i], progress); },
                         {{"format", "pt"}}));  // Hugging Face's reader wants to know whose tensors they are
   MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(fmt::format("{}/{}", folder, kConfigName), plan.config));
   if (!plan.tokenizer.text.empty()) {
@@ -275,8 +260,11 @@ absl::Status ImportFromGguf(Arguments args) {
       "refused.");
   flags.Positional("FILE", "a GGUF file, of version 2 or 3", &options.from);
   flags.Positional("DIR", "the folder that is made", &options.to);
-  flags.Choice("dtype", "of all tensors, rounded to the nearest", &options.dtype, {"f32", "f16", "bf16"});
-  flags.Switch("keep-blocks", "matrices of Q4_0, Q4_1 and Q8_0 stay quantised: NAME.q, NAME.scale, NAME.zero",
+  flags.Choice("dtype", "of all tensors but blocks, rounded to the nearest", &options.dtype,
+               {"f32", "f16", "bf16"});
+  flags.Switch("keep-blocks",
+               "matrices of Q4_0, Q4_1 and Q8_0 stay quantised: NAME.q, NAME.scale\n"
+               "and, with 4 bits, NAME.zero",
                &options.keep_blocks);
   flags.Switch("force", "replaces a folder that an import has made", &options.force);
   if (const auto done = Parse(flags, args)) return *done;

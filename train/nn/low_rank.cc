@@ -113,7 +113,8 @@ struct Adapter {
 
 Adapter Declare(Graph& graph, ValueId weight, const LowRankOptions& options, CallSite loc) {
   const ValueInfo info = graph.value(weight);  // a copy: the graph grows
-  const LayoutSpec layout = Value(&graph, weight).layout();
+  LayoutSpec layout = Value(&graph, weight).layout();
+  if (layout.empty()) layout = {OPEN, OPEN};  // a program from a text need not say it
   const DType dtype = WideDType(info.type.dtype);
   const Shape a = {info.type.shape[0], options.rank}, b = {options.rank, info.type.shape[1]};
   const VarOptions var{.gather = info.gather};

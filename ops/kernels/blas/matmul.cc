@@ -160,7 +160,7 @@ Kernel CutByColumns(const Products& products, Matrices matrices) {
   Kernel kernel{.run = {}, .units = matrices.count() * shape.n, .by_rows = shape.m == 1};
   kernel.bounds = BoundsOf(matrices.count(), shape.n, CutColumns(shape, matrices.terms.size()));
   const bool columns_of_b = outer[1] == matrices.count() && shape.transpose_b && products.summed.empty();
-  kernel.parts = {outer[0], columns_of_b ? kernel.units : outer[1]};
+  if (kernel.by_rows) kernel.parts = {outer[0], columns_of_b ? kernel.units : outer[1]};
   kernel.run = [matrices = std::move(matrices), bounds = kernel.bounds](const KernelArgs& args) {
     const GemmShape& shape = matrices.shape;
     const HeldSignals held(std::is_same_v<T, double> ? 0 : shape.k);

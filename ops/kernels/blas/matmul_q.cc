@@ -102,7 +102,8 @@ template <typename T>
 Kernel FewRowsKernel(const QuantizedProducts& products) {
   const auto matrices = std::ssize(products.kept);
   Kernel kernel{.run = {}, .units = matrices * products.n, .by_rows = products.rows == 1};
-  if (matrices == 1 && products.terms.size() == 1) kernel.parts = {1, products.n, products.n, products.n};
+  if (kernel.by_rows && matrices == 1 && products.terms.size() == 1)
+    kernel.parts = {1, products.n, products.n, products.n};
   kernel.run = [p = products](const KernelArgs& args) {
     const int64_t floats = std::is_same_v<T, float> ? 0 : std::min(p.rows, kMostRowsOfX) * p.k();
     ScratchPieces pieces(ScratchPieces::Padded(floats * static_cast<int64_t>(sizeof(float))));

@@ -87,12 +87,15 @@ TEST_F(LlamaProgramTest, SaysWhatIsWrong) {
     return finished.err;
   };
   EXPECT_EQ(error({}), "llama: --model is missing; see --help.\n");
-  EXPECT_EQ(error({"--model", dir()}), "llama: --prompt or --finetune is missing; see --help.\n");
+  EXPECT_EQ(error({"--model", dir()}),
+            "llama: give one of --prompt, --finetune and --perplexity, not none; see --help.\n");
   EXPECT_EQ(
       error({"--model", dir(), "--finetune", "a"}),
       "llama: --finetune without --adapters and --merge keeps nothing; name a folder by one of them.\n");
   EXPECT_EQ(error({"--model", dir(), "--finetune", "a", "--prompt", "b"}),
-            "llama: --finetune and --prompt; tune first, and write by --adapters then.\n");
+            "llama: give one of --prompt, --finetune and --perplexity, not several; see --help.\n");
+  EXPECT_EQ(error({"--model", dir(), "--finetune", Path("model.safetensors"), "--merge", dir()}),
+            fmt::format("llama: --merge={} is the folder of the model; give another one.\n", dir()));
   EXPECT_EQ(error({"--model", dir(), "--prompt", "a", "--merge", "b"}),
             "llama: --merge without --finetune; give a text.\n");
   EXPECT_EQ(error({"--model", dir(), "--prompt", "a", "--recover", "wait"}),

@@ -19,7 +19,7 @@ namespace meshwork::llama_test {
 
 using Doubles = std::vector<double>;
 
-// What the loops below need of a model whose files are in a folder.
+// What loops.h needs of a model whose files are in a folder.
 struct Weights {
   std::map<std::string, std::pair<Shape, Doubles>> tensors;
   const Doubles& operator[](const std::string& name) const { return tensors.at(name).second; }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kUnits = 4, kHeads = 2, kHidden = 6;
 
-class PublishedWeightsTest : public TempDirTest {
+class BlockWeightRulesTest : public TempDirTest {
  protected:
   // Loads two blocks "layers.0" and "layers.1" with these options from tensors [out,in] or [units] "h.0.NAME", …: element i of
   // each is its place in the file, in thousands, and i. Returns the session.
@@ -56,7 +56,7 @@ class PublishedWeightsTest : public TempDirTest {
   }
 };
 
-TEST_F(PublishedWeightsTest, OfLlama) {
+TEST_F(BlockWeightRulesTest, OfLlama) {
   const Shape square = {kUnits, kUnits}, units = {kUnits};
   const Session session = Loaded(PublishedBlock::kLlama,
                                  {.attention = {.bias = true, .heads = "model"},
@@ -84,7 +84,7 @@ TEST_F(PublishedWeightsTest, OfLlama) {
   ExpectVector(session, "layers.0/norm2/scale", 11);
 }
 
-TEST_F(PublishedWeightsTest, OfBert) {
+TEST_F(BlockWeightRulesTest, OfBert) {
   const Shape square = {kUnits, kUnits}, units = {kUnits};
   const Session session = Loaded(PublishedBlock::kBert,
                                  {.attention = {.bias = true, .out_bias = true},
