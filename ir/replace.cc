@@ -33,6 +33,8 @@ void ReplaceInPlace(Graph& graph, size_t first, std::span<const Replacement> rep
     const size_t old = node_of(r.value), end = node_of(r.by) + 1;
     MESHWORK_CHECK(old < first && begin < end && behind[old].second == 0, "value {} is not replaced by {}",
                    r.value, r.by);
+    MESHWORK_CHECK(graph.value(r.value).type == graph.value(r.by).type, "value {} has another type than {}",
+                   r.value, r.by);
     behind[old] = {begin, end};
     exchange(r, graph.mutable_node(static_cast<int>(old)).results);
     for (; begin < end; ++begin) {

@@ -24,7 +24,9 @@ struct Replacement {
 //   %2 = matmul %x, %v         {y, 3}          %y = add %1, %2
 //   %3 = add %y, %2                            %z = relu %y
 //
-// REQUIRES: each `value` is the result of a node before `first`; the `by` are results of nodes from `first` on, in the
+// The handle of `by` means the old value from now on.
+//
+// REQUIRES: `by` has the type of `value`; of a node one result at most is replaced; each `value` is the result of a node before `first`; the `by` are results of nodes from `first` on, in the
 // order of these nodes, the last one of the last node; a node from `first` on reads values that come before, or are, the
 // value that it replaces, or are made for the same replacement.
 void ReplaceInPlace(Graph& graph, size_t first, std::span<const Replacement> replacements);

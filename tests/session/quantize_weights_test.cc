@@ -10,6 +10,7 @@
 #include "meshwork.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
+#include "support/in_domains.h"
 #include "support/temp_dir.h"
 
 namespace meshwork::quantize_weights_test {
@@ -85,6 +86,29 @@ TEST(QuantizeWeightsTest, ASessionComputesWithRoundedWeights) {
       EXPECT_LT(Distance(Logits(small), Logits(session)), 1e-5);
     }
   }
+}
+
+TEST(QuantizeWeightsTest, LayoutsMayBeOpen) {
+  Session session =
+      Session::Create(Model(Devices("batch=2,model=2"), F32, /*open=*/true), {.workers = 2, .seed = 7}).value();
+  Session small = QuantizeSession(session, All(4), {.workers = 2}).value();
+  RoundWeights(session, 4);
+  EXPECT_LT(Distance(Logits(small), Logits(session)), 1e-5);
+}
+
+TEST(QuantizeWeightsTest, DomainsRoundAlike) {
+  SessionOptions options{.workers = 1, .own_cores = false, .seed = 7, .gather_outputs = true};
+  Session one = Session::Create(Model(Devices("batch=1,model=1")), options).value();
+  Session rounded = QuantizeSession(one, All(4), options).value();
+  const std::vector<float> expected = Logits(rounded);
+  InDomains(2, [&](Transport& end) {
+    SessionOptions mine = options;
+    mine.executor.transport = &end;
+    Session session = Session::Create(Model(Devices("model=2,batch=2")), mine).value();
+    absl::StatusOr<Session> small = QuantizeSession(session, All(4), mine);
+    ASSERT_TRUE(small.ok()) << small.status();
+    EXPECT_LT(Distance(Logits(*small), expected), 1e-5);
+  });
 }
 
 TEST(QuantizeWeightsTest, ComputesInBf16AsTheProgramDid) {

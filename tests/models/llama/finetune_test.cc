@@ -26,13 +26,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A text in which each token follows from the one before it.
-std::vector<int32_t> Text(int64_t tokens) {
-  std::vector<int32_t> text = {1};
-  while (std::ssize(text) < tokens) text.push_back((text.back() * 7 + 3) % 23);
-  return text;
-}
-
 FineTuneOptions Options(Transport* transport = nullptr) {
   FineTuneOptions options{
       .adapters = {.rank = 2,

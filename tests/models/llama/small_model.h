@@ -25,6 +25,13 @@ struct Weights {
   const Doubles& operator[](const std::string& name) const { return tensors.at(name).second; }
 };
 
+// A text of so many of the small model's tokens, each of which follows from the one before it.
+inline std::vector<int32_t> Text(int64_t tokens) {
+  std::vector<int32_t> text = {1};
+  while (std::ssize(text) < tokens) text.push_back((text.back() * 7 + 3) % 23);
+  return text;
+}
+
 // Tests that have the folder of a small model.
 class SmallLlamaTest : public TempDirTest {
  protected:

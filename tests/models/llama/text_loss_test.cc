@@ -21,12 +21,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::vector<int32_t> Text(int64_t tokens) {
-  std::vector<int32_t> text = {1};
-  while (std::ssize(text) < tokens) text.push_back((text.back() * 7 + 3) % 23);
-  return text;
-}
-
 // e to the mean cross-entropy of `parts` parts of `length` tokens.
 double PerplexityByLoops(const LlamaConfig& c, const Weights& w, const std::vector<int32_t>& text,
                          int64_t parts, int64_t length) {
