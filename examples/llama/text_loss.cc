@@ -44,10 +44,10 @@ absl::StatusOr<Pipeline> TextBatches(const LlamaConfig& config, std::span<const 
   const int64_t least = shuffle_seed.has_value() ? options.batch : 1;
   if (parts < least)
     return InvalidArgument(
-        "The text has {} tokens, which are {} parts of {} tokens and the one behind them; {} takes {}. Give a longer "
-        "text, or shorter parts.",
+        "The text has {} tokens: {} parts of {} tokens, and one more; {} takes {} parts. Give a longer text, or shorter "
+        "parts.",
         text.size(), std::max<int64_t>(parts, 0), options.length,
-        shuffle_seed.has_value() ? "a batch" : "a measurement", least);
+        shuffle_seed.has_value() ? "a batch" : "a perplexity", least);
   for (const int32_t token : text)
     if (token < 0 || token >= config.vocabulary)
       return InvalidArgument("Token {}; the model has {} tokens, from 0 on.", token, config.vocabulary);

@@ -156,7 +156,7 @@ class CommandChecker {
   // blocks whose output is compared.
   std::string Meshwork(const Words& words) const {
     if (words.size() >= 4 && words[0] == "import" && words[1] == "gguf")
-      return Flags("meshwork import gguf", words, {"--dtype", "--force"});
+      return Flags("meshwork import gguf", words, {"--dtype", "--keep-blocks", "--force"});
     const auto end = std::find(words.begin(), words.end(), "--");
     if (words.empty() || words[0] != "supervise" || end == words.end())
       return "meshwork is told to do something unheard of";

@@ -193,6 +193,10 @@ TEST_F(QuantizedFileErrors, Weights) {
              g.Output("y", g.Input("x", F32, {64}) * g.Var("w", Zeros({64})));
              return quantize(g);
            }},
+          {"a rule with more * than its variable",
+           [&] {
+             return StoredInBlocks(ProductWith({64, 8}), dir(), {{.variable = "w", .tensor = "model.*"}});
+           }},
           {"a part of a tensor in blocks",
            [&] {
              const std::string path = Path("model.safetensors");

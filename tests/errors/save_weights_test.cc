@@ -65,6 +65,8 @@ TEST_F(SaveWeightsErrors, Saving) {
                    MISTAKE(by({.variable = "block0/kernel", .tensor = "bias"})),
                    MISTAKE(by({.variable = "block0/kernel", .tensor = "h", .rows = Extent{0, 3}})),
                    MISTAKE(save({.only = {"blok*", "bais"}})),
+                   MISTAKE(save({.only = {"bias", "bais"}})),
+                   MISTAKE(save({.also = {"adam/*"}})),
                    MISTAKE(only({"blok*"})),
                    MISTAKE(save({.except = {"*"}})),
                    MISTAKE(save({.metadata = {{"format", "\xff"}}})),

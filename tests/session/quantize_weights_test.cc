@@ -90,7 +90,8 @@ TEST(QuantizeWeightsTest, ASessionComputesWithRoundedWeights) {
 
 TEST(QuantizeWeightsTest, LayoutsMayBeOpen) {
   Session session =
-      Session::Create(Model(Devices("batch=2,model=2"), F32, /*open=*/true), {.workers = 2, .seed = 7}).value();
+      Session::Create(Model(Devices("batch=2,model=2"), F32, /*open=*/true), {.workers = 2, .seed = 7})
+          .value();
   Session small = QuantizeSession(session, All(4), {.workers = 2}).value();
   RoundWeights(session, 4);
   EXPECT_LT(Distance(Logits(small), Logits(session)), 1e-5);

@@ -263,8 +263,7 @@ absl::Status ImportFromGguf(Arguments args) {
   flags.Choice("dtype", "of all tensors but blocks, rounded to the nearest", &options.dtype,
                {"f32", "f16", "bf16"});
   flags.Switch("keep-blocks",
-               "matrices of Q4_0, Q4_1 and Q8_0 stay quantised: NAME.q, NAME.scale\n"
-               "and, with 4 bits, NAME.zero",
+               "matrices of Q4_0, Q4_1, Q8_0 stay so: NAME.q, NAME.scale and, with 4 bits, NAME.zero",
                &options.keep_blocks);
   flags.Switch("force", "replaces a folder that an import has made", &options.force);
   if (const auto done = Parse(flags, args)) return *done;

@@ -245,12 +245,10 @@ TEST_F(FineTuneTest, RefusesWhatItCannotDo) {
   FineTuneOptions options = Options();
   EXPECT_EQ(
       message({}, options),
-      "The text has 0 tokens, which are 0 parts of 7 tokens and the one behind them; a batch takes 4. Give a longer "
-      "text, or shorter parts.");
+      "The text has 0 tokens: 0 parts of 7 tokens, and one more; a batch takes 4 parts. Give a longer text, or shorter parts.");
   EXPECT_EQ(
       message(Text(28), options),
-      "The text has 28 tokens, which are 3 parts of 7 tokens and the one behind them; a batch takes 4. Give a longer "
-      "text, or shorter parts.");
+      "The text has 28 tokens: 3 parts of 7 tokens, and one more; a batch takes 4 parts. Give a longer text, or shorter parts.");
   std::vector<int32_t> text = Text(29);
   text[7] = 23;
   EXPECT_EQ(message(text, options), "Token 23; the model has 23 tokens, from 0 on.");

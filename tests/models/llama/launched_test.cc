@@ -103,10 +103,10 @@ TEST_F(LlamaProgramTest, SaysWhatIsWrong) {
   File("short.txt", "Too short.");
   std::vector<std::string> args = Tuning("model=2", "tuned");
   args[5] = Path("short.txt");
-  EXPECT_EQ(error(args),
-            "llama: " + Path("short.txt") +
-                ": The text has 10 tokens; a batch of 4 parts of 16 tokens takes 65. Give a longer "
-                "text, or smaller batches or parts.\n");
+  EXPECT_EQ(
+      error(args),
+      "llama: " + Path("short.txt") +
+          ": The text has 10 tokens: 0 parts of 16 tokens, and one more; a batch takes 4 parts. Give a longer text, or shorter parts.\n");
 }
 
 class LaunchedLlamaTest : public LlamaProgramTest, public testing::WithParamInterface<Launcher> {

@@ -183,8 +183,7 @@ TEST_F(TextLossTest, SaysWhatIsWrong) {
   EXPECT_EQ(message(Text(40), {.length = 65}), "length=65; the model was made for 1 to 64 tokens.");
   EXPECT_EQ(
       message(Text(7), {.batch = 2, .length = 7}),
-      "The text has 7 tokens, which are 0 parts of 7 tokens and the one behind them; a measurement takes 1. Give a "
-      "longer text, or shorter parts.");
+      "The text has 7 tokens: 0 parts of 7 tokens, and one more; a perplexity takes 1 parts. Give a longer text, or shorter parts.");
   // A cut along k that does not divide the blocks.
   int64_t bytes = 0;
   PutIntoBlocks(Write(InBlocks()), bytes);
