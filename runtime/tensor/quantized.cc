@@ -32,14 +32,14 @@ struct ScaleAndZero {
 
 // x: [32] -> q: [16], two numbers in a byte.
 ScaleAndZero QuantizeTo4Bits(const float* x, uint8_t* q) {
-  const auto [least, most] = std::minmax_element(x, x + kBlockNumbers);
-  const float d = (*most - *least) / kMostOf4Bits, per_d = OneOver(d);
+  const auto ends = std::minmax_element(x, x + kBlockNumbers);
+  const float least = *ends.first, d = (*ends.second - least) / kMostOf4Bits, per_d = OneOver(d);
   const auto whole = [&](float number) {
-    return static_cast<uint8_t>(std::min(kMostOf4Bits, std::floor((number - *least) * per_d + 0.5f)));
+    return static_cast<uint8_t>(std::min(kMostOf4Bits, std::floor((number - least) * per_d + 0.5f)));
   };
   for (int64_t i = 0; i < kBlockNumbers / 2; ++i)
     q[i] = static_cast<uint8_t>(whole(x[i]) | whole(x[i + kBlockNumbers / 2]) << 4);
-  return {d, *least};
+  return {d, least};
 }
 
 absl::Status CheckCanQuantize(const Tensor& matrix, const QuantizeOptions& options) {

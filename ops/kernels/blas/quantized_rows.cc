@@ -10,6 +10,7 @@
 #include "meshwork/ops/kernels/long_sum.h"
 
 #ifdef MESHWORK_CPU_LEVELS
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -78,8 +79,14 @@ void AddProductsByLoops(const QuantizedRows& w, int64_t columns, const float* x,
 
 #define MESHWORK_FMA __attribute__((target(MESHWORK_CPU_V3 ",fma,f16c")))
 
+// __builtin_cpu_supports of clang 14 does not know it.
+bool HasF16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
 bool HasFma() {
-  static const bool has = __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  static const bool has = __builtin_cpu_supports("fma") && HasF16c();
   return has && UsedCpuLevel() >= CpuLevel::kV3;
 }
 
