@@ -1,6 +1,7 @@
 // Writes on a prompt by a Llama whose weights somebody published, or tunes it to a text. See --help.
 #include <cstdlib>
 #include <filesystem>
+#include <future>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -173,17 +174,20 @@ absl::Status Measure(const LlamaOptions& o, const LlamaConfig& config, const Tok
 
 absl::Status Main(const LlamaOptions& o) {
   MESHWORK_ASSIGN_OR_RETURN(const LlamaConfig config, LlamaConfig::Load(o.model + "/config.json"));
-  MESHWORK_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(o.model + "/tokenizer.json"));
   MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(o.run));
   SessionOptions session{
       .workers = static_cast<int>(o.run.workers), .seed = o.run.seed, .gather_outputs = true};
   o.run.processes->Use(session);
-  if (!o.text.empty()) return Tune(o, config, tokenizer, mesh, session);
-  if (!o.measured.empty()) return Measure(o, config, tokenizer, mesh, session);
+  const auto load = [&] { return Tokenizer::Load(o.model + "/tokenizer.json"); };
+  if (o.write.prompts.empty()) {
+    MESHWORK_ASSIGN_OR_RETURN(const Tokenizer tokenizer, load());
+    return o.text.empty() ? Measure(o, config, tokenizer, mesh, session)
+                          : Tune(o, config, tokenizer, mesh, session);
+  }
   WriteOptions write = o.write;
   write.stats = write.stats && o.run.is_chief();
   return Write(
-      config, tokenizer, mesh, o.model, write,
+      config, std::async(std::launch::async, load), mesh, o.model, write,
       {.context = o.context, .sampling = o.sampling, .adapters = o.adapters, .session = std::move(session)});
 }
 

@@ -70,11 +70,13 @@ class Text {
 
 }  // namespace
 
-absl::Status Write(const LlamaConfig& config, const Tokenizer& tokenizer, const Mesh& mesh,
-                   const std::string& dir, const WriteOptions& o, GeneratorOptions options) {
+absl::Status Write(const LlamaConfig& config, std::future<absl::StatusOr<Tokenizer>> loading,
+                   const Mesh& mesh, const std::string& dir, const WriteOptions& o,
+                   GeneratorOptions options) {
   Clock clock;
   options.rows = std::ssize(o.prompts);
   MESHWORK_ASSIGN_OR_RETURN(Generator generator, Generator::Create(config, mesh, dir, options));
+  MESHWORK_ASSIGN_OR_RETURN(const Tokenizer tokenizer, loading.get());
   const double load = clock.Lap();
   std::vector<Text> texts;
   size_t read_tokens = 0;

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <future>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "examples/llama/generator.h"
 #include "examples/llama/llama_config.h"
 #include "examples/llama/tokenizer.h"
@@ -21,8 +23,9 @@ struct WriteOptions {
   bool stats = false;                // says how long it took, to standard error
 };
 
-// `dir` has the weights. Errors: those of Generator.
-absl::Status Write(const LlamaConfig& config, const Tokenizer& tokenizer, const Mesh& mesh,
-                   const std::string& dir, const WriteOptions& options, GeneratorOptions generator);
+// `dir` has the weights, which are loaded beside the tokenizer. Errors: those of Generator and of `loading`.
+absl::Status Write(const LlamaConfig& config, std::future<absl::StatusOr<Tokenizer>> loading,
+                   const Mesh& mesh, const std::string& dir, const WriteOptions& options,
+                   GeneratorOptions generator);
 
 }  // namespace meshwork
