@@ -20,6 +20,11 @@ absl::Status CheckTextLoss(const LlamaConfig& config, const TextLossOptions& opt
   return absl::OkStatus();
 }
 
+// The number of whole parts, of which the last one has a token behind it.
+int64_t PartsOf(std::span<const int32_t> text, const TextLossOptions& options) {
+  return std::max<int64_t>(std::ssize(text) - 1, 0) / options.length;
+}
+
 }  // namespace
 
 absl::StatusOr<Value> AddTextLoss(Graph& g, const LlamaConfig& config, const TextLossOptions& options) {
@@ -40,14 +45,13 @@ absl::StatusOr<Value> AddTextLoss(Graph& g, const LlamaConfig& config, const Tex
 absl::StatusOr<Pipeline> TextBatches(const LlamaConfig& config, std::span<const int32_t> text,
                                      const TextLossOptions& options, std::optional<uint64_t> shuffle_seed) {
   MESHWORK_RETURN_IF_ERROR(CheckTextLoss(config, options));
-  const int64_t parts = (std::ssize(text) - 1) / options.length;
+  const int64_t parts = PartsOf(text, options);
   const int64_t least = shuffle_seed.has_value() ? options.batch : 1;
   if (parts < least)
     return InvalidArgument(
         "The text has {} tokens: {} parts of {} tokens, and one more; {} takes {} parts. Give a longer text, or shorter "
         "parts.",
-        text.size(), std::max<int64_t>(parts, 0), options.length,
-        shuffle_seed.has_value() ? "a batch" : "a perplexity", least);
+        text.size(), parts, options.length, shuffle_seed.has_value() ? "a batch" : "a perplexity", least);
   for (const int32_t token : text)
     if (token < 0 || token >= config.vocabulary)
       return InvalidArgument("Token {}; the model has {} tokens, from 0 on.", token, config.vocabulary);
@@ -78,8 +82,7 @@ absl::StatusOr<Perplexity> PerplexityOf(const LlamaConfig& config, const Mesh& m
   MESHWORK_RETURN_IF_ERROR(LoadWeights(session, dir, load).status());
   if (!options.adapters.empty()) MESHWORK_RETURN_IF_ERROR(LoadAdapters(session, options.adapters, config));
   MESHWORK_ASSIGN_OR_RETURN(const Metrics metrics, Evaluate(session, batches));
-  const int64_t parts = (std::ssize(text) - 1) / options.text.length;
-  return Perplexity{std::exp(metrics.at("loss")), parts * options.text.length};
+  return Perplexity{std::exp(metrics.at("loss")), PartsOf(text, options.text) * options.text.length};
 }
 
 }  // namespace meshwork

@@ -87,7 +87,7 @@ std::vector<int64_t> CutColumns(const GemmShape& s, size_t terms) {
   return CutEvenly(s.n, ProductFlops(s, terms), kColumns, kMostColumns, kColumnMultiple);
 }
 
-// The matrices along the kept dims, which the terms of one sum each make.
+// Products of one shape: the place of each one's matrices, and the terms that each one adds up, counted from its place.
 struct Matrices {
   GemmShape shape;
   std::vector<GemmTerm> places, terms;
