@@ -21,6 +21,7 @@ struct Matrix {
   HostTensor q, scale, zero;
   bool has_zero;
   Numbers numbers;  // [n, 32 blocks]
+  Numbers sizes;    // |d q| + |z| of each
 
   std::vector<HostTensor> Parts() const {
     return has_zero ? std::vector<HostTensor>{q, scale, zero} : std::vector<HostTensor>{q, scale};
@@ -29,7 +30,7 @@ struct Matrix {
 
 Matrix DrawMatrix(std::mt19937& random, int64_t n, int64_t blocks, int bits, bool has_zero) {
   const int64_t bytes = bits == 8 ? 32 : 16;
-  Numbers q, scale, zero, numbers;
+  Numbers q, scale, zero, numbers, sizes;
   for (int64_t i = 0; i < n * blocks * bytes; ++i)
     q.push_back(static_cast<double>(random() % 256) - (bits == 8 ? 128 : 0));
   for (int64_t i = 0; i < n * blocks; ++i) {
@@ -41,6 +42,7 @@ Matrix DrawMatrix(std::mt19937& random, int64_t n, int64_t blocks, int bits, boo
       const double byte = q[static_cast<size_t>(b * bytes + i % bytes)];
       const double high = std::floor(byte / 16), whole = bits == 8 ? byte : i < 16 ? byte - 16 * high : high;
       numbers.push_back(static_cast<float>(whole * scale[b] + (has_zero ? zero[b] : 0)));
+      sizes.push_back(std::abs(whole * scale[b]) + (has_zero ? std::abs(zero[b]) : 0));
     }
   }
   return {n,
@@ -49,10 +51,11 @@ Matrix DrawMatrix(std::mt19937& random, int64_t n, int64_t blocks, int bits, boo
           HostTensor({F16, {n, blocks}}, scale),
           HostTensor({F16, {n, blocks}}, zero),
           has_zero,
-          numbers};
+          numbers,
+          sizes};
 }
 
-// The products of the rows of x, each with the sum of the absolute values of its terms.
+// The products of the rows of x, each with the sum of the absolute values of its terms, x d q and x z.
 struct Sums {
   Numbers sums, sizes;
 };
@@ -63,9 +66,9 @@ Sums SumsOf(const Numbers& x, const Matrix& w) {
     for (int64_t c = 0; c < w.n; ++c) {
       double sum = 0, size = 0;
       for (int64_t i = 0; i < k; ++i) {
-        const double term = x[static_cast<size_t>(r * k + i)] * w.numbers[static_cast<size_t>(c * k + i)];
-        sum += term;
-        size += std::abs(term);
+        const double factor = x[static_cast<size_t>(r * k + i)];
+        sum += factor * w.numbers[static_cast<size_t>(c * k + i)];
+        size += std::abs(factor) * w.sizes[static_cast<size_t>(c * k + i)];
       }
       result.sums.push_back(sum);
       result.sizes.push_back(size);
@@ -120,6 +123,40 @@ TEST(MatmulQTest, MultipliesByTheNumbersOfTheBlocks) {
   }
 }
 
+// One row, which becomes whole numbers: blocks of numbers of all magnitudes, and numbers of all magnitudes in a block.
+TEST(MatmulQTest, OneRowMayHaveNumbersOfAnyMagnitude) {
+  std::mt19937 random(4);
+  for (const int bits : {8, 4}) {
+    for (int trial = 0; trial < 50; ++trial) {
+      const Matrix w = DrawMatrix(random, 5, 1 + trial % 40, bits, trial % 2 == 0);
+      Numbers x = Draw(random, 32 * w.blocks, -1, 1, false);
+      std::vector<double> largest(static_cast<size_t>(w.blocks), 0);
+      for (size_t i = 0; i < x.size(); ++i) {
+        if (i % 32 == 0 || trial % 3 == 0) largest[i / 32] = static_cast<int>(random() % 200) - 120;
+        x[i] = static_cast<float>(std::ldexp(x[i], static_cast<int>(largest[i / 32])));
+      }
+      const Sums expected = SumsOf(x, w);
+      const Numbers found = Multiply(HostTensor({F32, {1, w.blocks, 32}}, x), w).Numbers();
+      for (size_t c = 0; c < found.size(); ++c)
+        ASSERT_LE(std::abs(found[c] - expected.sums[c]), 5e-7 * expected.sizes[c] + 1e-30) << trial;
+    }
+  }
+}
+
+TEST(MatmulQTest, OneRowMayHaveInfinitiesAndNans) {
+  std::mt19937 random(5);
+  for (const double special : {HUGE_VAL, -HUGE_VAL, std::nan("")}) {
+    const Matrix w = DrawMatrix(random, 6, 3, 8, true);
+    Numbers x = Draw(random, 96, -1, 1, false);
+    x[50] = special;
+    const Numbers found = Multiply(HostTensor({F32, {1, 3, 32}}, x), w).Numbers();
+    for (size_t c = 0; c < 6; ++c) {
+      const double expected = special * w.numbers[c * 96 + 50];
+      EXPECT_TRUE(std::isnan(expected) ? std::isnan(found[c]) : found[c] == expected) << c;
+    }
+  }
+}
+
 TEST(MatmulQTest, GivesZerosForNoBlocks) {
   std::mt19937 random(1);
   for (const DType dtype : {F32, F64, BF16})
@@ -137,6 +174,7 @@ TEST(MatmulQTest, AddsLongSumsInParts) {
               HostTensor({F16, {1, kBlocks}}, Numbers(kBlocks, 1)),
               HostTensor({F16, {1, kBlocks}}),
               false,
+              {},
               {}};
   constexpr float kTerm = 0.1f;
   const HostTensor x({F32, {1, kBlocks, 32}}, Numbers(32 * kBlocks, kTerm));

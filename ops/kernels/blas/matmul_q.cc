@@ -78,13 +78,14 @@ const float* AsFloats(const T* x, int64_t n, float* to) {
 
 // More rows are worth a panel.
 constexpr int64_t kFewRows = 24;
-constexpr int64_t kColumnsOfTile = 64;
+// Of a tile: a row of x is made ready once for each.
+constexpr int64_t kSumsOfTile = 512;
 
 // Columns [column, column + columns) of a product.
 template <typename T>
 void MultiplyFewRows(const QuantizedProducts& p, const KernelArgs& args, const GemmTerm& at, int64_t column,
                      int64_t columns, float* scratch, T* out) {
-  double sums[kMostRowsOfX * kColumnsOfTile];
+  double sums[kSumsOfTile];
   for (int64_t row = 0; row < p.rows; row += kMostRowsOfX) {
     const int64_t rows = std::min(kMostRowsOfX, p.rows - row);
     std::fill_n(sums, rows * columns, 0.0);
@@ -110,7 +111,8 @@ Kernel FewRowsKernel(const QuantizedProducts& products) {
     float* const scratch = pieces.Take<float>(floats);
     for (int64_t unit = args.begin; unit < args.end;) {
       const int64_t matrix = unit / p.n, column = unit % p.n;
-      const int64_t columns = std::min({kColumnsOfTile, p.n - column, args.end - unit});
+      const int64_t columns =
+          std::min({kSumsOfTile / std::min(p.rows, kMostRowsOfX), p.n - column, args.end - unit});
       MultiplyFewRows(p, args, p.kept[matrix], column, columns, scratch,
                       args.Out<T>(0) + matrix * p.rows * p.n);
       unit += columns;

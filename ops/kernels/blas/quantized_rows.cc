@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "meshwork/base/cpu_dispatch.h"
@@ -38,6 +40,62 @@ void DequantizeBlocks(const QuantizedRows& w, int64_t n, float* to) {
   }
 }
 
+// ---- One row of x, as whole numbers.
+
+bool AllFinite(const float* x, int64_t n) {
+  bool finite = true;
+  RunOnThisCpu([&finite, x, n] {
+    int all = 1;
+    for (int64_t i = 0; i < n; ++i) all &= std::abs(x[i]) <= std::numeric_limits<float>::max() ? 1 : 0;
+    finite = all != 0;
+  });
+  return finite;
+}
+
+constexpr int kBitsOfWhole = 30;
+constexpr int kLeastExponent = -90;  // so that a scale times that of a quantised block is exact
+
+// Blocks of a row as whole numbers of up to 30 bits in two halves: x[i] is about scale (65536 high[i] + low[i]), with a
+// scale for each block, a power of two. Exact for a number that is not below 1/64 of the largest of its block, otherwise
+// wrong by less than 2^-29 of that, or 2^-119. Products of halves with numbers of a quantised block are added up exactly.
+struct WholeNumbers {
+  // x: `blocks` blocks of finite numbers, at most kBlocksOfPart.
+  void Set(const float* x, int64_t blocks);
+
+  alignas(32) int16_t high[kBlocksOfPart * kBlockNumbers];
+  alignas(32) int16_t low[kBlocksOfPart * kBlockNumbers];
+  float scale[kBlocksOfPart];
+  float sum[kBlocksOfPart];  // of the numbers of a block
+};
+
+// 2^e, for -126 <= e <= 127.
+float PowerOfTwo(int e) { return std::bit_cast<float>(static_cast<uint32_t>(e + 127) << 23); }
+
+void WholeNumbers::Set(const float* x, int64_t blocks) {
+  RunOnThisCpu([this, x, blocks] {
+    for (int64_t b = 0; b < blocks; ++b) {
+      const float* const numbers = x + b * kBlockNumbers;
+      uint32_t largest = 0;  // floats without a sign are ordered as their bits are
+      for (int i = 0; i < kBlockNumbers; ++i)
+        largest = std::max(largest, std::bit_cast<uint32_t>(numbers[i]) & 0x7fffffffu);
+      // All are below 2^e.
+      const int e = std::max(static_cast<int>(largest >> 23) - 126, kLeastExponent);
+      const float to_whole = PowerOfTwo(kBitsOfWhole - e);
+      int32_t highs = 0, lows = 0;
+      for (int i = 0; i < kBlockNumbers; ++i) {
+        const auto whole = static_cast<int32_t>(numbers[i] * to_whole);
+        const int32_t upper = (whole + 32768) >> 16, lower = whole - upper * 65536;
+        high[b * kBlockNumbers + i] = static_cast<int16_t>(upper);
+        low[b * kBlockNumbers + i] = static_cast<int16_t>(lower);
+        highs += upper;
+        lows += lower;
+      }
+      scale[b] = PowerOfTwo(e - kBitsOfWhole);
+      sum[b] = static_cast<float>(scale[b] * (65536.0 * highs + lows));
+    }
+  });
+}
+
 // ---- Plain loops.
 
 // In the order of SumOfLanes.
@@ -55,6 +113,7 @@ float PlainProduct(const float* w, int64_t n, const float* x) {
   return SumOf(lanes);
 }
 
+// Several rows of x.
 template <int kBytes>
 void AddProductsByLoops(const QuantizedRows& w, int64_t columns, const float* x, int64_t rows, double* sums) {
   RunOnThisCpu([=] {
@@ -69,6 +128,42 @@ void AddProductsByLoops(const QuantizedRows& w, int64_t columns, const float* x,
           sums[r * columns + c] +=
               PlainProduct(numbers, n * kBlockNumbers, x + (r * w.blocks + b) * kBlockNumbers);
       }
+    }
+  });
+}
+
+// The whole number of a block that stands at i.
+template <int kBytes>
+int WholeAt(const std::byte* q, int i) {
+  if constexpr (kBytes == kBlockNumbers) return static_cast<int8_t>(q[i]);
+  else return i < kBytes ? static_cast<int>(q[i]) & 15 : static_cast<int>(q[i - kBytes]) >> 4;
+}
+
+// A part of one row of x, as AddPartByFma has it.
+template <int kBytes>
+void AddPartByLoops(const QuantizedRows& w, int64_t columns, const WholeNumbers& x, int64_t begin, int64_t n,
+                    double* sums) {
+  RunOnThisCpu([=, &x] {
+    for (int64_t c = 0; c < columns; ++c) {
+      const int64_t first = c * w.blocks + begin;
+      float high[kLanes] = {}, low[kLanes] = {}, zeros = 0;
+      for (int64_t b = 0; b < n; ++b) {
+        const std::byte* const q = w.q + (first + b) * kBytes;
+        const int16_t *const highs = x.high + b * kBlockNumbers, *const lows = x.low + b * kBlockNumbers;
+        const float scale = x.scale[b] * static_cast<float>(w.scale[first + b]);
+        for (int l = 0; l < kLanes; ++l) {
+          int high_sum = 0, low_sum = 0;
+          for (const int i : {2 * l, 2 * l + 1, 2 * l + 16, 2 * l + 17}) {
+            high_sum += WholeAt<kBytes>(q, i) * highs[i];
+            low_sum += WholeAt<kBytes>(q, i) * lows[i];
+          }
+          high[l] = std::fma(static_cast<float>(high_sum), scale, high[l]);
+          low[l] = std::fma(static_cast<float>(low_sum), scale, low[l]);
+        }
+        if (w.zero != nullptr) zeros = std::fma(static_cast<float>(w.zero[first + b]), x.sum[b], zeros);
+      }
+      for (int l = 0; l < kLanes; ++l) low[l] = std::fma(high[l], 65536.0f, low[l]);
+      sums[c] += static_cast<double>(SumOf(low)) + zeros;
     }
   });
 }
@@ -90,16 +185,25 @@ bool HasFma() {
   return has && UsedCpuLevel() >= CpuLevel::kV3;
 }
 
-// to[0, n) = the halves, or zeros if there are none.
-MESHWORK_FMA void LoadHalves(const Float16* from, int64_t n, float* to) {
+// to[0, 8) = the halves, times the factors `by` if there are any.
+MESHWORK_FMA inline void LoadHalves8(const Float16* from, const float* by, float* to) {
+  const __m256 x = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  _mm256_storeu_ps(to, by == nullptr ? x : _mm256_mul_ps(x, _mm256_loadu_ps(by)));
+}
+
+// The same of n; zeros if there are no halves.
+MESHWORK_FMA inline void LoadHalves(const Float16* from, int64_t n, const float* by, float* to) {
   if (from == nullptr) {
     std::fill_n(to, n, 0.0f);
     return;
   }
   int64_t i = 0;
-  for (; i + 8 <= n; i += 8)
-    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
-  for (; i < n; ++i) to[i] = _cvtsh_ss(from[i].bits);
+  for (; i + 8 <= n; i += 8) LoadHalves8(from + i, by == nullptr ? nullptr : by + i, to + i);
+  if (i < n && n >= 8) {  // some once more
+    LoadHalves8(from + n - 8, by == nullptr ? nullptr : by + n - 8, to + n - 8);
+    return;
+  }
+  for (; i < n; ++i) to[i] = _cvtsh_ss(from[i].bits) * (by == nullptr ? 1.0f : by[i]);
 }
 
 MESHWORK_FMA inline __m128i LoadBytes(const std::byte* from) {
@@ -126,6 +230,20 @@ MESHWORK_FMA inline void LoadBlock(const std::byte* q, __m256 scale, __m256 zero
   }
 }
 
+// Has the memory come of what is multiplied two tiles of kColumns rows later: a CPU does not foresee reads of several rows in
+// turn. Block `b` of the part from block `begin` on is about to be multiplied. (g++ leaves out calls of functions that only
+// do this, unless they are inlined.)
+template <int kBytes, int kColumns>
+__attribute__((always_inline)) inline void PrefetchLaterTile(const QuantizedRows& w, int64_t begin,
+                                                             int64_t b) {
+  if constexpr (kColumns > 1) {
+    // In kColumns steps, as many blocks of each row.
+    const int64_t row = 2 * kColumns + b % kColumns, block = begin + b / kColumns * kColumns;
+    const auto* const from = reinterpret_cast<const char*>(w.q) + (row * w.blocks + block) * kBytes;
+    for (int byte = 0; byte < kColumns * kBytes; byte += 64) _mm_prefetch(from + byte, _MM_HINT_T0);
+  }
+}
+
 MESHWORK_FMA inline float SumOfLanes(__m256 x) {
   __m128 sum = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
   sum = _mm_add_ps(sum, _mm_movehl_ps(sum, sum));
@@ -146,8 +264,8 @@ MESHWORK_FMA void AddTile(const QuantizedRows& w, const float* x, double* sums, 
   for (int64_t begin = 0; begin < w.blocks; begin += kBlocksOfPart) {
     const int64_t n = std::min(kBlocksOfPart, w.blocks - begin);
     for (int c = 0; c < kColumns; ++c) {
-      LoadHalves(w.scale + c * w.blocks + begin, n, scales[c]);
-      LoadHalves(w.zero == nullptr ? nullptr : w.zero + c * w.blocks + begin, n, zeros[c]);
+      LoadHalves(w.scale + c * w.blocks + begin, n, nullptr, scales[c]);
+      LoadHalves(w.zero == nullptr ? nullptr : w.zero + c * w.blocks + begin, n, nullptr, zeros[c]);
     }
     __m256 lanes[kRows][kColumns];
 #pragma GCC unroll 8
@@ -155,6 +273,7 @@ MESHWORK_FMA void AddTile(const QuantizedRows& w, const float* x, double* sums, 
 #pragma GCC unroll 4
       for (int c = 0; c < kColumns; ++c) lanes[r][c] = _mm256_setzero_ps();
     for (int64_t b = 0; b < n; ++b) {
+      PrefetchLaterTile<kBytes, kColumns>(w, begin, b);
       const float* const x_block = x + (begin + b) * kBlockNumbers;
 #pragma GCC unroll 4
       for (int c = 0; c < kColumns; ++c) {
@@ -184,6 +303,75 @@ void AddProductsByFma(const QuantizedRows& w, int64_t columns, const float* x, d
   for (; c < columns; ++c) AddTile<kBytes, kRows, 1>(w.From(c), x, sums + c, columns);
 }
 
+// The 32 whole numbers of a block.
+template <int kBytes>
+MESHWORK_FMA inline void LoadWhole(const std::byte* q, __m256i (&whole)[2]) {
+  const auto* const bytes = reinterpret_cast<const __m128i*>(q);
+  if constexpr (kBytes == kBlockNumbers) {
+    whole[0] = _mm256_cvtepi8_epi16(_mm_loadu_si128(bytes));
+    whole[1] = _mm256_cvtepi8_epi16(_mm_loadu_si128(bytes + 1));
+  } else {
+    const __m256i both = _mm256_cvtepu8_epi16(_mm_loadu_si128(bytes));
+    whole[0] = _mm256_and_si256(both, _mm256_set1_epi16(15));
+    whole[1] = _mm256_srli_epi16(both, 4);
+  }
+}
+
+// The products with 32 halves, added up in 8 lanes.
+MESHWORK_FMA inline __m256 ProductsOfHalves(const __m256i (&whole)[2], const int16_t* halves) {
+  const auto* const x = reinterpret_cast<const __m256i*>(halves);
+  return _mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_madd_epi16(whole[0], _mm256_load_si256(x)),
+                                             _mm256_madd_epi16(whole[1], _mm256_load_si256(x + 1))));
+}
+
+// sums: [kColumns] += the products of x, blocks [begin, begin + n) of a row, with these of kColumns rows. 1.3 times as fast
+// as with floats: a block of whole numbers takes fewer instructions than one that becomes floats first.
+template <int kBytes, int kColumns>
+MESHWORK_FMA void AddPartTile(const QuantizedRows& w, const WholeNumbers& x, int64_t begin, int64_t n,
+                              double* sums) {
+  float scales[kColumns][kBlocksOfPart], zeros[kColumns][kBlocksOfPart];
+  const std::byte* q[kColumns];
+  __m256 high[kColumns], low[kColumns];
+  __m128 sum_of_zeros[kColumns];
+#pragma GCC unroll 4
+  for (int c = 0; c < kColumns; ++c) {
+    const int64_t first = c * w.blocks + begin;
+    q[c] = w.q + first * kBytes;
+    LoadHalves(w.scale + first, n, x.scale, scales[c]);
+    LoadHalves(w.zero == nullptr ? nullptr : w.zero + first, n, nullptr, zeros[c]);
+    high[c] = low[c] = _mm256_setzero_ps();
+    sum_of_zeros[c] = _mm_setzero_ps();
+  }
+  for (int64_t b = 0; b < n; ++b) {
+    const int16_t *const highs = x.high + b * kBlockNumbers, *const lows = x.low + b * kBlockNumbers;
+    PrefetchLaterTile<kBytes, kColumns>(w, begin, b);
+    const __m128 sum = _mm_load_ss(&x.sum[b]);
+#pragma GCC unroll 4
+    for (int c = 0; c < kColumns; ++c) {
+      const __m256 scale = _mm256_broadcast_ss(&scales[c][b]);
+      __m256i whole[2];
+      LoadWhole<kBytes>(q[c] + b * kBytes, whole);
+      high[c] = _mm256_fmadd_ps(ProductsOfHalves(whole, highs), scale, high[c]);
+      low[c] = _mm256_fmadd_ps(ProductsOfHalves(whole, lows), scale, low[c]);
+      sum_of_zeros[c] = _mm_fmadd_ss(_mm_load_ss(&zeros[c][b]), sum, sum_of_zeros[c]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int c = 0; c < kColumns; ++c)
+    sums[c] += static_cast<double>(SumOfLanes(_mm256_fmadd_ps(high[c], _mm256_set1_ps(65536.0f), low[c]))) +
+               _mm_cvtss_f32(sum_of_zeros[c]);
+}
+
+template <int kBytes>
+void AddPartByFma(const QuantizedRows& w, int64_t columns, const WholeNumbers& x, int64_t begin, int64_t n,
+                  double* sums) {
+  constexpr int kColumns = 4;
+  int64_t c = 0;
+  for (; c + kColumns <= columns; c += kColumns)
+    AddPartTile<kBytes, kColumns>(w.From(c), x, begin, n, sums + c);
+  for (; c < columns; ++c) AddPartTile<kBytes, 1>(w.From(c), x, begin, n, sums + c);
+}
+
 using AddProductsFunction = void (*)(const QuantizedRows& w, int64_t columns, const float* x, double* sums);
 
 // By the number of rows of x less one.
@@ -195,7 +383,26 @@ constexpr std::array<AddProductsFunction, sizeof...(kRows)> TilesOf(std::index_s
 #endif  // MESHWORK_CPU_LEVELS
 
 template <int kBytes>
+void AddProductsOfRow(const QuantizedRows& w, int64_t columns, const float* x, double* sums) {
+  WholeNumbers whole;
+  for (int64_t begin = 0; begin < w.blocks; begin += kBlocksOfPart) {
+    const int64_t n = std::min(kBlocksOfPart, w.blocks - begin);
+    whole.Set(x + begin * kBlockNumbers, n);
+#ifdef MESHWORK_CPU_LEVELS
+    if (HasFma()) {
+      AddPartByFma<kBytes>(w, columns, whole, begin, n, sums);
+      continue;
+    }
+#endif
+    AddPartByLoops<kBytes>(w, columns, whole, begin, n, sums);
+  }
+}
+
+template <int kBytes>
 void AddProductsOf(const QuantizedRows& w, int64_t columns, const float* x, int64_t rows, double* sums) {
+  // Infinities and NaNs are no whole numbers.
+  if (rows == 1 && AllFinite(x, w.blocks * kBlockNumbers))
+    return AddProductsOfRow<kBytes>(w, columns, x, sums);
 #ifdef MESHWORK_CPU_LEVELS
   static constexpr auto kTiles = TilesOf<kBytes>(std::make_index_sequence<kMostRowsOfX>());
   if (HasFma()) return kTiles[static_cast<size_t>(rows) - 1](w, columns, x, sums);

@@ -1,9 +1,10 @@
 // Loops over the rows of a quantised matrix (ops/kernels/blocks_of_32.h): their numbers, and their products with few rows
 // of floats, for which a product by a library would spend most of its time on making the numbers.
 //
-// On CPUs with AVX2, FMA and F16C, blocks become floats in registers, several rows of the matrix (or of floats) at a time; on
-// others by plain loops, through a buffer that stays in the L1 cache. Both fuse multiplication and addition, and add in one
-// order, so that they give the same bits: a CPU without FMA does it slowly. Any number of threads at once.
+// Beside several rows of floats, blocks become floats. One row of floats becomes whole numbers in turn, which are multiplied
+// by those of the blocks, and is not less exact by that. On CPUs with AVX2, FMA and F16C both happen in registers; on others in
+// plain loops. These fuse multiplication and addition, too, and add in the same order, so that they give the same bits: a CPU
+// without FMA does it slowly. Any number of threads at once.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +33,9 @@ void DequantizeRows(const QuantizedRows& w, int64_t rows, float* to);
 inline constexpr int64_t kMostRowsOfX = 8;
 
 // sums: [rows, columns] += x · wᵀ, x: [rows, 32 blocks], w: the first `columns` rows. Sums of up to kTermsOfPart products
-// are added up in float in each of eight lanes, and the lanes of such parts in double. A sum depends on its row of x and its
-// row of w alone.
+// are added up in float in each of eight lanes, and the lanes of such parts in double. A sum depends on its row of x, its row
+// of w and whether x has other rows, too. One alone is rounded to about 30 bits beside the largest number of each of its
+// blocks; its products with a block's q are added up exactly, and z is multiplied by the sum of the block.
 // REQUIRES: 0 < rows <= kMostRowsOfX.
 void AddProducts(const QuantizedRows& w, int64_t columns, const float* x, int64_t rows, double* sums);
 
