@@ -13,6 +13,8 @@ constexpr size_t kMostSteps = 64;
 constexpr int64_t kLongRow = 16 << 10;
 // The most bytes that the steps of a tile touch: they fit in an L1 cache of 32 KiB or more.
 constexpr int64_t kTileBytes = 24 << 10;
+// A step reads an operand that only goes by so many times as fast as it makes results.
+constexpr int64_t kGoesBy = 16;
 // Tiles of elements begin at cache lines.
 constexpr int64_t kLine = 64;
 
@@ -152,22 +154,52 @@ class Tiler {
     }
   }
 
-  // The number of rows of a tile, so that the data that the steps touch fits in kTileBytes.
-  int64_t TileRows(const Instruction& instruction, int64_t most_rows) const {
-    std::vector<int> counted;
-    int64_t row_bytes = 0, smallest = kLine;
-    for (const KernelStep& step : instruction.steps) {
-      if (step.is_sliced()) continue;
+  // How the steps of an instruction use rows of a storage.
+  struct RowUse {
+    int storage;
+    int64_t bytes;  // of a row
+    size_t step;    // the first that touches it
+    bool shared = false, counted = false;
+  };
+
+  // Whether the step makes so little of this operand, as of a matrix that it multiplies by a vector, that the operand does
+  // not push out of the cache what the steps share.
+  static bool GoesBy(const KernelStep& step, const StepBuffer& operand) {
+    int64_t made = 0;
+    for (const StepBuffer& at : step.buffers) made += at.is_result ? at.bytes : 0;
+    return !operand.is_result && operand.bytes / kGoesBy >= made;
+  }
+
+  std::vector<RowUse> RowUses(const Instruction& instruction) const {
+    std::vector<RowUse> uses;
+    for (size_t k = 0; k < instruction.steps.size(); ++k) {
+      const KernelStep& step = instruction.steps[k];
       for (const StepBuffer& at : step.buffers) {
+        if (at.parts % instruction.rows != 0) continue;
         const int storage = StorageOf(at.buffer);
-        if (at.parts % instruction.rows != 0 ||
-            std::find(counted.begin(), counted.end(), storage) != counted.end())
-          continue;
-        counted.push_back(storage);
-        row_bytes += at.bytes / instruction.rows;
-        smallest = std::min(smallest, std::max<int64_t>(at.bytes / instruction.rows, 1));
+        auto use = std::find_if(uses.begin(), uses.end(),
+                                [storage](const RowUse& other) { return other.storage == storage; });
+        if (use == uses.end())
+          use =
+              uses.insert(uses.end(), {.storage = storage, .bytes = at.bytes / instruction.rows, .step = k});
+        use->shared |= use->step != k;
+        use->counted |= !step.is_sliced() && !GoesBy(step, at);
       }
     }
+    return uses;
+  }
+
+  // The number of rows of a tile, so that the data that the steps touch fits in kTileBytes; all if they share none.
+  int64_t TileRows(const Instruction& instruction, int64_t most_rows) const {
+    int64_t row_bytes = 0, smallest = kLine;
+    bool shares = false;
+    for (const RowUse& use : RowUses(instruction)) {
+      shares |= use.shared;
+      if (!use.counted) continue;
+      row_bytes += use.bytes;
+      smallest = std::min(smallest, std::max<int64_t>(use.bytes, 1));
+    }
+    if (!shares) return most_rows;
     const int64_t multiple = std::max<int64_t>(1, kLine / smallest);
     const int64_t rows = kTileBytes / std::max<int64_t>(row_bytes, 1) / multiple * multiple;
     return std::min(most_rows, std::max(rows, multiple));

@@ -155,6 +155,42 @@ func f(%a: f32[4096,64] {_,_}) {
   }
 }
 
+// The longest slice of an instruction.
+int64_t LongestSlice(const Instruction& instruction) {
+  int64_t longest = 0;
+  for (const auto& slices : instruction.slices)
+    for (const WorkSlice& slice : slices) longest = std::max(longest, slice.end - slice.begin);
+  return longest;
+}
+
+// Tiles are for what steps leave to each other.
+TEST(FusionTest, StepsThatShareNothingTakeAWholeSliceEach) {
+  const Schedule schedule = Make(R"(mesh []
+func f(%a: f32[4096,64] {_,_}, %b: f32[4096,64] {_,_}) {
+  %c = exp %a : f32[4096,64] {_,_}
+  %d = exp %b : f32[4096,64] {_,_}
+  return c=%c, d=%d
+})",
+                                 2, {});
+  const Instruction& group = schedule.instructions[0];
+  EXPECT_EQ(group.steps.size(), 2u);
+  EXPECT_EQ(group.tile, LongestSlice(group));
+}
+
+// The rows of a matrix that is multiplied by a vector are long, and each is read once.
+TEST(FusionTest, WhatOnlyGoesByDoesNotShortenTiles) {
+  const Schedule schedule = Make(R"(mesh []
+func f(%x: f32[1,48,32] {_,_,_}, %q: i8[1024,48,32] {_,_,_}, %scale: f16[1024,48] {_,_}, %b: f32[1024] {_}) {
+  %y = matmul_q %x, %q, %scale : f32[1,1024] {_,_}
+  %z = add %y, %b : f32[1,1024] {_,_}
+  return z=%z
+})",
+                                 2, {});
+  const Instruction& group = schedule.instructions[0];
+  EXPECT_EQ(group.steps.size(), 2u);
+  EXPECT_EQ(group.tile, LongestSlice(group));
+}
+
 // A library needs many rows at once: for the result of a product, a worker has a strip as long as its longest slice.
 TEST(FusionTest, WhatAProductLeavesToTheGroupHasAStripPerWorker) {
   constexpr std::string_view kText = R"(mesh []
@@ -166,9 +202,7 @@ func f(%a: f32[512,256] {_,_}, %w: f32[256,128] {_,_}) {
   const Schedule schedule = Make(kText, 2, {});
   const Instruction& group = schedule.instructions[0];
   ASSERT_EQ(group.steps.size(), 2u);
-  int64_t longest = 0;
-  for (const auto& slices : group.slices)
-    for (const WorkSlice& slice : slices) longest = std::max(longest, slice.end - slice.begin);
+  const int64_t longest = LongestSlice(group);
   EXPECT_EQ(longest, 64);
   EXPECT_EQ(TileRows(kText, schedule), (std::map<std::string, int64_t>{{"h", longest}, {"s", 0}}));
 }
