@@ -157,6 +157,12 @@ TEST(MatmulQTest, OneRowMayHaveInfinitiesAndNans) {
   }
 }
 
+TEST(MatmulQTest, NoRowsGiveNothing) {
+  std::mt19937 random(1);
+  EXPECT_EQ(Multiply(HostTensor({F32, {0, 2, 32}}), DrawMatrix(random, 3, 2, 8, false)),
+            HostTensor({F32, {0, 3}}));
+}
+
 TEST(MatmulQTest, GivesZerosForNoBlocks) {
   std::mt19937 random(1);
   for (const DType dtype : {F32, F64, BF16})

@@ -111,8 +111,8 @@ Kernel FewRowsKernel(const QuantizedProducts& products) {
     float* const scratch = pieces.Take<float>(floats);
     for (int64_t unit = args.begin; unit < args.end;) {
       const int64_t matrix = unit / p.n, column = unit % p.n;
-      const int64_t columns =
-          std::min({kSumsOfTile / std::min(p.rows, kMostRowsOfX), p.n - column, args.end - unit});
+      const int64_t columns = std::min(
+          {kSumsOfTile / std::clamp<int64_t>(p.rows, 1, kMostRowsOfX), p.n - column, args.end - unit});
       MultiplyFewRows(p, args, p.kept[matrix], column, columns, scratch,
                       args.Out<T>(0) + matrix * p.rows * p.n);
       unit += columns;
