@@ -39,6 +39,7 @@ const std::vector<Room>& House() {
       {"ops", {"base", "layout", "ir", "ops/kernels/portable", "ops/kernels"}},
       {"ops/control", {"base", "ir", "ops"}},
       {"verify", {"base", "layout", "ir", "ops/control"}},
+      {"stablehlo", {"base", "mesh", "layout", "ir", "ops/kernels/portable", "ops/kernels"}},
       {"spmd/solver", {"base"}},
       {"spmd/planner", {"base", "mesh", "layout", "ir", "ir/plan", "ops/control", "spmd/solver"}},
       {"spmd/rewrite", {"base", "ir", "ops", "ops/control", "spmd/planner"}},

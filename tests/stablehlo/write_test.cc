@@ -1,0 +1,81 @@
+// What tests/stablehlo/check does not see, which runs the modules: their frame, and what has no form.
+#include "meshwork/stablehlo/write.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/operators.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/spmd/compile.h"
+
+namespace meshwork::write_stable_hlo_test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string Module(std::string_view text) {
+  return WriteStableHlo(Compile(ParseGraph(text).value()).value().body).value();
+}
+
+constexpr std::string_view kStep = R"(mesh [batch=2]
+func step(%x: f32[4,3] {batch,_}, var %w: f32[3,5] {_,_}) {
+  %y = matmul %x, %w : f32[4,5]
+  %s = reduce_sum %y dims=[0] : f32[5] {_}
+  %n = add %w, %s : f32[3,5]
+  update %w = %n
+  return s=%s
+})";
+
+TEST(WriteStableHloTest, OneModuleIsForAllDevices) {
+  EXPECT_THAT(
+      Module(kStep),
+      AllOf(HasSubstr("module @step attributes {mhlo.num_replicas = 2 : i32, mhlo.num_partitions = 1 : i32}"),
+            HasSubstr("func.func public @main(%0: tensor<2x3xf32>, %1: tensor<3x5xf32>"),
+            HasSubstr("replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>")));
+}
+
+TEST(WriteStableHloTest, AVariableMayBeWrittenOver) {
+  EXPECT_THAT(Module(kStep),
+              AllOf(HasSubstr("%1: tensor<3x5xf32> {tf.aliasing_output = 1 : i32}"),
+                    HasSubstr("// argument 1: w f32[3,5] {_,_}\n"), HasSubstr("// result 0: s f32[5] {_}\n"),
+                    HasSubstr("// result 1: w f32[3,5] {_,_}\n")));
+}
+
+TEST(WriteStableHloTest, OpsSayWhereTheyComeFrom) {
+  EXPECT_THAT(Module(kStep), HasSubstr("loc(\"matmul\"(\"program\":3:0))"));
+}
+
+TEST(WriteStableHloTest, ProductsAskForAllDigits) {
+  EXPECT_THAT(Module(kStep),
+              HasSubstr("precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]"));
+}
+
+// A loop's body is written once; its replicas are the program's.
+TEST(WriteStableHloTest, ALoopIsALoop) {
+  const std::string module = Module(R"(mesh [batch=2]
+func f(%h: f32[4,6] {batch,_}) {
+  %r = scan %h length=3 (var %c: f32[4,6]) {
+    %t = tanh %c : f32[4,6]
+    update %c = %t
+  } : f32[4,6]
+  return r=%r
+})");
+  EXPECT_THAT(module, AllOf(HasSubstr("\"stablehlo.while\""), HasSubstr("\"stablehlo.tanh\"")));
+  EXPECT_THAT(module, Not(HasSubstr("all_gather")));
+}
+
+// Notes leave nothing in a local program.
+TEST(WriteStableHloTest, EveryRowButThoseOfManualRegionsHasAForm) {
+  EXPECT_THAT(
+      OpsWithoutStableHlo(),
+      ElementsAre("manual", "device_index", "device_all_reduce", "device_all_gather", "device_reduce_scatter",
+                  "device_all_to_all", "device_shift", "device_vary", "device_block"));
+}
+
+}  // namespace
+}  // namespace meshwork::write_stable_hlo_test
