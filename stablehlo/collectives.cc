@@ -1,5 +1,6 @@
-// The forms of collectives and of what devices do to their own blocks. A group's members are in the order of their ranks, so
-// blocks that are put together lie in order; what is beyond the tensor is cut off. Blocks that move in parts (exchange,
+// The forms of collectives and of what devices do to their own blocks. A group's members are in the order of their ranks. Their
+// blocks side by side are the tensor's elements in order, or, where blocks of blocks are uneven, are put in order by index; what is
+// beyond the tensor is cut off. Blocks that move in parts (exchange,
 // all_to_all_v) are taken, by index, from dims that are gathered whole: right, but more is sent than by meshwork's own backends.
 #include <algorithm>
 #include <functional>
@@ -100,19 +101,15 @@ HloValue TakeAlong(const FormView& v, const HloValue& x, int d, const std::vecto
 // ---- Blocks of a group side by side. A block of b elements has member r's at r b; where blocks of blocks are uneven, they do not
 // follow each other in the tensor.
 
-Extent ExtentOf(const ValueInfo& value, int64_t d, int64_t device) {
-  return value.layout->BlockOf(value.global.shape, device)[d];
-}
-
 // Per device and element of its block of `whole`: where the element lies among the blocks of `cut` side by side; 0 for padding.
 std::vector<Ints> PlacesSideBySide(const ValueInfo& whole, const ValueInfo& cut, const AxisGroup& group,
                                    int64_t d) {
   std::vector<Ints> places;
   for (int64_t device = 0; device < whole.layout->mesh().num_devices(); ++device) {
-    const Extent all = ExtentOf(whole, d, device);
+    const Extent all = FormView::ExtentOn(whole, d, device);
     Ints row(static_cast<size_t>(whole.type.shape[d]), 0);
     for (int64_t rank = 0; rank < group.size(); ++rank) {
-      const Extent part = ExtentOf(cut, d, group.Member(device, rank));
+      const Extent part = FormView::ExtentOn(cut, d, group.Member(device, rank));
       for (int64_t i = 0; i < part.size; ++i) row[part.start + i - all.start] = rank * cut.type.shape[d] + i;
     }
     places.push_back(std::move(row));
@@ -123,7 +120,7 @@ std::vector<Ints> PlacesSideBySide(const ValueInfo& whole, const ValueInfo& cut,
 // Whether each block of the whole lies in order, on all devices, but for padding.
 bool AreInOrder(const ValueInfo& whole, const std::vector<Ints>& places, int64_t d) {
   for (size_t device = 0; device < places.size(); ++device)
-    for (int64_t i = 0; i < ExtentOf(whole, d, static_cast<int64_t>(device)).size; ++i)
+    for (int64_t i = 0; i < FormView::ExtentOn(whole, d, static_cast<int64_t>(device)).size; ++i)
       if (places[device][i] != i) return false;
   return true;
 }
@@ -146,7 +143,7 @@ HloValue SideBySide(const FormView& v, const HloValue& x, const ValueInfo& whole
   std::vector<Ints> table;
   for (size_t device = 0; device < places.size(); ++device) {
     Ints row(static_cast<size_t>(size), 0);
-    for (int64_t i = 0; i < ExtentOf(whole, d, static_cast<int64_t>(device)).size; ++i)
+    for (int64_t i = 0; i < FormView::ExtentOn(whole, d, static_cast<int64_t>(device)).size; ++i)
       row[places[device][i]] = i;
     table.push_back(std::move(row));
   }
@@ -256,7 +253,7 @@ Ints PlacesInGathered(const ValueInfo& value, int d) {
   const AxisGroup group(mesh, value.layout->dim(d));
   Ints at(static_cast<size_t>(value.global.shape[d]), 0);
   for (int64_t device = 0; device < mesh.num_devices(); ++device) {
-    const Extent held = value.layout->BlockOf(value.global.shape, device)[d];
+    const Extent held = FormView::ExtentOn(value, static_cast<size_t>(d), device);
     for (int64_t i = 0; i < held.size; ++i)
       at[held.start + i] = group.RankOf(device) * value.type.shape[d] + i;
   }
@@ -340,10 +337,8 @@ FormResult MaskPadding(const FormView& v) {
   const HloValue identity =
       text.BroadcastInDim(text.Identity(v.attrs().Get<ReduceOp>("op"), x.dtype()), x.shape(), {});
   for (const int64_t d : v.attrs().Get<Ints>("dims")) {
-    Ints sizes;
-    for (int64_t device = 0; device < v.mesh().num_devices(); ++device)
-      sizes.push_back(v.result_info().layout->BlockOf(v.result_info().global.shape, device)[d].size);
-    const HloValue size = text.BroadcastInDim(text.OfThisDevice(sizes), x.shape(), {});
+    const HloValue size =
+        text.BroadcastInDim(v.SizeOf(v.result_info(), static_cast<size_t>(d)), x.shape(), {});
     x = text.Select(text.Compare("LT", text.Iota({I64, x.shape()}, d), size), x, identity);
   }
   return HloValues{x};

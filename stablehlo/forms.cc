@@ -34,12 +34,23 @@ HloValue FormView::Wide(size_t i) const {
   return x.dtype() == BF16 || x.dtype() == F16 ? text.Convert(x, F32) : x;
 }
 
+Extent FormView::ExtentOn(const ValueInfo& value, size_t d, int64_t device) {
+  if (!value.layout.has_value()) return {0, value.global.shape[d]};
+  return value.layout->BlockOf(value.global.shape, device)[d];
+}
+
 HloValue FormView::StartOf(const ValueInfo& value, size_t d) const {
   std::vector<int64_t> starts;
   for (int64_t device = 0; device < mesh().num_devices(); ++device)
-    starts.push_back(value.layout.has_value() ? value.layout->BlockOf(value.global.shape, device)[d].start
-                                              : 0);
+    starts.push_back(ExtentOn(value, d, device).start);
   return text.OfThisDevice(starts);
+}
+
+HloValue FormView::SizeOf(const ValueInfo& value, size_t d) const {
+  std::vector<int64_t> sizes;
+  for (int64_t device = 0; device < mesh().num_devices(); ++device)
+    sizes.push_back(ExtentOn(value, d, device).size);
+  return text.OfThisDevice(sizes);
 }
 
 HloValue FormView::IndexAlong(size_t d) const {

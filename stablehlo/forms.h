@@ -35,8 +35,11 @@ struct FormView {
   HloValue Wide(size_t i) const;
   // Operand i, stretched to the shape of result 0.
   HloValue Stretched(size_t i) const { return text.Broadcast(operands[i], result().shape); }
-  // Where the block of this value begins along dim d. i64[].
+  // The elements of this value along dim d that a device holds.
+  static Extent ExtentOn(const ValueInfo& value, size_t d, int64_t device);
+  // Where the block of this value begins along dim d, and how many elements it has there that are not padding. i64[].
   HloValue StartOf(const ValueInfo& value, size_t d) const;
+  HloValue SizeOf(const ValueInfo& value, size_t d) const;
   // Of each element of result 0, its index along dim d in the whole tensor. i64, of the result's shape.
   HloValue IndexAlong(size_t d) const;
 };

@@ -31,27 +31,14 @@ Ints AllBut(int64_t rank, const Ints& left_out) {
 
 // ---- Places in the block of a value that a device holds.
 
-Extent ExtentAlong(const ValueInfo& value, int64_t d, int64_t device) {
-  if (!value.layout.has_value()) return {0, value.global.shape[d]};
-  return value.layout->BlockOf(value.global.shape, device)[d];
-}
-
 bool IsCutAlong(const FormView& v, const ValueInfo& value, int64_t d) {
   const Extent whole{0, value.global.shape[d]};
   for (int64_t device = 0; device < v.mesh().num_devices(); ++device)
-    if (ExtentAlong(value, d, device) != whole) return true;
+    if (FormView::ExtentOn(value, static_cast<size_t>(d), device) != whole) return true;
   return false;
 }
 bool IsCutAlong(const FormView& v, const ValueInfo& value, const Ints& dims) {
   return std::any_of(dims.begin(), dims.end(), [&](int64_t d) { return IsCutAlong(v, value, d); });
-}
-
-// The number of elements along dim d that are not padding. i64[].
-HloValue SizeOfBlock(const FormView& v, const ValueInfo& value, int64_t d) {
-  Ints sizes;
-  for (int64_t device = 0; device < v.mesh().num_devices(); ++device)
-    sizes.push_back(ExtentAlong(value, d, device).size);
-  return v.text.OfThisDevice(sizes);
 }
 
 // [.., k] of k scalars. REQUIRES: k >= 1.
@@ -82,7 +69,7 @@ HloValue PlacesInBlock(const FormView& v, const HloValue& starts, const ValueInf
 // Whether the block holds each of the places [.., k].
 HloValue IsInBlock(const FormView& v, const HloValue& places, const ValueInfo& value, const Ints& dims) {
   HloValues sizes;
-  for (const int64_t d : dims) sizes.push_back(SizeOfBlock(v, value, d));
+  for (const int64_t d : dims) sizes.push_back(v.SizeOf(value, static_cast<size_t>(d)));
   const HloValue begins = v.text.Compare("GE", places, v.text.WholeConstant(0, places.type));
   const HloValue ends = v.text.Compare("LT", places, AlongLast(v.text, sizes, places.shape()));
   return v.text.Reduce(ReduceOp::kAnd, v.text.Op("stablehlo.and", {begins, ends}, begins.type),
@@ -300,8 +287,9 @@ HloValue WithoutPadding(const FormView& v, HloValue x, const ValueInfo& value, c
   for (const int64_t d : dims) {
     if (!IsCutAlong(v, value, d)) continue;
     const Type places{I64, x.shape()};
-    const HloValue is_in = v.text.Compare("LT", v.text.Iota(places, d),
-                                          v.text.Broadcast(SizeOfBlock(v, value, d), places.shape));
+    const HloValue is_in =
+        v.text.Compare("LT", v.text.Iota(places, d),
+                       v.text.Broadcast(v.SizeOf(value, static_cast<size_t>(d)), places.shape));
     x = v.text.Select(is_in, x, NothingOwed(v, x.type));
   }
   return x;

@@ -35,18 +35,13 @@ absl::StatusOr<HloValues> DimensionSizeForm(const FormView& v) {
 
 // ---- Slices.
 
-// Entry d of a list that may be left out.
-int64_t EntryOfList(const Ints& list, size_t d, int64_t otherwise) {
-  return list.empty() ? otherwise : list[d];
-}
-
 absl::StatusOr<HloValues> SliceForm(const FormView& v) {
   const Ints &from = v.attrs().Get<Ints>("start"), &step = v.attrs().Get<Ints>("stride");
   Shape start, limit, stride;
   for (size_t d = 0; d < from.size(); ++d) {
     const int64_t count = v.result().shape[d];
     start.push_back(from[d]);
-    stride.push_back(count > 1 ? EntryOfList(step, d, 1) : 1);
+    stride.push_back(count > 1 ? EntryOr(step, d, 1) : 1);
     limit.push_back(count > 0 ? from[d] + (count - 1) * stride[d] + 1 : from[d]);
   }
   return HloValues{v.text.Slice(v.operands[0], start, limit, stride)};
@@ -59,7 +54,7 @@ absl::StatusOr<HloValues> PadForm(const FormView& v) {
   for (size_t d = 0; d < x.shape().size(); ++d) {
     const int64_t size = x.shape()[d];
     low.push_back(v.attrs().Get<Ints>("low")[d]);
-    interior.push_back(size > 1 ? EntryOfList(between, d, 0) : 0);
+    interior.push_back(size > 1 ? EntryOr(between, d, 0) : 0);
     high.push_back(v.result().shape[d] - low[d] - size - (size - 1) * interior[d]);
   }
   const HloValue value = v.text.Constant(v.attrs().Get<double>("value"), {x.dtype(), {}});

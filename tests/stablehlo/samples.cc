@@ -91,15 +91,14 @@ void Write(const std::string& stem, const OpRow& row, std::string_view text, Dra
 
 // ---- Random programs. Of each value, the numbers of every device's block; null where it is padding.
 
-std::string BlocksText(const ValueInfo& value, const Mesh& mesh, const std::vector<double>& numbers,
-                       std::string_view padding) {
+std::string BlocksText(const ValueInfo& value, const Mesh& mesh, const std::vector<double>& numbers) {
   std::vector<std::string> devices;
   for (int64_t device = 0; device < mesh.num_devices(); ++device) {
     std::vector<std::string> texts;
     for (int64_t i = 0; i < value.type.num_elements(); ++i) {
       const Shape local = IndexAt(value.type.shape, i);
       if (!value.layout->IsHeld(value.global.shape, device, local)) {
-        texts.emplace_back(padding);
+        texts.emplace_back("null");
         continue;
       }
       const Shape at = value.layout->GlobalIndex(value.global.shape, device, local);
@@ -126,16 +125,15 @@ bool WriteRandom(const std::string& stem, const RandomProgram& random, std::map<
   std::vector<std::string> inputs, outputs;
   for (const Argument& argument : local.arguments()) {
     const ValueInfo& value = local.value(argument.value);
-    inputs.push_back(BlocksText(value, local.mesh(),
-                                HostTensor(value.global, random.feeds.at(value.name)).Numbers(), "null"));
+    inputs.push_back(
+        BlocksText(value, local.mesh(), HostTensor(value.global, random.feeds.at(value.name)).Numbers()));
   }
   for (const OutputInfo& output : local.outputs())
-    outputs.push_back(BlocksText(local.value(output.value), local.mesh(),
-                                 expected.step.outputs.at(output.name).Numbers(), "null"));
+    outputs.push_back(
+        BlocksText(local.value(output.value), local.mesh(), expected.step.outputs.at(output.name).Numbers()));
   for (const VariableUpdate& update : local.updates())
     outputs.push_back(BlocksText(local.value(update.value), local.mesh(),
-                                 expected.step.variables.at(local.argument_name(update.argument)).Numbers(),
-                                 "null"));
+                                 expected.step.variables.at(local.argument_name(update.argument)).Numbers()));
   std::ofstream(stem + ".mlir") << *module;
   std::ofstream(stem + ".json") << fmt::format(
       "{{\"sample\": \"{}\", \"num_devices\": {}, \"scale\": {}, \"inputs\": [{}], \"outputs\": [{}]}}\n",
