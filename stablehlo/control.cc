@@ -1,4 +1,5 @@
-// The forms of loops and branches: while loops and choices around the ops of their bodies. Bodies see the values around them.
+// The forms of loops and branches: while loops and choices around the ops of their bodies, which see the values around them. Bodies
+// of manual regions are written in place.
 #include <utility>
 
 #include "meshwork/base/status.h"
@@ -176,7 +177,13 @@ FormResult If(const FormView& v) {
   return v.text.Ops("stablehlo.if", {v.operands.data(), 1}, types, {}, regions);
 }
 
-constexpr NamedForm kControlForms[] = {{"scan", Scan}, {"while", While}, {"if", If}};
+// A manual region: in a local program its body is what each device runs, with collectives like all others.
+FormResult Manual(const FormView& v) {
+  MESHWORK_ASSIGN_OR_RETURN(WrittenBody body, WriteBody(v.text, *v.node.regions[0], v.operands));
+  return std::move(body.outputs);
+}
+
+constexpr NamedForm kControlForms[] = {{"scan", Scan}, {"while", While}, {"if", If}, {"manual", Manual}};
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "fmt/format.h"
@@ -25,6 +26,17 @@ std::string WithoutForm(const Graph& graph) {
                          place.empty() ? "" : fmt::format(" ({})", place));
   }
   return names;
+}
+
+// The results of a node, none of which has an element; StableHLO has no collectives of nothing. Nothing: some have elements.
+std::optional<HloValues> EmptyResults(HloText& text, const Graph& graph, const Node& node) {
+  HloValues results;
+  for (const ValueId id : node.results) {
+    const Type& type = graph.value(id).type;
+    if (type.num_elements() > 0) return std::nullopt;
+    results.push_back(text.Constant(0, type));
+  }
+  return results;
 }
 
 }  // namespace
@@ -82,8 +94,11 @@ absl::StatusOr<HloValues> WriteNodes(HloText& text, const Graph& graph, const Hl
     text.SetLocation(node.row->name, node.location);
     HloValues operands;
     for (const ValueId operand : node.operands) operands.push_back(values[operand]);
-    MESHWORK_ASSIGN_OR_RETURN(const HloValues results,
-                              FindForm(node.row->name)({text, graph, node, std::move(operands)}));
+    absl::StatusOr<HloValues> written;
+    if (std::optional<HloValues> empty = EmptyResults(text, graph, node); empty.has_value())
+      written = *std::move(empty);
+    else written = FindForm(node.row->name)({text, graph, node, std::move(operands)});
+    MESHWORK_ASSIGN_OR_RETURN(const HloValues results, std::move(written));
     MESHWORK_CHECK(results.size() == node.results.size(), "{}: {} results", node.row->name, results.size());
     for (size_t r = 0; r < results.size(); ++r) {
       const Type& type = graph.value(node.results[r]).type;

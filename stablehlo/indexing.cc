@@ -165,7 +165,6 @@ std::string Replacing(HloText& text, DType dtype) {
 // Elements or rows of operand 0 at the indices [.., k].
 absl::StatusOr<HloValues> Taken(const FormView& v, const HloValue& indices, const PlacedDims& dims) {
   const HloValue& x = v.operands[0];
-  if (v.result().num_elements() == 0) return HloValues{v.text.Constant(0, v.result())};
   const ValueInfo& value = v.operand_info(0);
   const HloValue places = PlacesInBlock(v, indices, value, dims.indexed, Ints(dims.indexed.size(), 1));
   Shape sizes = x.shape();
@@ -309,7 +308,6 @@ absl::StatusOr<HloValues> DynamicSliceForm(const FormView& v) {
   const Ints& dims = v.attrs().Get<Ints>("dims");
   const ValueInfo& value = v.operand_info(0);
   Shape window = v.result().shape;
-  if (v.result().num_elements() == 0) return HloValues{v.text.Constant(0, v.result())};
   const Roomy roomy(v, value, dims, window);
   const HloValue x = roomy.Widened(v, WithoutPadding(v, v.operands[0], value, dims));
   const HloValue places = roomy.Places(v, v.operands[1], value, dims, window);

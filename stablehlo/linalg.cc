@@ -10,9 +10,6 @@
 namespace meshwork::stablehlo {
 namespace {
 
-// XLA's decompositions refuse matrices without elements.
-HloValue NoElements(HloText& text, const Type& type) { return text.Constant(0, type); }
-
 // Batches of matrices as a form works with them.
 class Matrices {
  public:
@@ -66,7 +63,6 @@ class Matrices {
 
 absl::StatusOr<HloValues> CholeskyForm(const FormView& v) {
   const Type& type = v.result();
-  if (type.num_elements() == 0) return HloValues{NoElements(v.text, type)};
   HloText& text = v.text;
   Matrices matrices(text, type);
   const HloValue l = text.Op("stablehlo.cholesky", {v.operands[0]}, type, "lower = true");
@@ -84,7 +80,6 @@ absl::StatusOr<HloValues> CholeskyForm(const FormView& v) {
 
 absl::StatusOr<HloValues> TriangularSolveForm(const FormView& v) {
   const Type& type = v.result();
-  if (type.num_elements() == 0) return HloValues{NoElements(v.text, type)};
   const auto attr = [&](std::string_view name) { return v.attrs().Get<bool>(name); };
   const std::string attrs =
       fmt::format("left_side = true, lower = {}, unit_diagonal = {}, transpose_a = #stablehlo<transpose {}>",
@@ -186,7 +181,7 @@ absl::StatusOr<HloValues> QrForm(const FormView& v) {
   HloText& text = v.text;
   const Type &q_type = v.result(0), &r_type = v.result(1);
   if (v.operands[0].type.num_elements() == 0)
-    return HloValues{NoElements(text, q_type), NoElements(text, r_type)};
+    return HloValues{text.Constant(0, q_type), text.Constant(0, r_type)};
   Matrices matrices(text, q_type);
   const int64_t m = q_type.shape.end()[-2], k = q_type.shape.back();
   const HloValue zero = text.WholeConstant(0, {I64, {}});

@@ -24,11 +24,11 @@
 
 namespace meshwork {
 
-// Errors: UNIMPLEMENTED, with all ops of the program that have no form: manual regions, ops that were registered, collectives of
-// strided layouts.
+// Errors: UNIMPLEMENTED, with all ops of the program that have no form: those that were registered, collectives of strided layouts.
 absl::StatusOr<std::string> WriteStableHlo(const Graph& local);
 
-// The rows that WriteStableHlo knows no form of, in the order of AllOps, but for notes, which leave nothing in a local program.
+// The rows that WriteStableHlo knows no form of, in the order of AllOps, but for notes. Those of the library are in no local
+// program: Compile writes the ops of manual regions as others.
 std::vector<std::string> OpsWithoutStableHlo();
 
 }  // namespace meshwork

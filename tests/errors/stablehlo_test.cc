@@ -6,6 +6,7 @@
 #include "meshwork.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/stablehlo/write.h"
+#include "support/swiglu.h"
 
 namespace meshwork::stablehlo_errors {
 namespace {
@@ -16,14 +17,11 @@ absl::Status Write(std::string_view text) {
 }
 
 TEST(StableHloErrors, Forms) {
+  ASSERT_TRUE(RegisterOp(SwigluRow("without_a_form")).ok());
   ExpectErrors("stablehlo", {
                                 MISTAKE(Write(R"(mesh [x=4]
 func f(%a: f32[8,8]) {
-  %r = manual %a (%b: f32[2,8] {x,_}) {
-    %s = device_all_reduce %b axes=(x) op=sum : f32[2,8]
-    %0 = device_block %s {x,_}
-    return %0
-  } : f32[8,8]
+  %r = without_a_form %a, %a : f32[8,8]
   return r=%r
 })")),
                             });

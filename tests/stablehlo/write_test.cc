@@ -70,11 +70,23 @@ func f(%h: f32[4,6] {batch,_}) {
 }
 
 // Notes leave nothing in a local program.
-TEST(WriteStableHloTest, EveryRowButThoseOfManualRegionsHasAForm) {
-  EXPECT_THAT(
-      OpsWithoutStableHlo(),
-      ElementsAre("manual", "device_index", "device_all_reduce", "device_all_gather", "device_reduce_scatter",
-                  "device_all_to_all", "device_shift", "device_vary", "device_block"));
+TEST(WriteStableHloTest, EveryRowButThoseOfGlobalManualRegionsHasAForm) {
+  EXPECT_THAT(OpsWithoutStableHlo(),
+              ElementsAre("device_index", "device_all_reduce", "device_all_gather", "device_reduce_scatter",
+                          "device_all_to_all", "device_shift", "device_vary", "device_block"));
+}
+
+TEST(WriteStableHloTest, AManualRegionIsWrittenInPlace) {
+  EXPECT_THAT(Module(R"(mesh [x=4]
+func f(%a: f32[8,8] {x,_}) {
+  %r = manual %a (%b: f32[2,8] {x,_}) {
+    %s = device_all_reduce %b axes=(x) op=sum : f32[2,8]
+    %0 = device_block %s {x,_}
+    return %0
+  } : f32[8,8]
+  return r=%r
+})"),
+              HasSubstr("replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>"));
 }
 
 }  // namespace
