@@ -68,8 +68,8 @@ struct SaveWeightsOptions;
 
 struct SessionOptions {
   // The hardware that computes and holds the variables: "cpu", the cores of this process; "cuda" or "cuda:0", a GPU of
-  // this machine (docs/gpu.md). All devices of this domain are there; with one domain, these are all of the mesh, which
-  // stays as the program says.
+  // this machine (docs/gpu.md); "pjrt:PATH" or "tpu", the devices of a PJRT plugin (docs/tpu.md). All devices of this
+  // domain are there; with one domain, these are all of the mesh, which stays as the program says.
   std::string devices = "cpu";
   // A backend of the caller's (runtime/exec/backend.h), which several sessions may share; null: a new one, as `devices`
   // says. If it is given, `devices`, `workers` and `own_cores` mean nothing.

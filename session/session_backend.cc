@@ -14,6 +14,8 @@
 #include "meshwork/runtime/cuda/cuda_backend.h"
 #include "meshwork/runtime/exec/gather_values.h"
 #include "meshwork/runtime/exec/transport.h"
+#include "meshwork/runtime/pjrt/pjrt_backend.h"
+#include "meshwork/runtime/pjrt/pjrt_spec.h"
 
 namespace meshwork {
 namespace {
@@ -84,6 +86,10 @@ absl::StatusOr<std::optional<int>> GpuAmong(Transport& transport, std::string_vi
 absl::StatusOr<std::vector<int>> GpusOf(std::string_view devices) {
   std::vector<int> gpus;
   if (devices == kCpu) return gpus;
+  if (PjrtSpec::IsOne(devices)) {
+    MESHWORK_RETURN_IF_ERROR(PjrtSpec::Parse(devices).status());
+    return gpus;
+  }
   if (devices == kCuda) return std::vector<int>{0};
   bool is_right = devices.starts_with(kCudaNumber);
   for (std::string_view rest = devices; is_right;) {
@@ -94,8 +100,8 @@ absl::StatusOr<std::vector<int>> GpusOf(std::string_view devices) {
   }
   if (!is_right)
     return InvalidArgument(
-        "Devices: \"{}\" is none of cpu, cuda, cuda:N and cuda:N-M, where N and M are numbers of GPUs; \"meshwork devices\" "
-        "lists those of this machine.",
+        "Devices: \"{}\" is none of cpu, cuda, cuda:N, cuda:N-M, pjrt:PATH and tpu, where N and M are numbers of GPUs, \"meshwork "
+        "devices\" lists those of this machine, and PATH is a PJRT plugin.",
         devices);
   for (size_t i = 0; i < gpus.size(); ++i)
     if (std::find(gpus.begin(), gpus.begin() + static_cast<ptrdiff_t>(i), gpus[i]) !=
@@ -110,6 +116,12 @@ absl::StatusOr<std::shared_ptr<Backend>> MakeBackend(const SessionOptions& optio
   if (options.backend != nullptr) return options.backend;
   absl::StatusOr<std::optional<int>> gpu = OneGpuOf(options.devices);
   Transport* const transport = options.executor.transport;
+  if (PjrtSpec::IsOne(options.devices)) {
+    if (transport == nullptr || transport->num_domains() == 1) return PjrtBackend::Create(options.devices);
+    gpu = absl::UnimplementedError(fmt::format(
+        "Session: devices={} in {} processes; a PJRT plugin runs all devices of a mesh in one process here.", options.devices,
+        transport->num_domains()));
+  }
   if (transport != nullptr && transport->num_domains() > 1) gpu = GpuAmong(*transport, options.devices, gpu);
   MESHWORK_RETURN_IF_ERROR(gpu.status());
   if (!gpu->has_value()) return MakeCpuBackend(options);

@@ -10,7 +10,8 @@
 namespace meshwork {
 
 struct StrategyFlags {
-  std::string strategy = "mirrored", mesh = "batch=2,model=2", type = "f32", data_dir = "synthetic";
+  std::string strategy = "mirrored", devices = "tpu", mesh = "batch=2,model=2", type = "f32",
+              data_dir = "synthetic";
   int64_t num_devices = 2, epochs = 2, train = 512, test = 128, digits = 6;
   JoinOptions join;
   DType dtype = F32;
@@ -18,9 +19,11 @@ struct StrategyFlags {
   // Ends the program on --help and on mistakes.
   StrategyFlags(int argc, char** argv, const char* program, const char* about) {
     FlagTable flags(program, about);
-    flags.Choice(
-        "strategy", "where it is trained", &strategy,
-        {"default", "one_device", "mirrored", "central_storage", "multi_worker", "fully_sharded", "mesh"});
+    flags.Choice("strategy", "where it is trained", &strategy,
+                 {"default", "one_device", "mirrored", "central_storage", "tpu", "multi_worker",
+                  "fully_sharded", "mesh"});
+    flags.Text("devices", "for --strategy tpu: tpu, or another PJRT plugin, as pjrt:PATH:cpu_device_count=2",
+               &devices);
     flags.Int("num-devices", "of each process, which share its cores", &num_devices, /*at_least=*/1);
     flags.Text("mesh", "for --strategy mesh", &mesh);
     flags.Int("epochs", "walks over the data", &epochs, /*at_least=*/1);
@@ -42,6 +45,7 @@ struct StrategyFlags {
     if (strategy == "one_device") return OneDeviceStrategy();
     if (strategy == "mirrored") return MirroredStrategy({.num_devices = num_devices});
     if (strategy == "central_storage") return CentralStorageStrategy({.num_devices = num_devices});
+    if (strategy == "tpu") return TPUStrategy({.devices = devices, .num_devices = num_devices});
     if (strategy == "multi_worker")
       return MultiWorkerMirroredStrategy({.devices_per_worker = num_devices, .join = join});
     if (strategy == "fully_sharded") return FullyShardedStrategy({.num_devices = num_devices, .join = join});

@@ -156,9 +156,7 @@ std::FILE* Out() { return out_of_thread; }
 
 void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& seed_of, RunOptions* options) {
   flags.Text("mesh", axes, &options->mesh);
-  flags.Text("devices",
-             "what computes: cpu; cuda or cuda:N, a GPU; cuda:0-3 or cuda:0,2, several that share the mesh",
-             &options->devices);
+  flags.Text("devices", std::string(kDevicesHelp), &options->devices);
   flags.Choice("precision",
                "of activations and products: full, as the weights; tf32, for products of f32 on a\n"
                "GPU; bf16, while weights, the optimizer's state and the loss stay",

@@ -275,9 +275,9 @@ absl::StatusOr<Planned> Plan(const Program& program, const Backend& backend, con
   const Domain& domain = planned.domain;
   MESHWORK_RETURN_IF_ERROR(CheckDistributed(program.body, domain, options.distributed));
   MESHWORK_RETURN_IF_ERROR(CheckInPlace(program.body, options));
-  auto graph = std::make_shared<const Graph>(
-      OrderOf(options.in_place.empty() ? program.body : WithInPlace(program.body, options.in_place), options,
-              domain.placement().across()));
+  auto local = std::make_shared<const Graph>(
+      options.in_place.empty() ? program.body : WithInPlace(program.body, options.in_place));
+  auto graph = std::make_shared<const Graph>(OrderOf(*local, options, domain.placement().across()));
   MESHWORK_RETURN_IF_ERROR(CheckKernels(*graph, backend));
   const int64_t bytes_under_way =
       Overlaps(options) ? kMostUnderWay * MostBytesAcross(program.body, domain.placement().across()) : 0;
@@ -303,6 +303,7 @@ absl::StatusOr<Planned> Plan(const Program& program, const Backend& backend, con
   MESHWORK_ASSIGN_OR_RETURN(
       planned.plan,
       BuildStepPlan(std::move(graph), instances, PlanOptions(options, domain, *memory, bytes_under_way)));
+  planned.plan.program = std::move(local);
   for (const Storage& storage : planned.plan.storages)
     if (storage.kind == Storage::Kind::kSpare) planned.spare_bytes += storage.bytes;
   return planned;

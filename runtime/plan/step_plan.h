@@ -153,6 +153,9 @@ using Step = std::variant<ComputeStep, CopyStep, RemoteStep, NestedStep>;
 
 struct StepPlan {
   std::shared_ptr<const Graph> graph;  // the program; nodes and values of the steps are its
+  // The same program before it was put in order, with its loops: for a backend that hands it to another compiler. Null in plans of
+  // bodies, and in those of BuildStepPlan. Arguments, outputs and updates are those of `graph`.
+  std::shared_ptr<const Graph> program = nullptr;
   Domain domain;                       // whose step it is
   std::vector<Storage> storages;
   std::vector<Buffer> buffers;

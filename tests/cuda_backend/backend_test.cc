@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cuda_backend/played_gpu.h"
-#include "cuda_backend/small_training.h"
+#include "support/small_training.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/kernels/blas/cpu_kernels.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "cuda_backend/small_session.h"
+#include "support/small_session.h"
 #include "meshwork.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cuda/cuda_backend.h"

@@ -12,7 +12,7 @@
 
 #include "cuda_backend/played_gpu.h"
 #include "cuda_backend/played_session.h"
-#include "cuda_backend/small_session.h"
+#include "support/small_session.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/tensor/tensor_compare.h"
 #include "support/cross_device_ops.h"

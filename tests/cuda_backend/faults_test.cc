@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cuda_backend/played_session.h"
-#include "cuda_backend/small_session.h"
-#include "cuda_backend/small_training.h"
+#include "support/small_session.h"
+#include "support/small_training.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"

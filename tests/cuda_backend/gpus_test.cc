@@ -19,7 +19,7 @@
 
 #include "cuda_backend/played_gpu.h"
 #include "cuda_backend/played_session.h"
-#include "cuda_backend/small_session.h"
+#include "support/small_session.h"
 #include "meshwork.h"
 #include "meshwork/base/status.h"
 #include "meshwork/mesh/placement.h"

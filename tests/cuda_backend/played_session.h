@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cuda_backend/played_gpu.h"
-#include "cuda_backend/small_session.h"
+#include "support/small_session.h"
 #include "meshwork.h"
 
 namespace meshwork {

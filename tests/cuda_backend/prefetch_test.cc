@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cuda_backend/played_session.h"
-#include "cuda_backend/small_session.h"
+#include "support/small_session.h"
 #include "meshwork/base/status.h"
 #include "meshwork/train/fit/training_loop.h"
 

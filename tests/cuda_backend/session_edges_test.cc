@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cuda_backend/played_session.h"
-#include "cuda_backend/small_session.h"
+#include "support/small_session.h"
 #include "meshwork/base/status.h"
 #include "meshwork/train/cluster/replica_check.h"
 #include "meshwork/train/fit/evaluation.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cuda_backend/played_session.h"
-#include "cuda_backend/small_session.h"
+#include "support/small_session.h"
 #include "cuda_backend/traces.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/exec/executor.h"

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "cuda_backend/small_session.h"
+#include "support/small_session.h"
 #include "cuda_gpu/real_gpu.h"
 #include "meshwork/base/status.h"
 #include "meshwork/mesh/placement.h"

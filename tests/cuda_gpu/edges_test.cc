@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda_backend/small_session.h"
+#include "support/small_session.h"
 #include "cuda_backend/traces.h"
 #include "cuda_gpu/real_gpu.h"
 #include "meshwork/base/status.h"

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "cuda_backend/small_session.h"
+#include "support/small_session.h"
 #include "cuda_gpu/real_gpu.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cuda/cuda_memory.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "cuda_backend/small_training.h"
+#include "support/small_training.h"
 #include "cuda_gpu/real_gpu.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"

@@ -24,7 +24,6 @@
 #include "meshwork/mesh/placement.h"
 #include "meshwork/ops/control/control_flow.h"
 #include "meshwork/runtime/exec/executor.h"
-#include "meshwork/runtime/plan/local_program.h"
 #include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/spmd/compile.h"
 #include "support/golden.h"
@@ -44,15 +43,6 @@ std::vector<int64_t> DomainsOf(const Mesh& mesh) {
   for (int64_t count : {2, 3, 4})
     if (Placement::Create(mesh, count).ok()) counts.push_back(count);
   return counts;
-}
-
-// With names for all outputs.
-Graph Named(const Graph& graph) {
-  Graph named = graph;
-  named.ClearOutputs();
-  for (size_t o = 0; o < graph.outputs().size(); ++o)
-    named.AddOutput({OutputName(graph, static_cast<int>(o)), graph.outputs()[o].value});
-  return named;
 }
 
 struct Tally {
@@ -100,7 +90,7 @@ TEST(DomainsTest, CasesAreThoseOfOneDevice) {
       if (!LongTests() && elements > 200000) continue;
       SCOPED_TRACE(file);
       // With these feeds a while loop may never end.
-      Try(file, WithFeeds(WithLimits(Named(*graph), 5)), tally);
+      Try(file, WithFeeds(WithLimits(WithOutputNames(*graph), 5)), tally);
       if (HasFailure()) return;
     }
   }

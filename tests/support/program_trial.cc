@@ -197,6 +197,14 @@ absl::Status PutTogether(const std::vector<InDomain>& domains, DTensors InDomain
 
 }  // namespace
 
+Graph WithOutputNames(const Graph& graph) {
+  Graph named = graph;
+  named.ClearOutputs();
+  for (size_t o = 0; o < graph.outputs().size(); ++o)
+    named.AddOutput({OutputName(graph, static_cast<int>(o)), graph.outputs()[o].value});
+  return named;
+}
+
 RandomProgram WithFeeds(Graph graph) {
   RandomProgram random{std::move(graph), {}};
   double next = 0;

@@ -24,6 +24,9 @@ namespace meshwork {
 // A program with a number in [-1, 1.3) for every element of its arguments. REQUIRES: these are real.
 RandomProgram WithFeeds(Graph graph);
 
+// With names for all outputs.
+Graph WithOutputNames(const Graph& graph);
+
 // A step on one device.
 struct Expected {
   InterpretedStep step;

@@ -22,6 +22,7 @@
 #include "meshwork/verify/verify.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/kernel_code.h"
+#include "tools/cli/plugin_code.h"
 #include "tools/cli/program_file.h"
 
 namespace meshwork::tools {
@@ -162,7 +163,9 @@ absl::Status Compile(Arguments args) {
       "  certificate  what is proven, as JSON for meshwork verify\n"
       "  stablehlo    what each device runs, as a StableHLO module for compilers such as XLA\n\n"
       "With --devices=cuda it compiles the kernels of the steps that meshwork run makes of the program, and\n"
-      "keeps their machine code, so that a run has nothing left to compile. Prints how many there are.");
+      "keeps their machine code, so that a run has nothing left to compile. Prints how many there are. With\n"
+      "--devices=tpu or pjrt:PATH, and --arch, a PJRT plugin compiles the program for devices that need not be\n"
+      "there. Prints the memory and the time that it counts.");
   AddProgram(flags, program);
   flags.Choice(
       "emit", "what to print", &emit,
@@ -175,13 +178,15 @@ absl::Status Compile(Arguments args) {
     return InvalidArgument("--passes prints programs, not --emit={}; leave one of them out.", emit);
   MESHWORK_RETURN_IF_ERROR(CheckKernelCode(code));
   if (code.is_asked() && (passes || emit != "local"))
-    return InvalidArgument("--devices=cuda compiles kernels and prints no program; leave out --{}.",
-                           passes ? "passes" : "emit");
+    return InvalidArgument("--devices={} compiles {} and prints no program; leave out --{}.", code.devices,
+                           code.is_plugin() ? "for these" : "kernels", passes ? "passes" : "emit");
   MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(program));
   MESHWORK_ASSIGN_OR_RETURN(options.topology, ReadTopology(global.mesh(), topology));
-  MESHWORK_ASSIGN_OR_RETURN(const std::string text, code.is_asked() ? CompileKernelCode(global, options, code)
-                                                    : passes        ? EmitPasses(global, options)
-                                                                    : Emit(emit, global, options));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, code.is_plugin() ? CompileByPlugin(global, options, code)
+                                                    : code.is_asked()
+                                                        ? CompileKernelCode(global, options, code)
+                                                    : passes ? EmitPasses(global, options)
+                                                             : Emit(emit, global, options));
   fmt::print("{}", text);
   return absl::OkStatus();
 }

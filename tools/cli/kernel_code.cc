@@ -9,6 +9,7 @@
 #include "meshwork/runtime/cuda/code_backend.h"
 #include "meshwork/runtime/cuda/code_cache.h"
 #include "meshwork/runtime/cuda/gpus.h"
+#include "meshwork/runtime/pjrt/pjrt_spec.h"
 #include "meshwork/session/session.h"
 #include "tools/cli/program_file.h"
 
@@ -49,17 +50,27 @@ bool HasNoCompiler(const absl::Status& status) {
 }  // namespace
 
 void AddKernelCode(FlagTable& flags, KernelCodeChoice& choice) {
-  flags.Choice(
+  flags.Text(
       "devices",
-      "cuda: compiles the program's kernels for a GPU, which need not be there, and keeps them for a run",
-      &choice.devices, {"cpu", "cuda"});
-  flags.Text("arch", "with --devices=cuda, the GPU's architecture, as sm_90; that of GPU 0 if it is left out",
-             &choice.arch);
+      "cuda: compiles the program's kernels for a GPU, which need not be there, and keeps them for a run; tpu, or "
+      "pjrt:PATH: has a PJRT plugin compile the program, and prints what it says",
+      &choice.devices);
+  flags.Text(
+      "arch",
+      "with --devices=cuda, the GPU's architecture, as sm_90; that of GPU 0 if it is left out. With a PJRT plugin, its "
+      "name of the devices, as v5e:2x4",
+      &choice.arch);
   flags.Text("cache", "with --devices=cuda, the folder of the code, MESHWORK_CUDA_CACHE of the run",
              &choice.cache);
 }
 
 absl::Status CheckKernelCode(const KernelCodeChoice& choice) {
+  if (choice.is_plugin())
+    MESHWORK_RETURN_IF_ERROR(Annotate(PjrtSpec::Parse(choice.devices).status(), "--devices: "));
+  else if (choice.devices != "cpu" && choice.devices != "cuda")
+    return InvalidArgument("--devices: \"{}\" is none of cpu, cuda, pjrt:PATH and tpu.", choice.devices);
+  if (choice.is_plugin() && !choice.cache.empty())
+    return InvalidArgument("--cache is of kernels for GPUs; leave it out.");
   if (choice.is_asked() || (choice.arch.empty() && choice.cache.empty())) return absl::OkStatus();
   return InvalidArgument("--{} is of kernels for GPUs; add --devices=cuda, or leave it out.",
                          choice.arch.empty() ? "cache" : "arch");

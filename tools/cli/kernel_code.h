@@ -7,15 +7,17 @@
 #include "absl/status/statusor.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/ir/graph.h"
+#include "meshwork/runtime/pjrt/pjrt_spec.h"
 #include "meshwork/spmd/compile.h"
 
 namespace meshwork::tools {
 
 struct KernelCodeChoice {
-  std::string devices = "cpu";  // or "cuda"
+  std::string devices = "cpu";  // "cuda"; or a PJRT plugin (tools/cli/plugin_code.h)
   std::string arch;             // "sm_90"; empty: that of GPU 0 of this machine
   std::string cache;            // a folder; empty: the one that this process keeps code in
-  bool is_asked() const { return devices == "cuda"; }
+  bool is_plugin() const { return PjrtSpec::IsOne(devices); }
+  bool is_asked() const { return devices == "cuda" || is_plugin(); }
 };
 
 // Adds --devices, --arch and --cache.

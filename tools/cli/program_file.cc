@@ -8,6 +8,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/session/remesh.h"
+#include "meshwork/session/session_backend.h"
 #include "tools/cli/name_patterns.h"
 
 namespace meshwork::tools {
@@ -86,9 +87,7 @@ void AddProgram(FlagTable& flags, ProgramChoice& program) {
 
 void AddDevices(FlagTable& flags, std::string* devices, int64_t* workers) {
   constexpr int64_t kMostWorkers = 1024;
-  flags.Text("devices",
-             "what computes: cpu; cuda or cuda:N, a GPU; cuda:0-3 or cuda:0,2, several that share the mesh",
-             devices);
+  flags.Text("devices", std::string(kDevicesHelp), devices);
   flags.Int("workers", "threads; 0: one per core", workers, 0, kMostWorkers);
 }
 

@@ -6,6 +6,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/mesh/placement.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
+#include "meshwork/runtime/pjrt/pjrt_backend.h"
 
 namespace meshwork {
 namespace {
@@ -64,6 +65,22 @@ absl::StatusOr<Strategy> CentralStorageStrategy(const MirroredOptions& options) 
   MESHWORK_ASSIGN_OR_RETURN(const int64_t devices,
                             DevicesHere("CentralStorageStrategy", options.num_devices));
   return Replicated("CentralStorageStrategy", devices, nullptr, options);
+}
+
+absl::StatusOr<Strategy> TPUStrategy(const TPUOptions& options) {
+  MESHWORK_ASSIGN_OR_RETURN(std::shared_ptr<PjrtBackend> backend, PjrtBackend::Create(options.devices));
+  const int64_t there = backend->num_devices();
+  if (options.num_devices < 0 || options.num_devices > there)
+    return InvalidArgument(
+        "TPUStrategy: num_devices={}, and devices={} has {}; give as many or fewer, or 0 for all.",
+        options.num_devices, options.devices, there);
+  const int64_t devices = options.num_devices > 0 ? options.num_devices : there;
+  MESHWORK_ASSIGN_OR_RETURN(Mesh mesh, Mesh::VirtualCpus(fmt::format("replica={}", devices)));
+  return Strategy::Create({.name = "TPUStrategy",
+                           .mesh = std::move(mesh),
+                           .replica_axes = {"replica"},
+                           .layouts = {.batch = {"replica"}},
+                           .backend = std::move(backend)});
 }
 
 absl::StatusOr<Strategy> MultiWorkerMirroredStrategy(const MultiWorkerOptions& options) {

@@ -4,6 +4,7 @@
 //   the devices of this process               MirroredStrategy: each variable is on all of them
 //                                             CentralStorageStrategy: each is in the host's memory, once
 //   the devices of all processes              MultiWorkerMirroredStrategy
+//   those of a PJRT plugin, as TPUs           TPUStrategy
 //   either, weights and state in blocks       FullyShardedStrategy: ZeRO stage 1 or 3, or hybrid
 //   any mesh, layouts by names                MeshStrategy
 //
@@ -51,6 +52,14 @@ absl::StatusOr<Strategy> MirroredStrategy(const MirroredOptions& options = {});
 // of devices. On CPUs, all devices compute in that memory, and MirroredStrategy stores values that are the same on
 // all devices once, too. So on CPUs the two do the same.
 absl::StatusOr<Strategy> CentralStorageStrategy(const MirroredOptions& options = {});
+
+struct TPUOptions {
+  std::string devices = "tpu";  // a PJRT plugin and its options, as SessionOptions::devices has them
+  int64_t num_devices = 0;      // the first so many of the plugin's; 0: all
+};
+// As MirroredStrategy, over the devices of a PJRT plugin (docs/tpu.md): those that compute, whatever its name says. Errors:
+// those of PjrtBackend::Create; fewer than 0 devices, or more than the plugin has.
+absl::StatusOr<Strategy> TPUStrategy(const TPUOptions& options = {});
 
 struct MultiWorkerOptions {
   int64_t devices_per_worker = 1;

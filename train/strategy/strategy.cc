@@ -90,6 +90,8 @@ absl::StatusOr<Session> Strategy::NewSession(const Graph& graph, SessionOptions 
     options.executor.cross_device_ops = parts_->cross_device_ops;
     options.executor.bytes_per_pack = parts_->bytes_per_pack;
   }
+  if (options.backend == nullptr && options.devices == SessionOptions().devices)
+    options.backend = parts_->backend;
   return Session::Create(graph, std::move(options));
 }
 

@@ -39,6 +39,7 @@
 
 namespace meshwork {
 
+class Backend;
 class CrossDeviceOps;
 class PerReplica;
 class ReplicaContext;
@@ -60,6 +61,8 @@ struct StrategyParts {
   // For its sessions, unless their ExecutorOptions have their own. Null: the compiler chooses how sums are made.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
   int64_t bytes_per_pack = 0;
+  // What its sessions compute on, unless their SessionOptions say otherwise. Null: as these say.
+  std::shared_ptr<Backend> backend = nullptr;
 };
 
 class Strategy {

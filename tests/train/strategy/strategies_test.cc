@@ -13,6 +13,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/train/fit/fit.h"
+#include "pjrt/real_plugin.h"
 #include "support/clusters.h"
 #include "train/strategy/losses.h"
 
@@ -40,6 +41,11 @@ std::vector<Named> Synchronous() {
                                                                       {"out/kernel", {"model", UNSHARDED}},
                                                                       {"*/bias", {"seq"}}}})});
   all.push_back({"default", Strategy::Default()});
+  // As tests/pjrt/check has it.
+  if (!RealPlugin().empty())
+    for (int64_t devices : {1, 3, 8})
+      all.push_back({fmt::format("tpu {}", devices),
+                     TPUStrategy({.devices = RealPjrtDevices(), .num_devices = devices})});
   return all;
 }
 

@@ -1,4 +1,4 @@
-#include "cuda_backend/small_training.h"
+#include "support/small_training.h"
 
 #include <cmath>
 #include <map>

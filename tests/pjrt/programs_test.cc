@@ -1,0 +1,120 @@
+// Programs on a PJRT plugin give the numbers of one device, node by node.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "meshwork/base/status.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/control/manual.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
+#include "meshwork/runtime/exec/executor.h"
+#include "meshwork/spmd/compile.h"
+#include "pjrt/real_plugin.h"
+#include "support/golden.h"
+#include "support/limits.h"
+#include "support/long_tests.h"
+#include "support/program_trial.h"
+#include "support/random_program.h"
+#include "support/random_training.h"
+#include "support/small_training.h"
+
+namespace meshwork::pjrt_programs_test {
+namespace {
+
+// The programs of a test are drawn from several seeds, so that several processes can share them (GTEST_TOTAL_SHARDS).
+uint64_t NumPrograms() { return LongTests() ? 100 : 3; }
+
+constexpr uint64_t kSeeds = 10;
+
+class PjrtProgramsTest : public WithRealPlugin<testing::TestWithParam<uint64_t>> {
+ protected:
+  template <typename Draw>
+  void TryAll(Draw&& draw) {
+    const std::unique_ptr<PjrtBackend> backend = MakeBackend();
+    int tried = 0;
+    for (uint64_t i = 0; i < NumPrograms(); ++i) {
+      const uint64_t seed = GetParam() * NumPrograms() + i;
+      const RandomProgram random = draw(seed);
+      const Expected expected = ExpectedOf(random);
+      if (!std::isfinite(expected.scale)) continue;
+      EXPECT_EQ(TryProgram(random, expected, *backend).error(), "") << "seed " << seed;
+      ++tried;
+    }
+    EXPECT_GT(tried, 0);
+  }
+};
+
+TEST_P(PjrtProgramsTest, RandomProgramsGiveTheOneDeviceResult) {
+  const RandomPrograms programs;
+  TryAll([&](uint64_t seed) { return programs.Draw(seed); });
+}
+
+TEST_P(PjrtProgramsTest, LoopsAndBranchesGiveTheOneDeviceResult) {
+  const RandomPrograms programs;
+  TryAll([&](uint64_t seed) { return programs.DrawLoops(seed); });
+}
+
+TEST_P(PjrtProgramsTest, TrainingsGiveTheOneDeviceResult) {
+  TryAll([](uint64_t seed) { return DrawTraining(seed); });
+}
+
+// Every golden case compiles; those that one device computes in a moment are run, too.
+TEST_P(PjrtProgramsTest, CasesGiveTheOneDeviceResult) {
+  constexpr int64_t kMostElements = 200000;
+  const std::unique_ptr<PjrtBackend> backend = MakeBackend();
+  std::vector<std::string> files = GoldenFiles("spmd/cases");
+  for (const std::string& file : GoldenFiles("spmd/compile")) files.push_back(file);
+  for (size_t f = GetParam(); f < files.size(); f += kSeeds) {
+    const std::string text = ReadGolden(files[f]);
+    const absl::StatusOr<Graph> graph = ParseGraph(text.substr(0, text.find("----\n")));
+    ASSERT_TRUE(graph.ok()) << files[f] << ": " << graph.status();
+    SCOPED_TRACE(files[f]);
+    int64_t elements = 0;
+    for (const ValueInfo& info : graph->values()) elements += info.global.num_elements();
+    if (graph->mesh().num_devices() > kPjrtDevices) continue;
+    if (elements > kMostElements) {
+      if (!LongTests()) continue;
+      std::map<std::string, DTensor> variables;
+      EXPECT_TRUE(Executor::Create(Compile(*graph).value(), *backend, {}, &variables).ok());
+      continue;
+    }
+    // With these feeds a while loop may never end.
+    const RandomProgram random = WithFeeds(WithLimits(WithOutputNames(*graph), 5));
+    const auto& nodes = random.graph.nodes();
+    const bool is_manual = std::any_of(nodes.begin(), nodes.end(), IsManual);
+    const Expected expected = is_manual ? ExpectedOnOneDomain(random) : ExpectedOf(random);
+    if (!std::isfinite(expected.scale)) continue;
+    EXPECT_EQ(TryProgram(random, expected, *backend).error(), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, PjrtProgramsTest, testing::Range<uint64_t>(0, kSeeds));
+
+class PjrtTrainingTest : public RealPluginTest {};
+
+TEST_F(PjrtTrainingTest, TrainsAsTheCpuDoes) {
+  CpuBackend cpu(2);
+  const absl::StatusOr<SmallTraining> expected = TrainSmall(cpu, {});
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  for (const bool share : {false, true})
+    for (const bool atomic : {false, true}) {
+      const std::unique_ptr<PjrtBackend> backend = MakeBackend();
+      const absl::StatusOr<SmallTraining> trained = TrainSmall(
+          *backend, {.share = share, .poison_padding = true, .check_replicas = true, .atomic = atomic});
+      ASSERT_TRUE(trained.ok()) << trained.status();
+      for (size_t i = 0; i < expected->losses.size(); ++i)
+        EXPECT_NEAR(trained->losses[i], expected->losses[i], 1e-5 * expected->losses[i]);
+      EXPECT_EQ(trained->n.values<int64_t>()[0], 5);
+      for (size_t i = 0; i < 30; ++i)
+        EXPECT_NEAR(trained->w.values<float>()[i], expected->w.values<float>()[i], 1e-6);
+    }
+}
+
+}  // namespace
+}  // namespace meshwork::pjrt_programs_test
