@@ -119,8 +119,8 @@ absl::StatusOr<std::shared_ptr<Backend>> MakeBackend(const SessionOptions& optio
   if (PjrtSpec::IsOne(options.devices)) {
     if (transport == nullptr || transport->num_domains() == 1) return PjrtBackend::Create(options.devices);
     gpu = absl::UnimplementedError(fmt::format(
-        "Session: devices={} in {} processes; a PJRT plugin runs all devices of a mesh in one process here.", options.devices,
-        transport->num_domains()));
+        "Session: devices={} in {} processes; a PJRT plugin runs all devices of a mesh in one process here.",
+        options.devices, transport->num_domains()));
   }
   if (transport != nullptr && transport->num_domains() > 1) gpu = GpuAmong(*transport, options.devices, gpu);
   MESHWORK_RETURN_IF_ERROR(gpu.status());

@@ -156,7 +156,7 @@ struct StepPlan {
   // The same program before it was put in order, with its loops: for a backend that hands it to another compiler. Null in plans of
   // bodies, and in those of BuildStepPlan. Arguments, outputs and updates are those of `graph`.
   std::shared_ptr<const Graph> program = nullptr;
-  Domain domain;                       // whose step it is
+  Domain domain;  // whose step it is
   std::vector<Storage> storages;
   std::vector<Buffer> buffers;
   std::vector<Step> steps;

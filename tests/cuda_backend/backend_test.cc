@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "cuda_backend/played_gpu.h"
-#include "support/small_training.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/kernels/blas/cpu_kernels.h"
@@ -22,6 +21,7 @@
 #include "support/program_trial.h"
 #include "support/random_program.h"
 #include "support/random_training.h"
+#include "support/small_training.h"
 
 namespace meshwork::backend_test {
 namespace {

@@ -10,12 +10,12 @@
 #include <string>
 #include <utility>
 
-#include "support/small_session.h"
 #include "meshwork.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cuda/cuda_backend.h"
 #include "meshwork/runtime/cuda/cuda_context.h"
 #include "support/simulated_cuda.h"
+#include "support/small_session.h"
 #include "support/temp_dir.h"
 
 namespace meshwork::code_backend_test {

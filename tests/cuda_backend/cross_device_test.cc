@@ -12,11 +12,11 @@
 
 #include "cuda_backend/played_gpu.h"
 #include "cuda_backend/played_session.h"
-#include "support/small_session.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/tensor/tensor_compare.h"
 #include "support/cross_device_ops.h"
 #include "support/cross_device_programs.h"
+#include "support/small_session.h"
 #include "train/strategy/losses.h"
 
 namespace meshwork::cross_device_test {

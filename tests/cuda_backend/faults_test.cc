@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "cuda_backend/played_session.h"
-#include "support/small_session.h"
-#include "support/small_training.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "support/long_tests.h"
+#include "support/small_session.h"
+#include "support/small_training.h"
 
 namespace meshwork::faults_test {
 namespace {

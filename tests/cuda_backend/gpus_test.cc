@@ -19,7 +19,6 @@
 
 #include "cuda_backend/played_gpu.h"
 #include "cuda_backend/played_session.h"
-#include "support/small_session.h"
 #include "meshwork.h"
 #include "meshwork/base/status.h"
 #include "meshwork/mesh/placement.h"
@@ -30,6 +29,7 @@
 #include "support/program_trial.h"
 #include "support/random_program.h"
 #include "support/random_training.h"
+#include "support/small_session.h"
 
 namespace meshwork::gpus_test {
 namespace {

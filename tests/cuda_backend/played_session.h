@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "cuda_backend/played_gpu.h"
-#include "support/small_session.h"
 #include "meshwork.h"
+#include "support/small_session.h"
 
 namespace meshwork {
 

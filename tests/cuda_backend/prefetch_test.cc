@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "cuda_backend/played_session.h"
-#include "support/small_session.h"
 #include "meshwork/base/status.h"
 #include "meshwork/train/fit/training_loop.h"
+#include "support/small_session.h"
 
 namespace meshwork::prefetch_test {
 namespace {

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "cuda_backend/played_session.h"
-#include "support/small_session.h"
 #include "meshwork/base/status.h"
 #include "meshwork/train/cluster/replica_check.h"
 #include "meshwork/train/fit/evaluation.h"
 #include "support/forks.h"
+#include "support/small_session.h"
 #include "train/parameter_server/models.h"
 
 namespace meshwork::session_edges_test {

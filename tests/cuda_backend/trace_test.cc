@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "cuda_backend/played_session.h"
-#include "support/small_session.h"
 #include "cuda_backend/traces.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "nlohmann/json.hpp"
+#include "support/small_session.h"
 
 namespace meshwork::trace_test {
 namespace {

@@ -20,7 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include "support/small_session.h"
 #include "cuda_gpu/real_gpu.h"
 #include "meshwork/base/status.h"
 #include "meshwork/mesh/placement.h"
@@ -30,6 +29,7 @@
 #include "support/program_trial.h"
 #include "support/random_program.h"
 #include "support/random_training.h"
+#include "support/small_session.h"
 
 namespace meshwork::domains_test {
 namespace {

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "support/small_session.h"
 #include "cuda_backend/traces.h"
 #include "cuda_gpu/real_gpu.h"
 #include "meshwork/base/status.h"
@@ -18,6 +17,7 @@
 #include "meshwork/runtime/cuda/cuda_module.h"
 #include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
+#include "support/small_session.h"
 
 namespace meshwork::edges_test {
 namespace {

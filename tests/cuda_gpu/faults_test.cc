@@ -11,12 +11,12 @@
 #include <string_view>
 #include <utility>
 
-#include "support/small_session.h"
 #include "cuda_gpu/real_gpu.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cuda/cuda_memory.h"
 #include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
+#include "support/small_session.h"
 
 namespace meshwork::faults_test {
 namespace {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <string>
 
-#include "support/small_training.h"
 #include "cuda_gpu/real_gpu.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
@@ -13,6 +12,7 @@
 #include "support/program_trial.h"
 #include "support/random_program.h"
 #include "support/random_training.h"
+#include "support/small_training.h"
 
 namespace meshwork::programs_test {
 namespace {
