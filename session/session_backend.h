@@ -21,7 +21,7 @@
 
 namespace meshwork {
 
-// What says so in --help.
+// This table, for --help.
 inline constexpr std::string_view kDevicesHelp =
     "what computes: cpu; cuda or cuda:N, a GPU; cuda:0-3 or cuda:0,2, several that share the mesh;\n"
     "pjrt:PATH[:NAME=VALUE,...], the devices of a PJRT plugin; tpu, TPUs";

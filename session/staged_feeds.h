@@ -41,7 +41,7 @@ class StagedFeeds {
   // The tensors of `feeds` that are staged: those that share the elements, and have the type, of what Stage was given.
   std::map<std::string, StagedTensor> AmongThem(const Feeds& feeds) const;
   // Whether Stage copies nothing: the session computes on the CPU.
-  bool is_on_host() const { return memory_->is_host(); }
+  bool is_on_host() const { return !memory_->takes_staged(); }
 
  private:
   std::shared_ptr<Memory> memory_;

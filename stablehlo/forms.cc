@@ -17,7 +17,7 @@ std::string WithoutForm(const Graph& graph) {
   std::vector<std::string_view> seen;
   std::string names;
   for (const Node& node : graph.nodes()) {
-    if (FindForm(node.row->name) != nullptr ||
+    if (FindForm(node.row->name) != nullptr || IsNote(node) ||
         std::find(seen.begin(), seen.end(), node.row->name) != seen.end())
       continue;
     seen.push_back(node.row->name);
@@ -85,7 +85,8 @@ Form FindForm(std::string_view op) {
   return found == forms->end() ? nullptr : found->second;
 }
 
-absl::StatusOr<HloValues> WriteNodes(HloText& text, const Graph& graph, const HloValues& arguments) {
+absl::StatusOr<HloValues> WriteNodes(HloText& text, const Graph& graph, const HloValues& arguments,
+                                     const PlaceResult& placed) {
   if (const std::string names = WithoutForm(graph); !names.empty())
     return absl::UnimplementedError(fmt::format("These ops have no form in StableHLO yet: {}.", names));
   HloValues values(graph.values().size());
@@ -95,7 +96,8 @@ absl::StatusOr<HloValues> WriteNodes(HloText& text, const Graph& graph, const Hl
     HloValues operands;
     for (const ValueId operand : node.operands) operands.push_back(values[operand]);
     absl::StatusOr<HloValues> written;
-    if (std::optional<HloValues> empty = EmptyResults(text, graph, node); empty.has_value())
+    if (IsNote(node)) written = std::move(operands);
+    else if (std::optional<HloValues> empty = EmptyResults(text, graph, node); empty.has_value())
       written = *std::move(empty);
     else written = FindForm(node.row->name)({text, graph, node, std::move(operands)});
     MESHWORK_ASSIGN_OR_RETURN(const HloValues results, std::move(written));
@@ -104,7 +106,7 @@ absl::StatusOr<HloValues> WriteNodes(HloText& text, const Graph& graph, const Hl
       const Type& type = graph.value(node.results[r]).type;
       MESHWORK_CHECK(results[r].type == type, "{}: {} instead of {}", node.row->name,
                      results[r].type.ToString(), type.ToString());
-      values[node.results[r]] = results[r];
+      values[node.results[r]] = placed == nullptr ? results[r] : placed(node.results[r], results[r]);
     }
   }
   return values;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,9 +56,13 @@ struct NamedForm {
 // The form of a row; null if it has none.
 Form FindForm(std::string_view op);
 
+// Writes what follows a node's result; gives what later nodes take instead of it.
+using PlaceResult = std::function<HloValue(ValueId id, const HloValue& value)>;
+
 // Writes the nodes of a program or a body, whose arguments are `arguments`; gives the values of the graph, by their numbers.
-// Error: UNIMPLEMENTED, with all ops that have no form.
-absl::StatusOr<HloValues> WriteNodes(HloText& text, const Graph& graph, const HloValues& arguments);
+// A note of a global program gives its operand. Error: UNIMPLEMENTED, with all ops that have no form.
+absl::StatusOr<HloValues> WriteNodes(HloText& text, const Graph& graph, const HloValues& arguments,
+                                     const PlaceResult& placed = nullptr);
 
 // The families.
 std::span<const NamedForm> ElementwiseForms();  // elementwise.cc: arithmetic, comparisons, bits, casts

@@ -16,7 +16,7 @@ CpuBackend::CpuBackend(WorkerPool& pool) : pool_(pool) {}
 
 std::shared_ptr<Memory> CpuBackend::memory() const { return CpuMemory(); }
 
-ExecutorMemory CpuBackend::PlanMemory(StepPlan plan, const PrepareOptions& options) const {
+absl::StatusOr<ExecutorMemory> CpuBackend::PlanMemory(StepPlan plan, const PrepareOptions& options) const {
   return MemoryOf(MakeSchedule(std::move(plan), num_workers(), options.fuse));
 }
 

@@ -35,7 +35,7 @@ class CpuBackend : public Backend {
   std::string_view name() const override { return "CPU"; }
   bool Has(const OpRow& row) const override { return CpuKernelOf(row) != nullptr; }
   std::shared_ptr<Memory> memory() const override;
-  ExecutorMemory PlanMemory(StepPlan plan, const PrepareOptions& options) const override;
+  absl::StatusOr<ExecutorMemory> PlanMemory(StepPlan plan, const PrepareOptions& options) const override;
   absl::StatusOr<std::unique_ptr<PreparedStep>> Prepare(StepPlan plan, std::vector<DTensor> variables,
                                                         const PrepareOptions& options) override;
 

@@ -89,7 +89,7 @@ CodeBackend::CodeBackend(std::shared_ptr<const CudaApi> api, int architecture)
 
 bool CodeBackend::Has(const OpRow& row) const { return HasCudaKernel(row); }
 
-ExecutorMemory CodeBackend::PlanMemory(StepPlan plan, const PrepareOptions& options) const {
+absl::StatusOr<ExecutorMemory> CodeBackend::PlanMemory(StepPlan plan, const PrepareOptions& options) const {
   return PlanCudaMemory(std::move(plan), options.fuse);
 }
 
@@ -110,7 +110,7 @@ absl::StatusOr<std::shared_ptr<CodeBackend>> CodeBackend::Create(const CodeBacke
 
 absl::StatusOr<std::unique_ptr<PreparedStep>> CodeBackend::Prepare(StepPlan plan, std::vector<DTensor>,
                                                                    const PrepareOptions& options) {
-  const ExecutorMemory memory = PlanMemory(plan, options);
+  MESHWORK_ASSIGN_OR_RETURN(const ExecutorMemory memory, PlanMemory(plan, options));
   plan = PlanLaunches(std::move(plan), options.fuse);
   CudaKernels kernels;
   // Once without libraries, and once with libraries that take every op that they are offered.

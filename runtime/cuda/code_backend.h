@@ -54,7 +54,7 @@ class CodeBackend : public Backend {
   std::string_view name() const override { return "CUDA"; }
   bool Has(const OpRow& row) const override;
   std::shared_ptr<Memory> memory() const override { return memory_; }
-  ExecutorMemory PlanMemory(StepPlan plan, const PrepareOptions& options) const override;
+  absl::StatusOr<ExecutorMemory> PlanMemory(StepPlan plan, const PrepareOptions& options) const override;
   // Compiles. The step does nothing when it is run. Errors: NVRTC does not compile a kernel.
   absl::StatusOr<std::unique_ptr<PreparedStep>> Prepare(StepPlan plan, std::vector<DTensor> variables,
                                                         const PrepareOptions& options) override;

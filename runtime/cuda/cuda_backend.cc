@@ -18,7 +18,7 @@ namespace meshwork {
 
 bool CudaBackend::Has(const OpRow& row) const { return HasCudaKernel(row); }
 
-ExecutorMemory CudaBackend::PlanMemory(StepPlan plan, const PrepareOptions& options) const {
+absl::StatusOr<ExecutorMemory> CudaBackend::PlanMemory(StepPlan plan, const PrepareOptions& options) const {
   return PlanCudaMemory(std::move(plan), options.fuse);
 }
 

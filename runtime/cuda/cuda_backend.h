@@ -63,7 +63,7 @@ class CudaBackend : public Backend {
   bool Has(const OpRow& row) const override;
   std::shared_ptr<Memory> memory() const override { return memory_; }
   bool sums_domains() const override { return true; }
-  ExecutorMemory PlanMemory(StepPlan plan, const PrepareOptions& options) const override;
+  absl::StatusOr<ExecutorMemory> PlanMemory(StepPlan plan, const PrepareOptions& options) const override;
   // All domains call it at the same time. Errors, besides: the GPUs of other
   // domains do not fit this one (docs/gpu.md); NVRTC does not compile a kernel; the GPU has not enough memory
   // (RESOURCE_EXHAUSTED), which says what the plan needs.

@@ -86,14 +86,16 @@ class Backend {
   // Whether its steps make sums of all domains (RemoteStep::sums), as NcclAllReduce asks for.
   virtual bool sums_domains() const { return false; }
 
-  // memory() of the step that Prepare would make. Allocates no memory for values and runs nothing.
-  virtual ExecutorMemory PlanMemory(StepPlan plan, const PrepareOptions& options) const = 0;
+  // memory() of the step that Prepare would make. Allocates no memory for values and runs nothing. Errors: those of Prepare that
+  // can be known so. REQUIRES: as for Prepare.
+  virtual absl::StatusOr<ExecutorMemory> PlanMemory(StepPlan plan, const PrepareOptions& options) const = 0;
   // Makes kernels, allocates all memory except that of variables, and runs the nodes that are computed once.
   // `variables`: per argument its DTensor, with the instances that the plan was built for; invalid for
   // inputs, and for a variable whose memory is given to each step. The step shares their elements. If the plan puts the
   // new value of a variable into a spare, the variable must have a spare when the step runs. Errors: no
   // memory for a kernel or for a library that it calls; an error of the transport. Throws std::bad_alloc if
-  // there is not enough memory. REQUIRES: the backend has every op of the plan.
+  // there is not enough memory. REQUIRES: the backend has every op of the plan; plan.program is set, if the backend is for
+  // other compilers (runtime/pjrt/pjrt_backend.h).
   virtual absl::StatusOr<std::unique_ptr<PreparedStep>> Prepare(StepPlan plan, std::vector<DTensor> variables,
                                                                 const PrepareOptions& options) = 0;
 };

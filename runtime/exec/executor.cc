@@ -411,7 +411,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
         options.transport, "the program", planned.status(),
         [&] { return TextOf(program, options, *planned, backend); },
         [&] { return PrintGraph(program.body); }));
-    const std::shared_ptr<const Graph> graph = planned->plan.graph;
+    const std::shared_ptr<const Graph> graph = planned->plan.graph, local = planned->plan.program;
     const std::vector<DTensor> state = StateOf(*planned, backend, options, *variables);
     const std::vector<int> spares = SparesOf(planned->plan);
     absl::StatusOr<std::unique_ptr<PreparedStep>> step =
@@ -426,7 +426,8 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
     ExecutorMemory memory = (*step)->memory();
     memory.variable_bytes = planned->variable_bytes;
     memory.spare_bytes = planned->spare_bytes;
-    auto given = std::make_shared<const Graph>(program.body);
+    std::shared_ptr<const Graph> given =
+        options.in_place.empty() ? local : std::make_shared<const Graph>(program.body);
     return std::unique_ptr<Executor>(new Executor(std::move(given), planned->domain, backend, options, memory,
                                                   std::move(bound), std::move(updated), *std::move(step)));
   } catch (...) {
@@ -439,7 +440,8 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
 absl::StatusOr<ExecutorMemory> Executor::PlanMemory(const Program& program, const Backend& backend,
                                                     const ExecutorOptions& options) {
   MESHWORK_ASSIGN_OR_RETURN(Planned planned, Plan(program, backend, options, {}));
-  ExecutorMemory memory = backend.PlanMemory(std::move(planned.plan), PreparationOptions(options));
+  MESHWORK_ASSIGN_OR_RETURN(ExecutorMemory memory,
+                            backend.PlanMemory(std::move(planned.plan), PreparationOptions(options)));
   memory.variable_bytes = planned.variable_bytes;
   memory.spare_bytes = planned.spare_bytes;
   return memory;

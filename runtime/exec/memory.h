@@ -26,6 +26,8 @@ class Memory {
   virtual std::string_view name() const = 0;
   // Whether it is the memory of the process: then kernels of its domain read host tensors in place.
   virtual bool is_host() const = 0;
+  // Whether steps take host tensors that were copied into it beforehand (runtime/exec/staged_tensor.h).
+  virtual bool takes_staged() const { return !is_host(); }
 
   // Copy the elements of `box`, of `size` bytes each, from host memory into an allocation of this memory, or
   // from such an allocation to host memory; on return the copy is complete. Error: the device failed.

@@ -14,7 +14,7 @@ StagedTensor::StagedTensor(std::shared_ptr<Memory> memory) : memory_(std::move(m
 absl::Status StagedTensor::Stage(const Tensor& host) {
   host_ = {};
   MESHWORK_RETURN_IF_ERROR(Annotate(host.status(), "Stage: "));
-  if (!memory_->is_host()) {
+  if (memory_->takes_staged()) {
     if (elements_ == nullptr || host.bytes() > room_) {
       elements_.reset();  // before the new one, so that both need not be there
       room_ = 0;

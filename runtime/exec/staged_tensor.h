@@ -5,7 +5,8 @@
 //   MESHWORK_RETURN_IF_ERROR(x.Stage(images));                        // a copy, while another step runs
 //   MESHWORK_ASSIGN_OR_RETURN(BoundStep step, executor.Bind({.feeds = {{"x", images}}, .staged = {{"x", x}}}));
 //
-// In the memory of the process nothing is copied: a step reads the host tensor where it is.
+// In the memory of the process, and in others that take none (Memory::takes_staged), nothing is copied: a step reads the host
+// tensor where it is.
 //
 // Copies of a StagedTensor share the staged elements. Stage of one copy overwrites them for all: afterwards the other
 // copies must not be given to a step. So call Stage only while no step runs that is bound to one of the copies. Any
@@ -42,7 +43,7 @@ class StagedTensor {
     return host_.valid() && tensor.raw() == host_.raw() && tensor.type() == host_.type();
   }
   const Memory& memory() const { return *memory_; }
-  // In memory(), as far aligned as an allocation; null in the memory of the process, and if nothing is staged.
+  // In memory(), as far aligned as an allocation; null in a memory that takes none, and if nothing is staged.
   const std::byte* elements() const {
     return host_.valid() ? static_cast<const std::byte*>(elements_.get()) : nullptr;
   }

@@ -134,13 +134,6 @@ struct ClientPlatformName {
   const char* name = nullptr;
   size_t name_size = 0;
 };
-struct ClientPlatformVersion {
-  static constexpr int kNumber = 14;
-  Head head;
-  Client* client = nullptr;
-  const char* version = nullptr;
-  size_t version_size = 0;
-};
 struct ClientAddressableDevices {
   static constexpr int kNumber = 16;
   Head head;
@@ -201,7 +194,6 @@ enum class ElementType : int {
 };
 
 enum class HostBufferSemantics : int {
-  kImmutableOnlyDuringCall = 0,
   kImmutableUntilTransferCompletes = 1,
 };
 

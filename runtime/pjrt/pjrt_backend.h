@@ -11,6 +11,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -36,8 +38,9 @@ class PjrtBackend : public Backend {
   bool Has(const OpRow&) const override { return true; }
   std::shared_ptr<Memory> memory() const override;
   // Compiles the program, for the plugin says what it takes: all that a step needs besides its arguments, on all devices, as
-  // shared_bytes. Nothing if it does not compile, or if the plugin does not say.
-  ExecutorMemory PlanMemory(StepPlan plan, const PrepareOptions& options) const override;
+  // shared_bytes; 0 if the plugin does not say. Variables are counted once per instance, as elsewhere, and each device that
+  // shares one holds a copy of it. Prepare of the same program does not compile it again.
+  absl::StatusOr<ExecutorMemory> PlanMemory(StepPlan plan, const PrepareOptions& options) const override;
   // Errors, besides: an op without a form in StableHLO (UNIMPLEMENTED); several domains, cross-device ops (UNIMPLEMENTED); more
   // devices than the plugin has; what the plugin's compiler says. fuse and the options of other hardware are ignored.
   absl::StatusOr<std::unique_ptr<PreparedStep>> Prepare(StepPlan plan, std::vector<DTensor> variables,
@@ -45,10 +48,14 @@ class PjrtBackend : public Backend {
 
  private:
   explicit PjrtBackend(std::shared_ptr<const PjrtClient> client);
-  absl::StatusOr<std::shared_ptr<const PjrtExecutable>> Compile(const Graph& program) const;
+  absl::StatusOr<std::shared_ptr<const PjrtExecutable>> Compile(const StepPlan& plan,
+                                                                const PrepareOptions& options) const;
 
   const std::shared_ptr<const PjrtClient> client_;
   const std::shared_ptr<PjrtMemory> memory_;
+  mutable std::mutex mutex_;  // of what was compiled last
+  mutable std::string last_module_;
+  mutable std::shared_ptr<const PjrtExecutable> last_;
 };
 
 }  // namespace meshwork

@@ -33,23 +33,25 @@ pjrt::ElementType ElementTypeOf(DType dtype) {
 
 absl::StatusOr<std::shared_ptr<const PjrtClient>> PjrtClient::Create(const PjrtSpec& spec) {
   static std::mutex mutex;
-  static auto* const made = new std::map<std::string, std::weak_ptr<const PjrtClient>>;
-  std::string key = spec.path;
-  for (const auto& [name, value] : spec.options) key += fmt::format(" {}={}", name, value);
+  static auto* const made =
+      new std::map<std::pair<const PjrtPlugin*, std::string>, std::weak_ptr<const PjrtClient>>;
+  MESHWORK_ASSIGN_OR_RETURN(const PjrtPlugin* const plugin, PjrtPlugin::Load(spec.path));
+  std::string options;
+  for (const auto& [name, value] : spec.options) options += fmt::format("{}={},", name, value);
   const std::lock_guard lock(mutex);
-  std::weak_ptr<const PjrtClient>& known = (*made)[key];
+  std::weak_ptr<const PjrtClient>& known = (*made)[{plugin, options}];
   if (std::shared_ptr<const PjrtClient> client = known.lock(); client != nullptr) return client;
-  MESHWORK_ASSIGN_OR_RETURN(std::shared_ptr<const PjrtClient> client, Make(spec));
+  MESHWORK_ASSIGN_OR_RETURN(std::shared_ptr<const PjrtClient> client, Make(*plugin, spec));
   known = client;
   return client;
 }
 
-absl::StatusOr<std::shared_ptr<const PjrtClient>> PjrtClient::Make(const PjrtSpec& spec) {
-  MESHWORK_ASSIGN_OR_RETURN(const PjrtPlugin* const plugin, PjrtPlugin::Load(spec.path));
+absl::StatusOr<std::shared_ptr<const PjrtClient>> PjrtClient::Make(const PjrtPlugin& plugin,
+                                                                   const PjrtSpec& spec) {
   const std::vector<pjrt::NamedValue> options = NamedValuesOf(spec);
   pjrt::ClientCreate create{.options = options.data(), .num_options = options.size()};
-  MESHWORK_RETURN_IF_ERROR(plugin->Call(create, "making a client"));
-  std::shared_ptr<PjrtClient> client(new PjrtClient(*plugin, create.client));
+  MESHWORK_RETURN_IF_ERROR(plugin.Call(create, "making a client"));
+  std::shared_ptr<PjrtClient> client(new PjrtClient(plugin, create.client));
   MESHWORK_RETURN_IF_ERROR(client->Describe());
   return client;
 }
@@ -83,6 +85,8 @@ absl::Status PjrtClient::Describe() {
 
 PjrtEvent::~PjrtEvent() {
   if (event_ == nullptr) return;
+  pjrt::EventAwait await{.event = event_};
+  (void)plugin_->Call(await, "an event");
   pjrt::EventDestroy destroy{.event = event_};
   (void)plugin_->Call(destroy, "an event");
 }
@@ -91,7 +95,8 @@ absl::Status PjrtEvent::Await(std::string_view what) {
   if (event_ == nullptr) return absl::OkStatus();
   pjrt::EventAwait await{.event = event_};
   const absl::Status status = plugin_->Call(await, what);
-  *this = PjrtEvent();
+  pjrt::EventDestroy destroy{.event = std::exchange(event_, nullptr)};
+  (void)plugin_->Call(destroy, "an event");
   return status;
 }
 
@@ -211,7 +216,11 @@ absl::Status PjrtExecutable::Execute(std::span<pjrt::Buffer* const> arguments, s
                                         .num_arguments = per_replica,
                                         .outputs = output_lists.data(),
                                         .complete = events.data()};
-  MESHWORK_RETURN_IF_ERROR(client_->plugin().Call(execute, "a step"));
+  {
+    // Collectives of two programs must not be begun in two orders.
+    const std::lock_guard lock(client_->launches());
+    MESHWORK_RETURN_IF_ERROR(client_->plugin().Call(execute, "a step"));
+  }
   for (pjrt::Event* const event : events) ended->emplace_back(client_->plugin(), event);
   return absl::OkStatus();
 }

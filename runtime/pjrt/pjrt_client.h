@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,8 @@ class PjrtClient {
   const std::string& platform() const { return platform_; }
   int64_t num_devices() const { return static_cast<int64_t>(devices_.size()); }
   pjrt::Device* device(int64_t i) const { return devices_[static_cast<size_t>(i)].device; }
+  // Held while a program is launched, not while it runs.
+  std::mutex& launches() const { return launches_; }
   int id(int64_t i) const { return devices_[static_cast<size_t>(i)].id; }
 
  private:
@@ -49,16 +52,19 @@ class PjrtClient {
   };
 
   PjrtClient(const PjrtPlugin& plugin, pjrt::Client* client) : plugin_(plugin), client_(client) {}
-  static absl::StatusOr<std::shared_ptr<const PjrtClient>> Make(const PjrtSpec& spec);
+  static absl::StatusOr<std::shared_ptr<const PjrtClient>> Make(const PjrtPlugin& plugin,
+                                                                const PjrtSpec& spec);
   absl::Status Describe();
 
   const PjrtPlugin& plugin_;
   pjrt::Client* const client_;
+  mutable std::mutex launches_;
   std::vector<OneDevice> devices_;
   std::string platform_, where_;
 };
 
-// Something that goes on; moved, never copied. One thread at a time.
+// Something that goes on, and that its destructor waits for, as it may read or write the host's memory. Moved, never copied; one
+// thread at a time.
 class PjrtEvent {
  public:
   PjrtEvent() = default;  // has ended

@@ -29,7 +29,7 @@ void PjrtImage::EmptyImage() {
   image_has_them_ = false;
 }
 
-absl::StatusOr<std::vector<pjrt::Buffer*>> PjrtImage::OnDevices(const PjrtBlocks& blocks) {
+absl::StatusOr<std::vector<pjrt::Buffer*>> PjrtImage::OnDevices(const PjrtBlocks& blocks, bool keep_image) {
   const std::lock_guard lock(mutex_);
   if (buffers_.empty()) {
     std::vector<PjrtBuffer> buffers;
@@ -43,7 +43,7 @@ absl::StatusOr<std::vector<pjrt::Buffer*>> PjrtImage::OnDevices(const PjrtBlocks
     for (PjrtEvent& copy : copies) MESHWORK_RETURN_IF_ERROR(copy.Await("copying a tensor to the devices"));
     blocks_ = blocks;
     buffers_ = std::move(buffers);
-    EmptyImage();
+    if (!keep_image) EmptyImage();
   }
   std::vector<pjrt::Buffer*> all;
   for (const PjrtBuffer& buffer : buffers_) all.push_back(buffer.get());
@@ -55,6 +55,12 @@ void PjrtImage::Replace(const PjrtBlocks& blocks, std::vector<PjrtBuffer> buffer
   blocks_ = blocks;
   buffers_ = std::move(buffers);
   if (image_has_them_) EmptyImage();
+}
+
+void PjrtImage::Forget() {
+  const std::lock_guard lock(mutex_);
+  buffers_.clear();
+  image_has_them_ = true;
 }
 
 absl::Status PjrtImage::FillImage() {

@@ -48,9 +48,13 @@ class PjrtImage {
 
   // The buffer of each device, copied from the image unless they hold the elements. They stay this image's, and are there until
   // the next call. Error: one of the devices.
-  absl::StatusOr<std::vector<pjrt::Buffer*>> OnDevices(const PjrtBlocks& blocks);
+  // keep_image: the host's copy stays, for a tensor that is written again before a step replaces it.
+  absl::StatusOr<std::vector<pjrt::Buffer*>> OnDevices(const PjrtBlocks& blocks, bool keep_image);
   // The devices' buffers hold the elements from now on.
   void Replace(const PjrtBlocks& blocks, std::vector<PjrtBuffer> buffers);
+
+  // The elements are lost, or no longer needed: zeros, or what the image held.
+  void Forget();
 
   // As Memory's, of `at`, an address in the image.
   absl::Status Upload(const BoxCopy& box, int64_t size, const std::byte* host, std::byte* at);
@@ -79,6 +83,7 @@ class PjrtMemory : public Memory {
   std::shared_ptr<void> Allocate(int64_t bytes) override;
   std::string_view name() const override { return name_; }
   bool is_host() const override { return false; }
+  bool takes_staged() const override { return false; }
   absl::Status Upload(const BoxCopy& box, int64_t size, const std::byte* host, std::byte* to) override;
   absl::Status Download(const BoxCopy& box, int64_t size, const std::byte* from, std::byte* host) override;
 

@@ -30,12 +30,18 @@ absl::StatusOr<const PjrtPlugin*> PjrtPlugin::Load(const std::string& path) {
   static auto* const loaded = new std::map<std::string, const PjrtPlugin*>;
   const std::lock_guard lock(mutex);
   if (const auto found = loaded->find(path); found != loaded->end()) return found->second;
-  MESHWORK_ASSIGN_OR_RETURN(const PjrtPlugin* const plugin, Open(path));
+  MESHWORK_ASSIGN_OR_RETURN(const pjrt::Api* const api, Open(path));
+  // A file may have several names, and is initialized once.
+  for (const auto& [name, other] : *loaded)
+    if (other->api_ == api) return loaded->emplace(path, other).first->second;
+  const auto* const plugin = new PjrtPlugin(path.substr(path.rfind('/') + 1), api);
+  pjrt::PluginInitialize initialize;
+  MESHWORK_RETURN_IF_ERROR(plugin->Call(initialize, "its initialization"));
   (*loaded)[path] = plugin;
   return plugin;
 }
 
-absl::StatusOr<const PjrtPlugin*> PjrtPlugin::Open(const std::string& path) {
+absl::StatusOr<const pjrt::Api*> PjrtPlugin::Open(const std::string& path) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const why = dlerror();
@@ -57,10 +63,7 @@ absl::StatusOr<const PjrtPlugin*> PjrtPlugin::Open(const std::string& path) {
         fmt::format("speaks version {}.{} of PJRT's C API, and meshwork speaks {}.{} and later ones of {}; "
                     "take a plugin that fits.",
                     version.major, version.minor, pjrt::kApiMajor, pjrt::kOldestMinor, pjrt::kApiMajor));
-  const auto* const plugin = new PjrtPlugin(path.substr(path.rfind('/') + 1), api);
-  pjrt::PluginInitialize initialize;
-  MESHWORK_RETURN_IF_ERROR(plugin->Call(initialize, "its initialization"));
-  return plugin;
+  return api;
 }
 
 absl::Status PjrtPlugin::Call(int number, void* arguments, std::string_view what) const {

@@ -18,7 +18,7 @@ namespace meshwork {
 
 class PjrtPlugin {
  public:
-  // Opens the library and initializes it; a second call with this path returns what the first one has. It stays open. Errors
+  // Opens the library and initializes it, once. It stays open. Errors
   // (FAILED_PRECONDITION): the file cannot be opened, is no such plugin, or is of another version of the API than those that
   // are called here; what the plugin says when it is initialized.
   static absl::StatusOr<const PjrtPlugin*> Load(const std::string& path);
@@ -40,7 +40,7 @@ class PjrtPlugin {
 
  private:
   PjrtPlugin(std::string name, const pjrt::Api* api) : name_(std::move(name)), api_(api) {}
-  static absl::StatusOr<const PjrtPlugin*> Open(const std::string& path);
+  static absl::StatusOr<const pjrt::Api*> Open(const std::string& path);
   absl::Status Call(int number, void* arguments, std::string_view what) const;
 
   const std::string name_;

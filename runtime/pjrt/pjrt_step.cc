@@ -1,6 +1,8 @@
 #include "meshwork/runtime/pjrt/pjrt_step.h"
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -23,6 +25,21 @@ std::set<int> IndicesOf(const StepPlan& plan, Storage::Kind kind) {
     if (storage.kind == kind) indices.insert(storage.index);
   return indices;
 }
+
+// Calls a function at the end of its block, however that is left, unless it is cancelled.
+class AtEnd {
+ public:
+  explicit AtEnd(std::function<void()> call) : call_(std::move(call)) {}
+  ~AtEnd() {
+    if (call_ != nullptr) call_();
+  }
+  AtEnd(const AtEnd&) = delete;
+  AtEnd& operator=(const AtEnd&) = delete;
+  void Cancel() { call_ = nullptr; }
+
+ private:
+  std::function<void()> call_;
+};
 
 absl::Status AwaitAll(std::vector<PjrtEvent>& events, std::string_view what, absl::Status status) {
   for (PjrtEvent& event : events) status.Update(event.Await(what));
@@ -82,8 +99,10 @@ PjrtStep::PjrtStep(std::shared_ptr<const PjrtClient> client, std::shared_ptr<Pjr
                                /*is_input=*/false));
   }
   for (const VariableUpdate& update : program.updates()) {
-    updates_.push_back({update.argument, spares.contains(update.argument)});
-    if (updates_.back().to_spare) kept_.push_back(update.argument);
+    const bool to_spare = spares.contains(update.argument);
+    const bool is_same = update.value == program.arguments()[static_cast<size_t>(update.argument)].value;
+    updates_.push_back({.argument = update.argument, .to_spare = to_spare, .is_kept = to_spare || is_same});
+    if (updates_.back().is_kept) kept_.push_back(update.argument);
   }
   in_.resize(arguments_.size() * static_cast<size_t>(num_devices_));
   out_.resize((outputs_.size() + updates_.size()) * static_cast<size_t>(num_devices_));
@@ -145,8 +164,9 @@ absl::Status PjrtStep::FeedAll(std::span<const std::byte* const> feeds, std::vec
           Annotate(Feed(place, feeds[a], a, made, copies), fmt::format("{}: ", place.what)));
       continue;
     }
-    MESHWORK_ASSIGN_OR_RETURN(const std::vector<pjrt::Buffer*> buffers,
-                              ImageOf(a, feeds)->OnDevices(place.blocks));
+    MESHWORK_ASSIGN_OR_RETURN(
+        const std::vector<pjrt::Buffer*> buffers,
+        ImageOf(a, feeds)->OnDevices(place.blocks, !plan_.program->arguments()[a].is_variable));
     for (size_t device = 0; device < buffers.size(); ++device)
       in_[device * arguments_.size() + a] = buffers[device];
   }
@@ -155,25 +175,43 @@ absl::Status PjrtStep::FeedAll(std::span<const std::byte* const> feeds, std::vec
 
 // ---- The step.
 
+void PjrtStep::PrepareSpares() {
+  for (const Update& update : updates_) {
+    if (!update.to_spare) continue;
+    wrote_spares_ = true;
+    // Before the new value is there, so that both need not be.
+    memory_->Find(variables_[static_cast<size_t>(update.argument)].spare(0))->Forget();
+  }
+}
+
+void PjrtStep::ForgetWrittenOver(std::span<const std::byte* const> feeds) {
+  for (const Update& update : updates_)
+    if (!update.is_kept) ImageOf(static_cast<size_t>(update.argument), feeds)->Forget();
+}
+
 absl::Status PjrtStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs,
                            std::span<const std::byte* const>) {
   wrote_spares_ = false;
   const double begin = SteadySeconds();
   std::vector<PjrtBuffer> made;
   std::vector<PjrtEvent> copies, ended;
-  absl::Status status = FeedAll(feeds, made, copies);
+  // The feeds may change when this returns, so that copies of them are waited for.
+  MESHWORK_RETURN_IF_ERROR(Annotate(FeedAll(feeds, made, copies), "Run: "));
   const double fed = SteadySeconds();
+  PrepareSpares();
+  // From here on, buffers that are written over are gone, whatever comes.
+  AtEnd forget([&] { ForgetWrittenOver(feeds); });
   std::fill(out_.begin(), out_.end(), nullptr);
-  if (status.ok()) status = executable_->Execute(in_, kept_, out_, &ended);
+  absl::Status status = executable_->Execute(in_, kept_, out_, &ended);
   std::vector<std::vector<PjrtBuffer>> results(outputs_.size() + updates_.size());
   for (size_t i = 0; i < out_.size(); ++i) results[i % results.size()].emplace_back(client_, out_[i]);
-  status = Annotate(AwaitAll(ended, "a step", std::move(status)), "Run: ");
-  // The feeds may change when this returns.
-  status = AwaitAll(copies, "copying feeds", std::move(status));
-  MESHWORK_RETURN_IF_ERROR(status);
+  status = AwaitAll(ended, "a step", std::move(status));
+  MESHWORK_RETURN_IF_ERROR(Annotate(AwaitAll(copies, "copying feeds", std::move(status)), "Run: "));
   const double ran = SteadySeconds();
   if (options_.check_replicas) MESHWORK_RETURN_IF_ERROR(CheckAllReplicas(results));
-  MESHWORK_RETURN_IF_ERROR(TakeAll(std::move(results), feeds, outputs));
+  ReplaceVariables(results, feeds);
+  forget.Cancel();
+  MESHWORK_RETURN_IF_ERROR(TakeOutputs(results, outputs));
   if (!options_.profile && options_.trace_steps == 0) return absl::OkStatus();
   times_ = {.steps = times_.steps + 1,
             .feeds = times_.feeds + fed - begin,
@@ -240,15 +278,18 @@ absl::Status PjrtStep::Take(Place& place, std::byte* to, std::span<const PjrtBuf
   return absl::OkStatus();
 }
 
-absl::Status PjrtStep::TakeAll(std::vector<std::vector<PjrtBuffer>> results,
-                               std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
+void PjrtStep::ReplaceVariables(std::span<std::vector<PjrtBuffer>> results,
+                                std::span<const std::byte* const> feeds) {
   for (size_t u = 0; u < updates_.size(); ++u) {
     const auto argument = static_cast<size_t>(updates_[u].argument);
     const std::shared_ptr<PjrtImage> image =
         updates_[u].to_spare ? memory_->Find(variables_[argument].spare(0)) : ImageOf(argument, feeds);
     image->Replace(arguments_[argument].blocks, std::move(results[outputs_.size() + u]));
-    wrote_spares_ |= updates_[u].to_spare;
   }
+}
+
+absl::Status PjrtStep::TakeOutputs(std::span<std::vector<PjrtBuffer>> results,
+                                   std::span<std::byte* const> outputs) {
   for (size_t o = 0; o < outputs_.size(); ++o) {
     Place& place = outputs_[o];
     if (place.kind == Place::Kind::kNone || outputs[o] == nullptr) continue;

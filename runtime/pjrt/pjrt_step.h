@@ -28,7 +28,7 @@ class PjrtStep : public PreparedStep {
       std::shared_ptr<const PjrtExecutable> executable, StepPlan plan, std::vector<DTensor> variables,
       const PrepareOptions& options);
 
-  // Waits for all devices. After an error, variables that are not kept are undefined.
+  // Waits for all devices. After an error, variables that are not kept are undefined, and may be written.
   absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs,
                    std::span<const std::byte* const> staged) override;
   bool wrote_spares() const override { return wrote_spares_; }
@@ -57,6 +57,7 @@ class PjrtStep : public PreparedStep {
   struct Update {
     int argument = 0;
     bool to_spare = false;
+    bool is_kept = false;  // the old value is not written over
   };
   struct Times {
     int64_t steps = 0;
@@ -78,8 +79,11 @@ class PjrtStep : public PreparedStep {
   absl::Status CheckReplicas(ValueId id, std::string_view subject, std::span<const PjrtBuffer> buffers) const;
   absl::Status CheckAllReplicas(std::span<const std::vector<PjrtBuffer>> results) const;
   absl::Status Take(Place& place, std::byte* to, std::span<const PjrtBuffer> buffers) const;
-  absl::Status TakeAll(std::vector<std::vector<PjrtBuffer>> results, std::span<const std::byte* const> feeds,
-                       std::span<std::byte* const> outputs);
+  void PrepareSpares();
+  // Of variables, and of fed DTensors, whose buffers a step that has failed may have written over.
+  void ForgetWrittenOver(std::span<const std::byte* const> feeds);
+  void ReplaceVariables(std::span<std::vector<PjrtBuffer>> results, std::span<const std::byte* const> feeds);
+  absl::Status TakeOutputs(std::span<std::vector<PjrtBuffer>> results, std::span<std::byte* const> outputs);
 
   const std::shared_ptr<const PjrtClient> client_;
   const std::shared_ptr<PjrtMemory> memory_;

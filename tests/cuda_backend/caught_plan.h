@@ -22,7 +22,9 @@ class PlanCatcher : public Backend {
   std::string_view name() const override { return "plans"; }
   bool Has(const OpRow& row) const override { return HasCudaKernel(row); }
   std::shared_ptr<Memory> memory() const override { return cpu_.memory(); }
-  ExecutorMemory PlanMemory(StepPlan, const PrepareOptions&) const override { return {}; }
+  absl::StatusOr<ExecutorMemory> PlanMemory(StepPlan, const PrepareOptions&) const override {
+    return ExecutorMemory();
+  }
   absl::StatusOr<std::unique_ptr<PreparedStep>> Prepare(StepPlan plan, std::vector<DTensor>,
                                                         const PrepareOptions&) override {
     plans.push_back(std::move(plan));

@@ -54,7 +54,7 @@ class BackendWithAHole : public Backend {
   std::string_view name() const override { return backend_.name(); }
   bool Has(const OpRow& row) const override { return backend_.Has(row); }
   std::shared_ptr<Memory> memory() const override { return memory_; }
-  ExecutorMemory PlanMemory(StepPlan plan, const PrepareOptions& options) const override {
+  absl::StatusOr<ExecutorMemory> PlanMemory(StepPlan plan, const PrepareOptions& options) const override {
     return backend_.PlanMemory(std::move(plan), options);
   }
   absl::StatusOr<std::unique_ptr<PreparedStep>> Prepare(StepPlan plan, std::vector<DTensor> variables,

@@ -6,6 +6,7 @@
 #include "meshwork.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/stablehlo/write.h"
+#include "meshwork/stablehlo/write_shardy.h"
 #include "support/swiglu.h"
 
 namespace meshwork::stablehlo_errors {
@@ -25,6 +26,12 @@ func f(%a: f32[8,8]) {
   return r=%r
 })")),
                             });
+}
+
+TEST(StableHloErrors, Pins) {
+  ExpectErrors("shardy",
+               {MISTAKE(WriteShardy(
+                   ParseGraph("mesh [x=3] func f(%a: f32[12,8] {4@x*3,_}) { return a=%a }").value()))});
 }
 
 }  // namespace

@@ -81,12 +81,6 @@ FIELD(ClientPlatformName, client, PJRT_Client_PlatformName_Args, client);
 FIELD(ClientPlatformName, name, PJRT_Client_PlatformName_Args, platform_name);
 FIELD(ClientPlatformName, name_size, PJRT_Client_PlatformName_Args, platform_name_size);
 
-SIZE(ClientPlatformVersion, PJRT_Client_PlatformVersion_Args);
-NUMBER(ClientPlatformVersion, PJRT_Client_PlatformVersion);
-FIELD(ClientPlatformVersion, client, PJRT_Client_PlatformVersion_Args, client);
-FIELD(ClientPlatformVersion, version, PJRT_Client_PlatformVersion_Args, platform_version);
-FIELD(ClientPlatformVersion, version_size, PJRT_Client_PlatformVersion_Args, platform_version_size);
-
 SIZE(ClientAddressableDevices, PJRT_Client_AddressableDevices_Args);
 NUMBER(ClientAddressableDevices, PJRT_Client_AddressableDevices);
 FIELD(ClientAddressableDevices, client, PJRT_Client_AddressableDevices_Args, client);

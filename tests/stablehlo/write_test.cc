@@ -5,10 +5,14 @@
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/gradients.h"
+#include "meshwork/ir/program.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/operators.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/spmd/compile.h"
+#include "meshwork/stablehlo/write_shardy.h"
+#include "nlohmann/json.hpp"
+#include "support/golden.h"
 
 namespace meshwork::write_stable_hlo_test {
 namespace {
@@ -87,6 +91,54 @@ func f(%a: f32[8,8] {x,_}) {
   return r=%r
 })"),
               HasSubstr("replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>"));
+}
+
+// ---- Global programs.
+
+std::string Sharded(std::string_view text) { return WriteShardy(ParseGraph(text).value()).value(); }
+
+TEST(WriteShardyTest, PinsAreShardings) {
+  EXPECT_THAT(
+      Sharded(R"(mesh [x=2, y=4]
+func f(%a: f32[8,8] {x,?}, %b: f32[8,8], var %w: f32[8,8] {(y,x),_}) {
+  %c = add %a, %b : f32[8,8] {?,y}
+  %d = relayout %c {_,x}
+  %e = add %d, %w
+  update %w = %e
+  return d=%d
+})"),
+      AllOf(HasSubstr("sdy.mesh @mesh = <[\"x\"=2, \"y\"=4]>"),
+            HasSubstr("%0: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"x\"}, {?}]>}, "
+                      "%1: tensor<8x8xf32>, "
+                      "%2: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"y\", \"x\"}, {}]>}) -> "
+                      "(tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {\"x\"}]>}, "
+                      "tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"y\", \"x\"}, {}]>})"),
+            HasSubstr("sdy.sharding_constraint %3 <@mesh, [{?}, {\"y\"}]> : tensor<8x8xf32>"),
+            HasSubstr("sdy.sharding_constraint %4 <@mesh, [{}, {\"x\"}]> : tensor<8x8xf32>")));
+}
+
+TEST(WriteShardyTest, PartsOfAnAxisAreNamedByTheirPlaces) {
+  const std::string module = Sharded(R"(mesh [x=2*2*2]
+func f(%a: f32[8,8] {x:(1)2,x:(2)2}, %b: f32[8,8] {(x:(2)2,x:(4)2),_}, %c: f32[8,8] {x,_}) {
+  return a=%a, b=%b, c=%c
+})");
+  EXPECT_THAT(module,
+              AllOf(HasSubstr("sdy.mesh @mesh = <[\"x\"=8]>"), HasSubstr("[{\"x\":(1)2}, {\"x\":(2)2}]"),
+                    HasSubstr("[{\"x\":(2)4}, {}]"), HasSubstr("[{\"x\"}, {}]")));
+}
+
+// shardy.json, which shardy.py writes, has the bytes that each golden case sends by meshwork and by Shardy.
+TEST(WriteShardyTest, TheTableIsOfThisCompiler) {
+  const nlohmann::json table = nlohmann::json::parse(ReadGolden("stablehlo/shardy.json"));
+  EXPECT_GT(table.size(), 130u);
+  for (const auto& [name, bytes] : table.items()) {
+    const std::string text = ReadGolden(fmt::format("spmd/cases/{}.mw", name));
+    const Graph graph = ParseGraph(text.substr(0, text.find("----\n"))).value();
+    int64_t sent = 0;
+    for (const CollectiveSummary& collective : SummarizeCollectives(Compile(graph).value().body))
+      sent += collective.bytes;
+    EXPECT_EQ(sent, bytes[0]) << name;
+  }
 }
 
 }  // namespace

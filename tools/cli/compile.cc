@@ -18,6 +18,7 @@
 #include "meshwork/spmd/describe_search.h"
 #include "meshwork/spmd/shard_weight_update.h"
 #include "meshwork/stablehlo/write.h"
+#include "meshwork/stablehlo/write_shardy.h"
 #include "meshwork/verify/certificate.h"
 #include "meshwork/verify/verify.h"
 #include "tools/cli/commands.h"
@@ -103,6 +104,7 @@ absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global, C
   if (emit == "explain") return ToText(ExplainAll(global, program, options));
   if (emit == "explain-json") return PrintJson(ToJson(ExplainAll(global, program, options)));
   if (emit == "stablehlo") return WriteStableHlo(program.body);
+  if (emit == "shardy") return WriteShardy(global);
   if (emit == "certificate") {
     const Graph asked = WithShardedState(global, program);
     MESHWORK_ASSIGN_OR_RETURN(const Proof proof,
@@ -161,15 +163,16 @@ absl::Status Compile(Arguments args) {
       "  memory       the most that a device holds at a time, where, and the largest values there\n"
       "  explain      every collective, and why it is there\n"
       "  certificate  what is proven, as JSON for meshwork verify\n"
-      "  stablehlo    what each device runs, as a StableHLO module for compilers such as XLA\n\n"
+      "  stablehlo    what each device runs, as a StableHLO module for compilers such as XLA\n"
+      "  shardy       the program that was read, as one with its pins, for XLA's partitioner\n\n"
       "With --devices=cuda it compiles the kernels of the steps that meshwork run makes of the program, and\n"
       "keeps their machine code, so that a run has nothing left to compile. Prints how many there are. With\n"
       "--devices=tpu or pjrt:PATH, and --arch, a PJRT plugin compiles the program for devices that need not be\n"
       "there. Prints the memory and the time that it counts.");
   AddProgram(flags, program);
-  flags.Choice(
-      "emit", "what to print", &emit,
-      {"global", "propagated", "search", "local", "stats", "memory", "explain", "certificate", "stablehlo"});
+  flags.Choice("emit", "what to print", &emit,
+               {"global", "propagated", "search", "local", "stats", "memory", "explain", "certificate",
+                "stablehlo", "shardy"});
   AddCompile(flags, options, topology);
   flags.Switch("passes", "prints the program after every pass that changes it instead", &passes);
   AddKernelCode(flags, code);

@@ -72,8 +72,10 @@ absl::Status CheckKernelCode(const KernelCodeChoice& choice) {
   if (choice.is_plugin() && !choice.cache.empty())
     return InvalidArgument("--cache is of kernels for GPUs; leave it out.");
   if (choice.is_asked() || (choice.arch.empty() && choice.cache.empty())) return absl::OkStatus();
-  return InvalidArgument("--{} is of kernels for GPUs; add --devices=cuda, or leave it out.",
-                         choice.arch.empty() ? "cache" : "arch");
+  if (choice.arch.empty())
+    return InvalidArgument("--cache is of kernels for GPUs; add --devices=cuda, or leave it out.");
+  return InvalidArgument(
+      "--arch is of devices that need not be there; add --devices=cuda, tpu or pjrt:PATH, or leave it out.");
 }
 
 absl::StatusOr<std::string> CompileKernelCode(const Graph& global, const CompileOptions& options,

@@ -23,12 +23,12 @@ struct KernelCodeChoice {
 // Adds --devices, --arch and --cache.
 void AddKernelCode(FlagTable& flags, KernelCodeChoice& choice);
 
-// Error: --arch or --cache without --devices=cuda.
+// Errors: --devices is none of cpu, cuda and a PJRT plugin; --arch or --cache without what it is of.
 absl::Status CheckKernelCode(const KernelCodeChoice& choice);
 
 // Compiles the kernels of the steps that "meshwork run --devices=cuda" makes of the program, and keeps them. Returns a
 // line that says how many there are. Errors: the architecture or the folder is not given, and this machine has none;
-// those of CodeBackend::Create and Session::Create. REQUIRES: choice.is_asked().
+// those of CodeBackend::Create and Session::Create. REQUIRES: choice.is_asked() && !choice.is_plugin().
 absl::StatusOr<std::string> CompileKernelCode(const Graph& global, const CompileOptions& options,
                                               const KernelCodeChoice& choice);
 

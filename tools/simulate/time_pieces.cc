@@ -51,7 +51,7 @@ class PlacedBackend : public Backend {
   bool Has(const OpRow& row) const override { return cpu_.Has(row); }
   std::shared_ptr<Memory> memory() const override { return memory_; }
   PlacedMemory& placed() { return *memory_; }
-  ExecutorMemory PlanMemory(StepPlan plan, const PrepareOptions& options) const override {
+  absl::StatusOr<ExecutorMemory> PlanMemory(StepPlan plan, const PrepareOptions& options) const override {
     return cpu_.PlanMemory(std::move(plan), options);
   }
   absl::StatusOr<std::unique_ptr<PreparedStep>> Prepare(StepPlan plan, std::vector<DTensor> variables,

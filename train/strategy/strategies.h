@@ -57,7 +57,7 @@ struct TPUOptions {
   std::string devices = "tpu";  // a PJRT plugin and its options, as SessionOptions::devices has them
   int64_t num_devices = 0;      // the first so many of the plugin's; 0: all
 };
-// As MirroredStrategy, over the devices of a PJRT plugin (docs/tpu.md): those that compute, whatever its name says. Errors:
+// As MirroredStrategy, over the devices of a PJRT plugin (docs/tpu.md), which may be TPUs or others. Errors:
 // those of PjrtBackend::Create; fewer than 0 devices, or more than the plugin has.
 absl::StatusOr<Strategy> TPUStrategy(const TPUOptions& options = {});
 

@@ -61,7 +61,7 @@ struct StrategyParts {
   // For its sessions, unless their ExecutorOptions have their own. Null: the compiler chooses how sums are made.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
   int64_t bytes_per_pack = 0;
-  // What its sessions compute on, unless their SessionOptions say otherwise. Null: as these say.
+  // What its sessions compute on, unless their SessionOptions have a backend, or devices other than "cpu". Null: as these say.
   std::shared_ptr<Backend> backend = nullptr;
 };
 

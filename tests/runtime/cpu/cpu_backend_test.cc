@@ -42,7 +42,7 @@ TEST(CpuBackendTest, APreparedStepRunsOnAddresses) {
   std::vector<DTensor> variables(2);
   variables[1] = DTensor(backend.memory(), {F32, {3}}, layout);
   auto step = backend.Prepare(plan, variables, {.profile = true}).value();
-  EXPECT_EQ(step->memory(), backend.PlanMemory(plan, {}));
+  EXPECT_EQ(step->memory(), backend.PlanMemory(plan, {}).value());
   const std::vector<float> a = {1, 2, 3};
   std::vector<float> m(3), t(3);
   const std::byte* const feeds[] = {reinterpret_cast<const std::byte*>(a.data()), nullptr};

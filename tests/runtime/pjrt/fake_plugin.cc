@@ -10,7 +10,9 @@
 // Its clients have two devices, unless the option `devices` says otherwise, and know no other option.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -37,6 +39,7 @@ struct Client {
 };
 struct Buffer {
   std::vector<char> elements;
+  bool is_gone = false;  // written over
 };
 struct Executable {};
 struct TopologyDescription {
@@ -46,6 +49,8 @@ struct TopologyDescription {
 };
 struct LoadedExecutable {
   std::vector<Device*> devices;
+  std::vector<int64_t> written_over;  // arguments
+  bool has_results = true;
 };
 
 }  // namespace meshwork::pjrt
@@ -134,12 +139,26 @@ pjrt::Error* Compile(pjrt::ClientCompile& a) {
   const int replicas = std::atoi(module.c_str() + module.find(key) + key.size());
   for (int i = 0; i < replicas && FileName() != "other-devices.so"; ++i)
     a.executable->devices.push_back(a.client->pointers[static_cast<size_t>(i)]);
+  a.executable->has_results = module.find("-> ()") == std::string::npos;
+  // "%1: tensor<2xf32> {tf.aliasing_output = 1 : i32}"
+  for (size_t at = module.find("tf.aliasing_output"); at != std::string::npos;
+       at = module.find("tf.aliasing_output", at + 1))
+    a.executable->written_over.push_back(std::atoi(module.c_str() + module.rfind('%', at) + 1));
   return nullptr;
 }
 pjrt::Error* Upload(pjrt::ClientBufferFromHostBuffer& a) {
   if (FailsAt("copy")) return Fail(kResourceExhausted, "out of memory");
-  a.buffer = new pjrt::Buffer;
+  size_t bytes = 4;  // f32 alone is asked for
+  for (size_t d = 0; d < a.num_dims; ++d) bytes *= static_cast<size_t>(a.dims[d]);
+  const char* const elements = static_cast<const char*>(a.data);
+  a.buffer = new pjrt::Buffer{.elements = std::vector<char>(elements, elements + bytes)};
   a.done_with_host_buffer = new pjrt::Event;
+  return nullptr;
+}
+pjrt::Error* Download(pjrt::BufferToHostBuffer& a) {
+  if (a.source->is_gone) return Fail(kInvalidArgument, "the buffer was donated");
+  std::memcpy(a.to, a.source->elements.data(), a.source->elements.size());
+  a.event = new pjrt::Event;
   return nullptr;
 }
 pjrt::Error* DestroyBuffer(pjrt::BufferDestroy& a) {
@@ -156,8 +175,14 @@ pjrt::Error* DevicesOfProgram(pjrt::LoadedExecutableAddressableDevices& a) {
   return nullptr;
 }
 pjrt::Error* Execute(pjrt::LoadedExecutableExecute& a) {
-  if (!FailsAt("end")) return Fail(kInternal, "nothing is computed here");
-  for (size_t i = 0; i < a.num_devices; ++i) a.complete[i] = new pjrt::Event{.fails = i == 1};
+  const int64_t* const kept = a.options->kept_arguments;
+  for (const int64_t argument : a.executable->written_over)
+    for (size_t device = 0; device < a.num_devices; ++device)
+      a.arguments[device][argument]->is_gone = std::find(kept, kept + a.options->num_kept_arguments,
+                                                         argument) == kept + a.options->num_kept_arguments;
+  if (a.executable->has_results && !FailsAt("end")) return Fail(kInternal, "nothing is computed here");
+  for (size_t i = 0; i < a.num_devices; ++i)
+    a.complete[i] = new pjrt::Event{.fails = i == 1 && FailsAt("end")};
   return nullptr;
 }
 
@@ -219,6 +244,7 @@ extern "C" const pjrt::Api* GetPjrtApi() {
   if (FileName() != "no-compile.so") Add<pjrt::ClientCompile, Compile>(functions);
   Add<pjrt::ClientBufferFromHostBuffer, Upload>(functions);
   Add<pjrt::BufferDestroy, DestroyBuffer>(functions);
+  Add<pjrt::BufferToHostBuffer, Download>(functions);
   Add<pjrt::LoadedExecutableDestroy, DestroyLoaded>(functions);
   Add<pjrt::LoadedExecutableAddressableDevices, DevicesOfProgram>(functions);
   Add<pjrt::LoadedExecutableExecute, Execute>(functions);

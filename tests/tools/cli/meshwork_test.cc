@@ -66,7 +66,7 @@ TEST_F(MeshworkTest, RefusesArgumentsThatAreWrong) {
       {{"compile", step, step}, "meshwork compile: \"$/step.mw\" is one argument too many. See --help."},
       {{"compile", step, "--emit=locl"},
        "meshwork compile: --emit: \"locl\" is not one of global, propagated, search, local, stats, memory, "
-       "explain, certificate, stablehlo; did you mean \"local\"?"},
+       "explain, certificate, stablehlo, shardy; did you mean \"local\"?"},
       {{"compile", step, "--emti", "local"},
        "meshwork compile: there is no flag --emti; did you mean \"emit\"? See --help."},
       {{"compile", step, "--passes", "--emit=stats"},
