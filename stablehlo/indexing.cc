@@ -140,9 +140,7 @@ HloValue WindowsAt(const FormView& v, const HloValue& x, const HloValue& places,
           Array(sizes)));
 }
 
-// `into` with the updates at the places; `region` makes an element of the one that is there and its update. What lies outside is
-// left out.
-HloValue WrittenAt(const FormView& v, const HloValue& into, const HloValue& places, const HloValue& updates,
+HloValue Scattered(const FormView& v, const HloValue& into, const HloValue& places, const HloValue& updates,
                    const PlacedDims& dims, const std::string& region) {
   const HloValue operands[] = {into, places, updates};
   return v.text.Ops(
@@ -154,6 +152,24 @@ HloValue WrittenAt(const FormView& v, const HloValue& into, const HloValue& plac
           fmt::join(dims.window, ", "), fmt::join(DimsLeftOut(dims), ", "), fmt::join(dims.batch, ", "),
           fmt::join(dims.batch_of_places, ", "), fmt::join(dims.indexed, ", "), places.rank() - 1),
       {&region, 1})[0];
+}
+
+// `into` with the updates at the places; `region` makes an element of the one that is there and its update. What lies outside is
+// left out, as StableHLO has it, but for XLA on CPUs (API 0.81 to 0.115), which may write a single window that lies outside to the
+// nearest place; so whether it does is asked here.
+HloValue WrittenAt(const FormView& v, const HloValue& into, const HloValue& places, const HloValue& updates,
+                   const PlacedDims& dims, const std::string& region) {
+  const bool is_single = places.type.num_elements() == places.shape().back();
+  if (!is_single || dims.indexed.empty() || dims.whole_window)
+    return Scattered(v, into, places, updates, dims, region);
+  Ints last, all_dims = CountUp(0, places.rank());
+  for (const int64_t d : dims.indexed) last.push_back(into.shape()[d] - 1);
+  const HloValue limits = v.text.Broadcast(v.text.Table(last, {I64, {std::ssize(last)}}), places.shape());
+  const HloValue inside =
+      v.text.Op("stablehlo.clamp", {v.text.WholeConstant(0, places.type), places, limits}, places.type);
+  const HloValue is_inside = v.text.Reduce(ReduceOp::kAnd, v.text.Compare("EQ", places, inside), all_dims);
+  return v.text.Select(v.text.Broadcast(is_inside, into.shape()),
+                       Scattered(v, into, inside, updates, dims, region), into);
 }
 
 // The region of a write that replaces what is there.

@@ -206,7 +206,8 @@ absl::Status PjrtStep::Run(std::span<const std::byte* const> feeds, std::span<st
   std::vector<std::vector<PjrtBuffer>> results(outputs_.size() + updates_.size());
   for (size_t i = 0; i < out_.size(); ++i) results[i % results.size()].emplace_back(client_, out_[i]);
   status = AwaitAll(ended, "a step", std::move(status));
-  MESHWORK_RETURN_IF_ERROR(Annotate(AwaitAll(copies, "copying feeds", std::move(status)), "Run: "));
+  status = AwaitAll(copies, "copying feeds", std::move(status));
+  MESHWORK_RETURN_IF_ERROR(Annotate(status, "Run: "));
   const double ran = SteadySeconds();
   if (options_.check_replicas) MESHWORK_RETURN_IF_ERROR(CheckAllReplicas(results));
   ReplaceVariables(results, feeds);

@@ -119,5 +119,27 @@ TEST_F(PjrtTrainingTest, TrainsAsTheCpuDoes) {
     }
 }
 
+// XLA on CPUs writes a single row that lies in another device's block to the nearest one, unless it is told not to.
+TEST_F(PjrtTrainingTest, ARowIsWrittenByTheDeviceThatHasIt) {
+  const Graph graph = ParseGraph(R"(mesh [x=2]
+func f(%i: i32[] {}, %x: f32[12,2] {_,_}, %u: f32[2] {_}) {
+  %y = scatter_update %i, %x, %u dim=0 : f32[12,2] {x,_}
+  return y=%y
+})")
+                          .value();
+  std::map<std::string, DTensor> none;
+  const std::unique_ptr<PjrtBackend> backend = MakeBackend();
+  const auto executor = Executor::Create(Compile(graph).value(), *backend, {}, &none).value();
+  const Tensor x = Tensor::Full({F32, {12, 2}}, 1), u = Tensor::Full({F32, {2}}, 2);
+  for (int32_t i = -2; i < 14; ++i) {
+    std::map<std::string, Tensor> outputs;
+    ASSERT_TRUE(executor->Run({{"i", Tensor::From<int32_t>({}, {i})}, {"x", x}, {"u", u}}, &outputs).ok());
+    for (int32_t row = 0; row < 12; ++row)
+      EXPECT_EQ(outputs.at("y").values<float>()[static_cast<size_t>(2 * row)],
+                row == std::clamp(i, 0, 11) ? 2 : 1)
+          << i << " " << row;
+  }
+}
+
 }  // namespace
 }  // namespace meshwork::pjrt_programs_test

@@ -71,7 +71,8 @@ def main():
         print(f"  left out, {name}: {why}")
     if len(sys.argv) > 3:
         with open(sys.argv[3], "w") as out:
-            out.write(json.dumps(counted, indent=0).replace("[\n", "[").replace(",\n0", ", 0") + "\n")
+            lines = ",\n".join(f'"{name}": [{ours}, {theirs}]' for name, (ours, theirs) in counted.items())
+            out.write("{\n" + lines + "\n}\n")
 
 
 main()

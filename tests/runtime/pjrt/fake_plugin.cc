@@ -139,7 +139,7 @@ pjrt::Error* Compile(pjrt::ClientCompile& a) {
   const int replicas = std::atoi(module.c_str() + module.find(key) + key.size());
   for (int i = 0; i < replicas && FileName() != "other-devices.so"; ++i)
     a.executable->devices.push_back(a.client->pointers[static_cast<size_t>(i)]);
-  a.executable->has_results = module.find("-> ()") == std::string::npos;
+  a.executable->has_results = module.find("-> () {") == std::string::npos;
   // "%1: tensor<2xf32> {tf.aliasing_output = 1 : i32}"
   for (size_t at = module.find("tf.aliasing_output"); at != std::string::npos;
        at = module.find("tf.aliasing_output", at + 1))
