@@ -449,7 +449,8 @@ TEST(SessionDomainsTest, DevicesAreRefusedByAll) {
     SessionOptions options = OnTransport(&end);
     if (end.domain() == 1) options.devices = "gpu";
     const absl::Status status = Session::Create(Network("batch=4,model=2"), options).status();
-    EXPECT_THAT(MessageOf(status), HasSubstr("Devices: \"gpu\" is none of cpu, cuda, cuda:N and cuda:N-M"));
+    EXPECT_THAT(MessageOf(status),
+                HasSubstr("Devices: \"gpu\" is none of cpu, cuda, cuda:N, cuda:N-M, pjrt:PATH and tpu"));
     // The transport can still be used.
     EXPECT_TRUE(Session::Create(Network("batch=4,model=2"), OnTransport(&end)).ok());
   });

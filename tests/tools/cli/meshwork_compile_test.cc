@@ -268,8 +268,16 @@ TEST_F(MeshworkTest, CompileMakesKernelsAheadOfARun) {
 
 TEST_F(MeshworkTest, CompileRefusesFlagsThatAreNotOfKernels) {
   const std::string step = Path("step.mw");
-  ExpectFails(Run({"compile", step, "--arch=sm_90"}), 2,
-              "meshwork compile: --arch is of kernels for GPUs; add --devices=cuda, or leave it out.");
+  ExpectFails(
+      Run({"compile", step, "--arch=sm_90"}), 2,
+      "meshwork compile: --arch is of devices that need not be there; add --devices=cuda, tpu or pjrt:PATH, or "
+      "leave it out.");
+  ExpectFails(Run({"compile", step, "--devices=gpu"}), 2,
+              "meshwork compile: --devices: \"gpu\" is none of cpu, cuda, pjrt:PATH and tpu.");
+  ExpectFails(
+      Run({"compile", step, "--devices=pjrt:a.so"}), 2,
+      "meshwork compile: --arch is missing; say for which devices it compiles, by the plugin's name of a topology, as "
+      "--arch=v5e:2x4.");
   ExpectFails(Run({"compile", step, "--cache=codes", "--devices=cpu"}), 2,
               "meshwork compile: --cache is of kernels for GPUs; add --devices=cuda, or leave it out.");
   ExpectFails(Run({"compile", step, "--devices=cuda", "--emit=stats"}), 2,

@@ -60,8 +60,8 @@ TEST_F(MlpMnistTest, RefusesFlagsThatAreWrong) {
       {{"--explain=yes"}, "--explain takes no value."},
       {{"--devices"}, "--devices needs a value."},
       {{"--devices", "gpu"},
-       "--devices: Devices: \"gpu\" is none of cpu, cuda, cuda:N and cuda:N-M, where N and M are numbers of GPUs; "
-       "\"meshwork devices\" lists those of this machine."},
+       "--devices: Devices: \"gpu\" is none of cpu, cuda, cuda:N, cuda:N-M, pjrt:PATH and tpu, where N and M are numbers of "
+       "GPUs, \"meshwork devices\" lists those of this machine, and PATH is a PJRT plugin."},
       {{"--devices", "cuda:0-3,2"},
        "--devices: Devices: \"cuda:0-3,2\" names GPU 2 twice; each GPU is one domain."},
       {{"--check-replicas", "100"},
