@@ -206,8 +206,11 @@ FormResult AllToAll(const FormView& v) {
     Type type = blocks.type;
     type.shape[cut] /= count;
     type.shape[gathered] *= count;
+    // XLA (API 0.81 to 0.115) cuts what is sent into a value per device, simplifies each by itself, and then refuses them if one,
+    // such as a constant, is laid out in another way than the rest. It does not look behind a barrier.
+    const HloValue whole = v.text.Op("stablehlo.optimization_barrier", {blocks}, blocks.type);
     const HloValue moved = v.text.Op(
-        "stablehlo.all_to_all", {blocks}, type,
+        "stablehlo.all_to_all", {whole}, type,
         fmt::format("split_dimension = {} : i64, concat_dimension = {} : i64, split_count = {} : i64, {}",
                     cut, gathered, count, Groups(v.mesh(), spec.axes)));
     return Joined(v, moved, v.result_info(), v.operand_info(0), spec.axes, gathered);
