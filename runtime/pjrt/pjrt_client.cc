@@ -83,13 +83,7 @@ absl::Status PjrtClient::Describe() {
 
 // ---- PjrtEvent, PjrtBuffer.
 
-PjrtEvent::~PjrtEvent() {
-  if (event_ == nullptr) return;
-  pjrt::EventAwait await{.event = event_};
-  (void)plugin_->Call(await, "an event");
-  pjrt::EventDestroy destroy{.event = event_};
-  (void)plugin_->Call(destroy, "an event");
-}
+PjrtEvent::~PjrtEvent() { (void)Await("an event"); }
 
 absl::Status PjrtEvent::Await(std::string_view what) {
   if (event_ == nullptr) return absl::OkStatus();

@@ -26,7 +26,7 @@ PjrtImage::~PjrtImage() { munmap(base_, static_cast<size_t>(bytes_)); }
 
 void PjrtImage::EmptyImage() {
   madvise(base_, static_cast<size_t>(bytes_), MADV_DONTNEED);
-  image_has_them_ = false;
+  image_has_elements_ = false;
 }
 
 absl::StatusOr<std::vector<pjrt::Buffer*>> PjrtImage::OnDevices(const PjrtBlocks& blocks, bool keep_image) {
@@ -54,17 +54,17 @@ void PjrtImage::Replace(const PjrtBlocks& blocks, std::vector<PjrtBuffer> buffer
   const std::lock_guard lock(mutex_);
   blocks_ = blocks;
   buffers_ = std::move(buffers);
-  if (image_has_them_) EmptyImage();
+  if (image_has_elements_) EmptyImage();
 }
 
 void PjrtImage::Forget() {
   const std::lock_guard lock(mutex_);
   buffers_.clear();
-  image_has_them_ = true;
+  image_has_elements_ = true;
 }
 
 absl::Status PjrtImage::FillImage() {
-  if (image_has_them_) return absl::OkStatus();
+  if (image_has_elements_) return absl::OkStatus();
   std::vector<PjrtEvent> copies(static_cast<size_t>(blocks_.instances.count()));
   absl::Status status;
   for (int64_t i = 0; i < blocks_.instances.count() && status.ok(); ++i) {
@@ -74,7 +74,7 @@ absl::Status PjrtImage::FillImage() {
   }
   for (PjrtEvent& copy : copies) status.Update(copy.Await("copying a tensor to the host"));
   MESHWORK_RETURN_IF_ERROR(status);
-  image_has_them_ = true;
+  image_has_elements_ = true;
   return absl::OkStatus();
 }
 

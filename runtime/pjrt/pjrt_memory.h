@@ -67,8 +67,8 @@ class PjrtImage {
   const std::shared_ptr<const PjrtClient> client_;
   const int64_t bytes_;
   std::byte* base_ = nullptr;
-  std::mutex mutex_;                 // of all below, and of the image's content
-  bool image_has_them_ = true;       // the elements
+  std::mutex mutex_;  // of all below, and of the image's content
+  bool image_has_elements_ = true;
   PjrtBlocks blocks_;                // of the buffers
   std::vector<PjrtBuffer> buffers_;  // empty: only the image has them
 };

@@ -12,6 +12,9 @@ namespace {
 
 constexpr std::string_view kPjrt = "pjrt:", kTpu = "tpu";
 
+// "tpu", with or without options.
+bool IsTpu(std::string_view devices) { return devices == kTpu || devices.starts_with("tpu:"); }
+
 // The first colon with NAME= behind it: a path may have others.
 size_t ColonBeforeOptions(std::string_view text) {
   for (size_t colon = text.find(':'); colon != std::string_view::npos; colon = text.find(':', colon + 1)) {
@@ -40,13 +43,11 @@ absl::Status ParseOptions(std::string_view devices, std::string_view text, PjrtS
 
 }  // namespace
 
-bool PjrtSpec::IsOne(std::string_view devices) {
-  return devices.starts_with(kPjrt) || devices == kTpu || devices.starts_with("tpu:");
-}
+bool PjrtSpec::IsOne(std::string_view devices) { return devices.starts_with(kPjrt) || IsTpu(devices); }
 
 absl::StatusOr<PjrtSpec> PjrtSpec::Parse(std::string_view devices) {
   PjrtSpec spec;
-  if (devices == kTpu || devices.starts_with("tpu:")) {
+  if (IsTpu(devices)) {
     const char* const path = std::getenv("TPU_LIBRARY_PATH");
     spec.path = path == nullptr || *path == 0 ? "libtpu.so" : path;
     MESHWORK_RETURN_IF_ERROR(

@@ -38,7 +38,9 @@ absl::StatusOr<std::string> CompileByPlugin(const Graph& global, const CompileOp
       global.name, global.mesh().ToString(), choice.arch, ahead.platform, ahead.plugin,
       ReportMemory(program.body).peak_bytes, use.arguments + use.outputs - use.aliased + use.temporary,
       use.arguments, use.outputs, use.aliased, use.temporary, CountFlops(program.body), Said(ahead, "flops"));
-  if (const auto seconds = ahead.costs.find("optimal_seconds"); seconds != ahead.costs.end())
+  // libtpu gives a number below 0, which is no time, for some programs.
+  if (const auto seconds = ahead.costs.find("optimal_seconds");
+      seconds != ahead.costs.end() && seconds->second >= 0)
     text += fmt::format("  seconds     XLA {:.3g}\n", seconds->second);
   return text;
 }

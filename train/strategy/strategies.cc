@@ -35,7 +35,7 @@ absl::StatusOr<JoinedProcesses> Join(std::string_view strategy, const JoinOption
 // Data parallelism over an axis "replica". `sums`: MirroredOptions or MultiWorkerOptions.
 template <typename Options>
 absl::StatusOr<Strategy> Replicated(std::string name, int64_t devices, JoinedProcesses processes,
-                                    const Options& sums) {
+                                    const Options& sums, std::shared_ptr<Backend> backend = nullptr) {
   MESHWORK_ASSIGN_OR_RETURN(Mesh mesh, Mesh::VirtualCpus(fmt::format("replica={}", devices)));
   return Strategy::Create({.name = std::move(name),
                            .mesh = std::move(mesh),
@@ -43,7 +43,8 @@ absl::StatusOr<Strategy> Replicated(std::string name, int64_t devices, JoinedPro
                            .layouts = {.batch = {"replica"}},
                            .processes = std::move(processes),
                            .cross_device_ops = sums.cross_device_ops,
-                           .bytes_per_pack = sums.bytes_per_pack});
+                           .bytes_per_pack = sums.bytes_per_pack,
+                           .backend = std::move(backend)});
 }
 
 }  // namespace
@@ -75,12 +76,7 @@ absl::StatusOr<Strategy> TPUStrategy(const TPUOptions& options) {
         "TPUStrategy: num_devices={}, and devices={} has {}; give as many or fewer, or 0 for all.",
         options.num_devices, options.devices, there);
   const int64_t devices = options.num_devices > 0 ? options.num_devices : there;
-  MESHWORK_ASSIGN_OR_RETURN(Mesh mesh, Mesh::VirtualCpus(fmt::format("replica={}", devices)));
-  return Strategy::Create({.name = "TPUStrategy",
-                           .mesh = std::move(mesh),
-                           .replica_axes = {"replica"},
-                           .layouts = {.batch = {"replica"}},
-                           .backend = std::move(backend)});
+  return Replicated("TPUStrategy", devices, nullptr, MirroredOptions(), std::move(backend));
 }
 
 absl::StatusOr<Strategy> MultiWorkerMirroredStrategy(const MultiWorkerOptions& options) {
