@@ -4,8 +4,8 @@
 //   MESHWORK_ASSIGN_OR_RETURN(const std::string module, WriteShardy(graph));
 //
 // Main takes and returns whole tensors, in the order of WriteStableHlo. A pin of an argument is its sdy.sharding, and so is one of a
-// result; any other is an sdy.sharding_constraint behind its op, where dims that the pin leaves open are open. What has no pin has no
-// attribute; a variable's new value lies as the variable does. Pins within loops are left out. num_partitions is the number of
+// result; any other is an sdy.sharding_constraint behind its op, where dims that the pin leaves open are open. A value without a
+// pin gets no attribute. A variable's new value has the variable's sharding. Pins within loops are left out. num_partitions is the number of
 // devices; a compiler needs use_spmd_partitioning and use_shardy_partitioner, too.
 //
 // Pure; thread-safe. Source: Shardy's documentation, openxla.org/shardy.

@@ -1,8 +1,8 @@
 // PjrtMemory: DTensors that lie on the devices of a PJRT plugin, where a tensor is a buffer without an address.
 //
 // So an allocation has an image in the memory of the process, whose addresses are those of the DTensor, and buffers on the
-// devices, one on each. Either of them holds the elements, or both do. What only the devices hold takes no memory of the process,
-// but addresses: pages without content.
+// devices, one on each. The image holds the elements, or the buffers do, or both. While only the buffers hold them, the image is
+// addresses without memory behind them.
 //
 //   host writes (Upload)  ──▶  image            buffers that a step takes (OnDevices) are copied from the image,
 //   host reads (Download) ◀──  image  ◀──▶  buffers     and the image from buffers that a step has made (Replace)
@@ -47,13 +47,13 @@ class PjrtImage {
   std::byte* base() const { return base_; }
 
   // The buffer of each device, copied from the image unless they hold the elements. They stay this image's, and are there until
-  // the next call. Error: one of the devices.
-  // keep_image: the host's copy stays, for a tensor that is written again before a step replaces it.
+  // the next call. keep_image: the image keeps the elements, too, for a tensor that the host will write again. Error: one of the
+  // devices.
   absl::StatusOr<std::vector<pjrt::Buffer*>> OnDevices(const PjrtBlocks& blocks, bool keep_image);
   // The devices' buffers hold the elements from now on.
   void Replace(const PjrtBlocks& blocks, std::vector<PjrtBuffer> buffers);
 
-  // The elements are lost, or no longer needed: zeros, or what the image held.
+  // Drops the buffers, whose elements are lost or no longer needed. Afterwards the elements are undefined and may be written.
   void Forget();
 
   // As Memory's, of `at`, an address in the image.

@@ -23,7 +23,7 @@ struct KernelCodeChoice {
 // Adds --devices, --arch and --cache.
 void AddKernelCode(FlagTable& flags, KernelCodeChoice& choice);
 
-// Errors: --devices is none of cpu, cuda and a PJRT plugin; --arch or --cache without what it is of.
+// Errors: --devices is none of cpu, cuda and a PJRT plugin; --arch without cuda or a plugin; --cache without cuda.
 absl::Status CheckKernelCode(const KernelCodeChoice& choice);
 
 // Compiles the kernels of the steps that "meshwork run --devices=cuda" makes of the program, and keeps them. Returns a

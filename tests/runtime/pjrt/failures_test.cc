@@ -43,7 +43,7 @@ class PjrtFailuresTest : public TempDirTest {
     backend_ = PjrtBackend::Create("pjrt:" + plugin).value();
   }
 
-  // Of %w and %v, which start with 3 and 4. `own`: v keeps its value.
+  // A step that updates %w, and %v with its own value; both start as (3, 4).
   void RunAndFail(const ExecutorOptions& options) {
     const Graph graph = ParseGraph(R"(mesh [x=2]
 func step(%a: f32[4,2] {x,_}, var %w: f32[2] {_}, var %v: f32[2] {x}) {
