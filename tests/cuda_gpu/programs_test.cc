@@ -7,12 +7,11 @@
 #include "cuda_gpu/real_gpu.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/runtime/cpu/cpu_backend.h"
+#include "support/backend_trials.h"
 #include "support/long_tests.h"
 #include "support/program_trial.h"
 #include "support/random_program.h"
 #include "support/random_training.h"
-#include "support/small_training.h"
 
 namespace meshwork::programs_test {
 namespace {
@@ -24,19 +23,7 @@ class GpuProgramsTest : public WithRealGpu<testing::TestWithParam<uint64_t>> {
  protected:
   template <typename Draw>
   void TryAll(Draw&& draw) {
-    const std::unique_ptr<CudaBackend> backend = MakeBackend();
-    int tried = 0;
-    for (uint64_t i = 0; i < NumGpuPrograms(); ++i) {
-      const uint64_t seed = GetParam() * NumGpuPrograms() + i;
-      const RandomProgram random = draw(seed);
-      const Expected expected = ExpectedOf(random);
-      if (!std::isfinite(expected.scale)) continue;
-      for (const bool fuse : {true, false})
-        EXPECT_EQ(TryProgram(random, expected, *backend, {}, {.fuse = fuse}).error(), "")
-            << "seed " << seed << (fuse ? "" : ", op by op");
-      ++tried;
-    }
-    EXPECT_GT(tried, 0);
+    TryDrawn(*MakeBackend(), GetParam(), NumGpuPrograms(), draw, {{.fuse = true}, {.fuse = false}});
   }
 };
 
@@ -59,21 +46,10 @@ INSTANTIATE_TEST_SUITE_P(Seeds, GpuProgramsTest, testing::Range<uint64_t>(0, 10)
 class GpuTrainingTest : public RealGpuTest {};
 
 TEST_F(GpuTrainingTest, TrainsAsTheCpuDoes) {
-  CpuBackend cpu(2);
-  const absl::StatusOr<SmallTraining> expected = TrainSmall(cpu, {});
-  ASSERT_TRUE(expected.ok()) << expected.status();
   for (const bool atomic : {false, true})
-    for (const bool checked : {false, true}) {
-      const std::unique_ptr<CudaBackend> backend = MakeBackend();
-      const absl::StatusOr<SmallTraining> trained =
-          TrainSmall(*backend, {.poison_padding = true, .check_replicas = checked, .atomic = atomic});
-      ASSERT_TRUE(trained.ok()) << trained.status();
-      for (size_t i = 0; i < expected->losses.size(); ++i)
-        EXPECT_NEAR(trained->losses[i], expected->losses[i], 1e-5 * expected->losses[i]);
-      EXPECT_EQ(trained->n.values<int64_t>()[0], 5);
-      for (size_t i = 0; i < 30; ++i)
-        EXPECT_NEAR(trained->w.values<float>()[i], expected->w.values<float>()[i], 1e-6);
-    }
+    for (const bool checked : {false, true})
+      ExpectTrainsAsTheCpu(*MakeBackend(),
+                           {.poison_padding = true, .check_replicas = checked, .atomic = atomic});
 }
 
 // Rows that lie in shared memory, and need more of it than a kernel gets by default.

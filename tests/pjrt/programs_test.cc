@@ -12,17 +12,16 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/control/manual.h"
-#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/exec/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "pjrt/real_plugin.h"
+#include "support/backend_trials.h"
 #include "support/golden.h"
 #include "support/limits.h"
 #include "support/long_tests.h"
 #include "support/program_trial.h"
 #include "support/random_program.h"
 #include "support/random_training.h"
-#include "support/small_training.h"
 
 namespace meshwork::pjrt_programs_test {
 namespace {
@@ -36,17 +35,7 @@ class PjrtProgramsTest : public WithRealPlugin<testing::TestWithParam<uint64_t>>
  protected:
   template <typename Draw>
   void TryAll(Draw&& draw) {
-    const std::unique_ptr<PjrtBackend> backend = MakeBackend();
-    int tried = 0;
-    for (uint64_t i = 0; i < NumPrograms(); ++i) {
-      const uint64_t seed = GetParam() * NumPrograms() + i;
-      const RandomProgram random = draw(seed);
-      const Expected expected = ExpectedOf(random);
-      if (!std::isfinite(expected.scale)) continue;
-      EXPECT_EQ(TryProgram(random, expected, *backend).error(), "") << "seed " << seed;
-      ++tried;
-    }
-    EXPECT_GT(tried, 0);
+    TryDrawn(*MakeBackend(), GetParam(), NumPrograms(), draw, {ExecutorOptions()});
   }
 };
 
@@ -102,21 +91,10 @@ INSTANTIATE_TEST_SUITE_P(Seeds, PjrtProgramsTest, testing::Range<uint64_t>(0, kS
 class PjrtTrainingTest : public RealPluginTest {};
 
 TEST_F(PjrtTrainingTest, TrainsAsTheCpuDoes) {
-  CpuBackend cpu(2);
-  const absl::StatusOr<SmallTraining> expected = TrainSmall(cpu, {});
-  ASSERT_TRUE(expected.ok()) << expected.status();
   for (const bool share : {false, true})
-    for (const bool atomic : {false, true}) {
-      const std::unique_ptr<PjrtBackend> backend = MakeBackend();
-      const absl::StatusOr<SmallTraining> trained = TrainSmall(
-          *backend, {.share = share, .poison_padding = true, .check_replicas = true, .atomic = atomic});
-      ASSERT_TRUE(trained.ok()) << trained.status();
-      for (size_t i = 0; i < expected->losses.size(); ++i)
-        EXPECT_NEAR(trained->losses[i], expected->losses[i], 1e-5 * expected->losses[i]);
-      EXPECT_EQ(trained->n.values<int64_t>()[0], 5);
-      for (size_t i = 0; i < 30; ++i)
-        EXPECT_NEAR(trained->w.values<float>()[i], expected->w.values<float>()[i], 1e-6);
-    }
+    for (const bool atomic : {false, true})
+      ExpectTrainsAsTheCpu(
+          *MakeBackend(), {.share = share, .poison_padding = true, .check_replicas = true, .atomic = atomic});
 }
 
 // XLA on CPUs writes a single row that lies in another device's block to the nearest one, unless it is told not to.
