@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "fmt/format.h"
@@ -34,11 +35,10 @@ absl::StatusOr<const PjrtPlugin*> PjrtPlugin::Load(const std::string& path) {
   // A file may have several names, and is initialized once.
   for (const auto& [name, other] : *loaded)
     if (other->api_ == api) return loaded->emplace(path, other).first->second;
-  const auto* const plugin = new PjrtPlugin(path.substr(path.rfind('/') + 1), api);
+  std::unique_ptr<const PjrtPlugin> plugin(new PjrtPlugin(path.substr(path.rfind('/') + 1), api));
   pjrt::PluginInitialize initialize;
   MESHWORK_RETURN_IF_ERROR(plugin->Call(initialize, "its initialization"));
-  (*loaded)[path] = plugin;
-  return plugin;
+  return (*loaded)[path] = plugin.release();
 }
 
 absl::StatusOr<const pjrt::Api*> PjrtPlugin::Open(const std::string& path) {
