@@ -183,7 +183,7 @@ function(meshwork_umbrella)
   add_library(meshwork::meshwork ALIAS meshwork)
   target_include_directories(meshwork INTERFACE $<BUILD_INTERFACE:${root}>)
   target_link_libraries(meshwork INTERFACE meshwork_session_saved meshwork_train_parameter_server_rpc meshwork_tools_check
-                        meshwork_tools_report meshwork_stablehlo)
+                        meshwork_tools_report meshwork_stablehlo meshwork_stablehlo_read)
   # The headers of all rooms, for programs that link some of them.
   add_library(meshwork_headers INTERFACE)
   target_include_directories(meshwork_headers INTERFACE $<TARGET_PROPERTY:meshwork,INTERFACE_INCLUDE_DIRECTORIES>)

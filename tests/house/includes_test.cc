@@ -43,6 +43,7 @@ const std::vector<Room>& House() {
       {"spmd/solver", {"base"}},
       {"spmd/planner", {"base", "mesh", "layout", "ir", "ir/plan", "ops/control", "spmd/solver"}},
       {"spmd/rewrite", {"base", "ir", "ops", "ops/control", "spmd/planner"}},
+      {"stablehlo/read", {"base", "mesh", "layout", "ir", "ops", "ops/control", "spmd/rewrite"}},
       {"spmd/local", {"base", "mesh", "layout", "ir", "ir/plan", "ops/control", "spmd/planner"}},
       {"spmd",
        {"base", "mesh", "layout", "ir", "ir/plan", "ops/control", "verify", "spmd/planner", "spmd/rewrite",

@@ -1,0 +1,741 @@
+#include "meshwork/stablehlo/read/mlir.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <optional>
+
+#include "absl/strings/ascii.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "meshwork/base/status.h"
+#include "meshwork/base/text_error.h"
+#include "meshwork/ir/text_reader.h"
+
+namespace meshwork::mlir {
+namespace {
+
+constexpr int kDeepest = 64;        // regions and attributes in each other
+constexpr int kMostAliases = 16;    // locations that name each other
+constexpr int kMostResults = 4096;  // of one op
+constexpr std::string_view kHowToPrint =
+    "print it by jax.jit(f).lower(…).compiler_ir(\"stablehlo\").operation.get_asm(print_generic_op_form=True).";
+
+class Parser {
+ public:
+  Parser(std::string_view text, std::string_view file) : text_(text), reader_(text, file) {}
+
+  absl::StatusOr<Module> Parse() {
+    Module module;
+    MESHWORK_RETURN_IF_ERROR(ReadAliases(module));
+    if (reader_.IsAtEnd()) return reader_.FailAt(reader_.at(), "there is no module.");
+    const size_t start = reader_.SkipSpace();
+    if (reader_.Peek() != '"' && reader_.Peek() != '%')
+      return reader_.FailAt(start, fmt::format("this is no module of MLIR in generic form; {}", kHowToPrint));
+    MESHWORK_ASSIGN_OR_RETURN(module.op, ReadOp());
+    if (module.op.name != "builtin.module" || module.op.regions.size() != 1)
+      return reader_.FailAt(
+          module.op.at,
+          fmt::format("expected \"builtin.module\" with one region, found \"{}\".", module.op.name));
+    MESHWORK_RETURN_IF_ERROR(ReadAliases(module));
+    if (!reader_.IsAtEnd()) return reader_.Fail("expected the end of the text");
+    return module;
+  }
+
+ private:
+  // Counts how deep regions and attributes lie in each other while it lives.
+  class Depth {
+   public:
+    explicit Depth(int& depth) : depth_(depth) { ++depth_; }
+    ~Depth() { --depth_; }
+    Depth(const Depth&) = delete;
+    Depth& operator=(const Depth&) = delete;
+
+   private:
+    int& depth_;
+  };
+  absl::Status CheckDepth() {
+    if (depth_ <= kDeepest) return absl::OkStatus();
+    return reader_.FailAt(
+        reader_.SkipSpace(),
+        fmt::format("more than {} regions or attributes lie in each other here.", kDeepest));
+  }
+
+  // #loc3 = loc(…), between the ops of the top.
+  absl::Status ReadAliases(Module& module) {
+    while (reader_.TryTake('#')) {
+      const std::string name(reader_.ReadWord("."));
+      MESHWORK_RETURN_IF_ERROR(reader_.Take('='));
+      if (!reader_.TryWord("loc")) {
+        MESHWORK_ASSIGN_OR_RETURN(aliases_[name], ReadAttribute());
+        continue;
+      }
+      MESHWORK_ASSIGN_OR_RETURN(module.locations[name], ReadParenthesis());
+    }
+    return absl::OkStatus();
+  }
+
+  // "…", with the escapes of MLIR: a backslash and the character, n, t, or two hexadecimal digits.
+  absl::StatusOr<std::string> ReadString() {
+    const size_t start = reader_.SkipSpace();
+    MESHWORK_RETURN_IF_ERROR(reader_.Take('"'));
+    std::string content;
+    size_t at = reader_.at();
+    for (; at < text_.size() && text_[at] != '"'; ++at) {
+      if (text_[at] != '\\' || at + 1 >= text_.size()) {
+        content += text_[at];
+        continue;
+      }
+      const char next = text_[++at];
+      if (next == 'n' || next == 't') {
+        content += next == 'n' ? '\n' : '\t';
+      } else if (at + 1 < text_.size() && absl::ascii_isxdigit(static_cast<unsigned char>(next)) &&
+                 absl::ascii_isxdigit(static_cast<unsigned char>(text_[at + 1]))) {
+        int byte = 0;
+        std::from_chars(text_.data() + at, text_.data() + at + 2, byte, 16);
+        content += static_cast<char>(byte);
+        ++at;
+      } else {
+        content += next;
+      }
+    }
+    if (at >= text_.size()) return reader_.FailAt(start, "the string has no end.");
+    reader_.GoTo(at + 1);
+    return content;
+  }
+
+  // From an opening bracket, which is next, to its closing one; brackets within strings do not count.
+  absl::StatusOr<std::string> ReadBrackets(char open, char close) {
+    const size_t start = reader_.SkipSpace();
+    MESHWORK_RETURN_IF_ERROR(reader_.Take(open));
+    const size_t first = reader_.at();
+    int depth = 1;
+    for (size_t at = first; at < text_.size(); ++at) {
+      const char c = text_[at];
+      if (c == '"') {
+        reader_.GoTo(at);
+        MESHWORK_RETURN_IF_ERROR(ReadString().status());
+        at = reader_.at() - 1;
+      } else if (c == open) {
+        ++depth;
+      } else if (c == close && !(close == '>' && at > first && text_[at - 1] == '-') && --depth == 0) {
+        reader_.GoTo(at + 1);
+        return std::string(text_.substr(first, at - first));
+      }
+    }
+    return reader_.FailAt(start, fmt::format("there is no {} for this {}.", close, open));
+  }
+  absl::StatusOr<std::string> ReadParenthesis() { return ReadBrackets('(', ')'); }
+
+  absl::Status ReadArrow() {
+    const size_t start = reader_.SkipSpace();
+    if (text_.substr(start, 2) != "->") return reader_.Fail("expected ->");
+    reader_.GoTo(start + 2);
+    return absl::OkStatus();
+  }
+
+  // ---- Types.
+
+  absl::StatusOr<TensorType> ReadType() {
+    const size_t start = reader_.SkipSpace();
+    if (reader_.Peek() == '!' || reader_.Peek() == '(') return ReadOtherType(start);
+    const std::string word(reader_.ReadWord("."));
+    if (word.empty()) return reader_.Fail("expected a type");
+    if (word != "tensor") {
+      reader_.GoTo(start);
+      return ReadOtherType(start);
+    }
+    MESHWORK_ASSIGN_OR_RETURN(const std::string content, ReadBrackets('<', '>'));
+    TensorType type = {.element = {}};
+    std::string_view rest = content;
+    while (true) {
+      size_t digits = 0;
+      while (digits < rest.size() && absl::ascii_isdigit(static_cast<unsigned char>(rest[digits]))) ++digits;
+      const bool is_unknown = digits == 0 && rest.starts_with("?x");
+      if (!is_unknown && (digits == 0 || digits >= rest.size() || rest[digits] != 'x')) break;
+      int64_t size = 0;
+      if (is_unknown) type.is_dynamic = true;
+      else if (std::from_chars(rest.data(), rest.data() + digits, size).ec != std::errc())
+        return reader_.FailAt(start, "a size of this type is no number of 64 bits.");
+      type.shape.push_back(size);
+      if (type.rank() > kMaxRank) return reader_.FailAt(start, fmt::format("more than {} dims.", kMaxRank));
+      rest.remove_prefix(is_unknown ? 2 : digits + 1);
+    }
+    type.element = std::string(rest);
+    if (type.element.empty()) return reader_.FailAt(start, "the tensor has no element type.");
+    return type;
+  }
+
+  absl::StatusOr<TensorType> ReadOtherType(size_t start) {
+    if (reader_.Peek() == '(') {
+      MESHWORK_RETURN_IF_ERROR(ReadFunctionType(nullptr, nullptr));
+    } else {
+      (void)reader_.TryTake('!');
+      if (reader_.ReadWord(".").empty()) return reader_.Fail("expected a type");
+      if (reader_.Peek() == '<') MESHWORK_RETURN_IF_ERROR(ReadBrackets('<', '>').status());
+    }
+    return TensorType{.element = std::string(reader_.Since(start)), .is_tensor = false};
+  }
+
+  // "(A, B)".
+  absl::Status ReadTypes(std::vector<TensorType>* types) {
+    MESHWORK_RETURN_IF_ERROR(reader_.Take('('));
+    if (reader_.TryTake(')')) return absl::OkStatus();
+    do {
+      const Depth depth(depth_);
+      MESHWORK_RETURN_IF_ERROR(CheckDepth());
+      MESHWORK_ASSIGN_OR_RETURN(TensorType type, ReadType());
+      if (types != nullptr) types->push_back(std::move(type));
+    } while (reader_.TryTake(','));
+    return reader_.Take(')');
+  }
+
+  // "(A, B) -> C", "(A) -> (B, C)". Null: not wanted.
+  absl::Status ReadFunctionType(std::vector<TensorType>* operands, std::vector<TensorType>* results) {
+    MESHWORK_RETURN_IF_ERROR(ReadTypes(operands));
+    MESHWORK_RETURN_IF_ERROR(ReadArrow());
+    if (reader_.Peek() == '(') return ReadTypes(results);
+    const Depth depth(depth_);
+    MESHWORK_RETURN_IF_ERROR(CheckDepth());
+    MESHWORK_ASSIGN_OR_RETURN(TensorType type, ReadType());
+    if (results != nullptr) results->push_back(std::move(type));
+    return absl::OkStatus();
+  }
+
+  // ---- Attributes.
+
+  absl::StatusOr<Attribute> ReadAttribute() {
+    const Depth depth(depth_);
+    MESHWORK_RETURN_IF_ERROR(CheckDepth());
+    Attribute attribute{.at = reader_.SkipSpace()};
+    const char next = reader_.Peek();
+    if (next == '"') {
+      attribute.kind = Attribute::Kind::kString;
+      MESHWORK_ASSIGN_OR_RETURN(attribute.text, ReadString());
+      return attribute;
+    }
+    if (next == '[') return ReadList(std::move(attribute), '[', ']');
+    if (next == '{') return ReadDict(std::move(attribute), '{', '}');
+    if (next == '@') return ReadSymbol(std::move(attribute));
+    if (next == '#') return ReadDialectAttribute(std::move(attribute));
+    if (next == '-' || absl::ascii_isdigit(static_cast<unsigned char>(next)))
+      return ReadNumber(std::move(attribute));
+    if (next == '(' || next == '!') return ReadTypeAttribute(std::move(attribute));
+    const std::string word(reader_.ReadWord("."));
+    if (word == "true" || word == "false") {
+      attribute.kind = Attribute::Kind::kBool;
+      attribute.whole = word == "true" ? 1 : 0;
+      return attribute;
+    }
+    if (word == "unit") return attribute;
+    if (word == "array") return ReadArray(std::move(attribute));
+    if (word == "dense") return ReadDenseAttribute(std::move(attribute));
+    reader_.GoTo(attribute.at);
+    return ReadTypeAttribute(std::move(attribute));
+  }
+
+  absl::StatusOr<Attribute> ReadTypeAttribute(Attribute attribute) {
+    attribute.kind = Attribute::Kind::kText;
+    MESHWORK_ASSIGN_OR_RETURN(const TensorType type, ReadType());
+    attribute.text = type.ToString();
+    return attribute;
+  }
+
+  // "5", "5 : i64", "1.0e-5 : f32".
+  absl::StatusOr<Attribute> ReadNumber(Attribute attribute) {
+    size_t end = attribute.at + (text_[attribute.at] == '-' ? 1 : 0);
+    const bool is_hex = text_.substr(end, 2) == "0x";
+    bool is_real = false;
+    for (; end < text_.size(); ++end) {
+      const char c = text_[end];
+      const bool is_sign = (c == '+' || c == '-') && !is_hex && absl::ascii_tolower(text_[end - 1]) == 'e';
+      if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.' && !is_sign) break;
+      is_real |= !is_hex && (c == '.' || c == 'e' || c == 'E');
+    }
+    const std::string_view number = text_.substr(attribute.at, end - attribute.at);
+    const char* const first = number.data() + (is_hex ? 2 : 0);
+    const char* const last = number.data() + number.size();
+    attribute.kind = is_real ? Attribute::Kind::kReal : Attribute::Kind::kInt;
+    const std::from_chars_result read = is_real
+                                            ? std::from_chars(first, last, attribute.real)
+                                            : std::from_chars(first, last, attribute.whole, is_hex ? 16 : 10);
+    if (read.ec != std::errc() || read.ptr != last)
+      return reader_.FailAt(attribute.at, "this is no number of 64 bits.");
+    reader_.GoTo(end);
+    if (reader_.TryTake(':')) MESHWORK_RETURN_IF_ERROR(ReadType().status());
+    return attribute;
+  }
+
+  absl::StatusOr<Attribute> ReadSymbol(Attribute attribute) {
+    MESHWORK_RETURN_IF_ERROR(reader_.Take('@'));
+    attribute.kind = Attribute::Kind::kSymbol;
+    if (reader_.Peek() == '"') {
+      MESHWORK_ASSIGN_OR_RETURN(attribute.text, ReadString());
+    } else {
+      MESHWORK_ASSIGN_OR_RETURN(attribute.text, reader_.Word("a name", "$.-"));
+    }
+    return attribute;
+  }
+
+  absl::StatusOr<Attribute> ReadList(Attribute attribute, char open, char close) {
+    MESHWORK_RETURN_IF_ERROR(reader_.Take(open));
+    attribute.kind = Attribute::Kind::kList;
+    if (reader_.TryTake(close)) return attribute;
+    do {
+      MESHWORK_ASSIGN_OR_RETURN(Attribute item, ReadAttribute());
+      attribute.items.push_back(std::move(item));
+    } while (reader_.TryTake(','));
+    MESHWORK_RETURN_IF_ERROR(reader_.Take(close));
+    return attribute;
+  }
+
+  // "{name = value, name}"; adds to the members.
+  absl::StatusOr<Attribute> ReadDict(Attribute attribute, char open, char close) {
+    MESHWORK_RETURN_IF_ERROR(reader_.Take(open));
+    attribute.kind = Attribute::Kind::kDict;
+    if (reader_.TryTake(close)) return attribute;
+    do {
+      std::string name;
+      const size_t at = reader_.SkipSpace();
+      if (reader_.Peek() == '"') {
+        MESHWORK_ASSIGN_OR_RETURN(name, ReadString());
+      } else {
+        MESHWORK_ASSIGN_OR_RETURN(name, reader_.Word("the name of an attribute", "$.-"));
+      }
+      Attribute value{.at = at};
+      if (reader_.TryTake('=')) {
+        MESHWORK_ASSIGN_OR_RETURN(value, ReadAttribute());
+      }
+      attribute.members.emplace_back(std::move(name), std::move(value));
+    } while (reader_.TryTake(','));
+    MESHWORK_RETURN_IF_ERROR(reader_.Take(close));
+    return attribute;
+  }
+
+  // "<i64: 1, 2>", behind the word array.
+  absl::StatusOr<Attribute> ReadArray(Attribute attribute) {
+    MESHWORK_RETURN_IF_ERROR(reader_.Take('<'));
+    MESHWORK_RETURN_IF_ERROR(reader_.Word("the type of the elements").status());
+    attribute.kind = Attribute::Kind::kList;
+    if (reader_.TryTake('>')) return attribute;
+    MESHWORK_RETURN_IF_ERROR(reader_.Take(':'));
+    do {
+      MESHWORK_ASSIGN_OR_RETURN(Attribute item, ReadAttribute());
+      attribute.items.push_back(std::move(item));
+    } while (reader_.TryTake(','));
+    MESHWORK_RETURN_IF_ERROR(reader_.Take('>'));
+    return attribute;
+  }
+
+  // "<…> : tensor<4xf32>", behind the word dense.
+  absl::StatusOr<Attribute> ReadDenseAttribute(Attribute attribute) {
+    attribute.kind = Attribute::Kind::kDense;
+    MESHWORK_ASSIGN_OR_RETURN(attribute.text, ReadBrackets('<', '>'));
+    MESHWORK_RETURN_IF_ERROR(reader_.Take(':'));
+    MESHWORK_ASSIGN_OR_RETURN(attribute.type, ReadType());
+    return attribute;
+  }
+
+  // "#stablehlo<comparison_direction GE>", "#stablehlo.gather<offset_dims = [2]>", an alias.
+  absl::StatusOr<Attribute> ReadDialectAttribute(Attribute attribute) {
+    MESHWORK_RETURN_IF_ERROR(reader_.Take('#'));
+    const std::string name(reader_.ReadWord("."));
+    if (reader_.Peek() != '<') {
+      const auto found = aliases_.find(name);
+      if (found != aliases_.end()) return found->second;
+      attribute.kind = Attribute::Kind::kText;
+      attribute.text = name;
+      return attribute;
+    }
+    const size_t start = reader_.at();
+    MESHWORK_ASSIGN_OR_RETURN(const std::string content, ReadBrackets('<', '>'));
+    attribute.kind = Attribute::Kind::kText;
+    attribute.text = fmt::format("{}<{}>", name, content);
+    const size_t end = reader_.at();
+    // Parameters by name.
+    const bool has_names = name.starts_with("stablehlo.") && name != "stablehlo.conv";
+    if (!has_names) return attribute;
+    reader_.GoTo(start);
+    const std::string text = attribute.text;
+    MESHWORK_ASSIGN_OR_RETURN(Attribute dict, ReadDict(std::move(attribute), '<', '>'));
+    dict.text = text;
+    if (reader_.at() != end) return reader_.FailAt(start, "these parameters are not read.");
+    return dict;
+  }
+
+  // ---- Ops.
+
+  absl::StatusOr<std::string> ReadLocation() {
+    if (!reader_.TryWord("loc")) return std::string();
+    return ReadParenthesis();
+  }
+
+  absl::StatusOr<ValueRef> ReadValue() {
+    ValueRef value{.name = {}, .at = reader_.SkipSpace()};
+    MESHWORK_RETURN_IF_ERROR(reader_.Take('%'));
+    MESHWORK_ASSIGN_OR_RETURN(value.name, reader_.Word("the name of a value", "$.-"));
+    if (reader_.at() < text_.size() && text_[reader_.at()] == '#') {
+      reader_.GoTo(reader_.at() + 1);
+      MESHWORK_ASSIGN_OR_RETURN(const int64_t result, reader_.Int());
+      if (result < 0 || result >= kMostResults) return reader_.FailAt(value.at, "there is no such result.");
+      value.result = static_cast<int>(result);
+    }
+    return value;
+  }
+
+  absl::StatusOr<Op> ReadOp() {
+    const Depth depth(depth_);
+    MESHWORK_RETURN_IF_ERROR(CheckDepth());
+    Op op;
+    op.attributes.kind = Attribute::Kind::kDict;
+    if (reader_.Peek() == '%') MESHWORK_RETURN_IF_ERROR(ReadResult(op));
+    op.at = reader_.SkipSpace();
+    if (reader_.Peek() != '"')
+      return reader_.FailAt(op.at, fmt::format("expected the name of an op in quotes; {}", kHowToPrint));
+    MESHWORK_ASSIGN_OR_RETURN(op.name, ReadString());
+    MESHWORK_RETURN_IF_ERROR(reader_.Take('('));
+    if (!reader_.TryTake(')')) {
+      do {
+        MESHWORK_ASSIGN_OR_RETURN(ValueRef operand, ReadValue());
+        op.operands.push_back(std::move(operand));
+      } while (reader_.TryTake(','));
+      MESHWORK_RETURN_IF_ERROR(reader_.Take(')'));
+    }
+    if (reader_.Peek() == '[')
+      return reader_.Fail("an op that branches to blocks is not read: expected < or (");
+    if (reader_.TryTake('<')) {
+      MESHWORK_ASSIGN_OR_RETURN(op.attributes, ReadDict(std::move(op.attributes), '{', '}'));
+      MESHWORK_RETURN_IF_ERROR(reader_.Take('>'));
+    }
+    if (reader_.TryTake('(')) {
+      do {
+        MESHWORK_ASSIGN_OR_RETURN(Region region, ReadRegion());
+        op.regions.push_back(std::move(region));
+      } while (reader_.TryTake(','));
+      MESHWORK_RETURN_IF_ERROR(reader_.Take(')'));
+    }
+    if (reader_.Peek() == '{') {
+      MESHWORK_ASSIGN_OR_RETURN(op.attributes, ReadDict(std::move(op.attributes), '{', '}'));
+    }
+    return ReadOpTypes(std::move(op));
+  }
+
+  // "%12 =", "%12:4 =".
+  absl::Status ReadResult(Op& op) {
+    const size_t start = reader_.at();
+    MESHWORK_ASSIGN_OR_RETURN(const ValueRef result, ReadValue());
+    op.result = result.name;
+    op.num_results = 1;
+    if (reader_.TryTake(':')) {
+      MESHWORK_ASSIGN_OR_RETURN(const int64_t count, reader_.Int());
+      if (count < 1 || count > kMostResults)
+        return reader_.FailAt(start, fmt::format("an op has from 1 to {} results.", kMostResults));
+      op.num_results = static_cast<int>(count);
+    }
+    return reader_.Take('=');
+  }
+
+  absl::StatusOr<Op> ReadOpTypes(Op op) {
+    MESHWORK_RETURN_IF_ERROR(reader_.Take(':'));
+    MESHWORK_RETURN_IF_ERROR(ReadFunctionType(&op.operand_types, &op.result_types));
+    if (op.operand_types.size() != op.operands.size())
+      return reader_.FailAt(
+          op.at, fmt::format("the op has {} and {} of them.", Count(std::ssize(op.operands), "operand"),
+                             Count(std::ssize(op.operand_types), "type")));
+    if (std::ssize(op.result_types) != op.num_results)
+      return reader_.FailAt(op.at,
+                            fmt::format("the op has {} and {} of them.", Count(op.num_results, "result"),
+                                        Count(std::ssize(op.result_types), "type")));
+    MESHWORK_ASSIGN_OR_RETURN(op.location, ReadLocation());
+    return op;
+  }
+
+  absl::StatusOr<Region> ReadRegion() {
+    const Depth depth(depth_);
+    MESHWORK_RETURN_IF_ERROR(CheckDepth());
+    Region region;
+    MESHWORK_RETURN_IF_ERROR(reader_.Take('{'));
+    if (reader_.TryTake('^')) {
+      MESHWORK_RETURN_IF_ERROR(reader_.Word("the name of a block").status());
+      if (reader_.TryTake('(')) MESHWORK_RETURN_IF_ERROR(ReadArguments(region));
+      MESHWORK_RETURN_IF_ERROR(reader_.Take(':'));
+    }
+    while (!reader_.TryTake('}')) {
+      if (reader_.Peek() == '^')
+        return reader_.FailAt(reader_.at(),
+                              "a region of several blocks is not read; give the module as JAX lowers it.");
+      MESHWORK_ASSIGN_OR_RETURN(Op op, ReadOp());
+      region.ops.push_back(std::move(op));
+    }
+    return region;
+  }
+
+  absl::Status ReadArguments(Region& region) {
+    do {
+      MESHWORK_ASSIGN_OR_RETURN(ValueRef value, ReadValue());
+      MESHWORK_RETURN_IF_ERROR(reader_.Take(':'));
+      MESHWORK_ASSIGN_OR_RETURN(TensorType type, ReadType());
+      MESHWORK_ASSIGN_OR_RETURN(std::string location, ReadLocation());
+      region.arguments.push_back({std::move(value.name), std::move(type), std::move(location)});
+    } while (reader_.TryTake(','));
+    return reader_.Take(')');
+  }
+
+  std::string_view text_;
+  TextReader reader_;
+  std::map<std::string, Attribute> aliases_;
+  int depth_ = 0;
+};
+
+// ---- Locations.
+
+// What `location` stands for, behind aliases.
+std::string_view Resolved(const Module& module, std::string_view location) {
+  for (int i = 0; i < kMostAliases && location.starts_with('#'); ++i) {
+    const auto found = module.locations.find(std::string(location.substr(1)));
+    if (found == module.locations.end()) return {};
+    location = found->second;
+  }
+  return location;
+}
+
+// The content of the string that a text begins with, and what follows it; nothing if it begins otherwise.
+std::optional<std::pair<std::string_view, std::string_view>> SplitString(std::string_view text) {
+  if (!text.starts_with('"')) return std::nullopt;
+  const size_t end = text.find('"', 1);
+  if (end == std::string_view::npos) return std::nullopt;
+  return std::pair(text.substr(1, end - 1), text.substr(end + 1));
+}
+
+// "12" of ":12:3"; 0: there is none.
+int LineNumber(std::string_view text) {
+  int line = 0;
+  if (text.starts_with(':')) std::from_chars(text.data() + 1, text.data() + text.size(), line);
+  return line;
+}
+
+// `left`: how many locations may be looked at.
+FileLine FindLine(const Module& module, std::string_view location, int& left) {
+  if (--left < 0) return {};
+  const std::string_view text = Resolved(module, location);
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '#') {
+      size_t end = at + 1;
+      while (end < text.size() && absl::ascii_isalnum(static_cast<unsigned char>(text[end]))) ++end;
+      FileLine found = FindLine(module, text.substr(at, end - at), left);
+      if (found.line > 0) return found;
+      at = end - 1;
+    } else if (const auto split = SplitString(text.substr(at)); split.has_value()) {
+      if (const int line = LineNumber(split->second); line > 0)
+        return {std::string(split->first.substr(split->first.rfind('/') + 1)), line};
+      at += split->first.size() + 1;
+    }
+  }
+  return {};
+}
+
+// ---- Dense elements.
+
+class DenseReader {
+ public:
+  DenseReader(const Attribute& attribute, std::string_view text, std::string_view file)
+      : attribute_(attribute), text_(text), file_(file), content_(attribute.text) {}
+
+  absl::StatusOr<DenseElements> Read() {
+    const Type type{F32, attribute_.type.shape};
+    if (attribute_.type.is_dynamic || !CheckSize(type).ok()) return Fail("its type is not read");
+    DenseElements elements;
+    SkipSpace();
+    if (rest().empty()) {
+      if (type.num_elements() != 0) return Fail("it has no elements, and its type has some");
+      return elements;
+    }
+    if (rest().starts_with("\"0x")) {
+      MESHWORK_RETURN_IF_ERROR(ReadHex(elements));
+    } else {
+      MESHWORK_RETURN_IF_ERROR(ReadNested(elements, 0));
+    }
+    SkipSpace();
+    if (!rest().empty()) return Fail("its elements are not read");
+    elements.is_splat = elements.bits.size() == 1;
+    if (!elements.is_splat && std::ssize(elements.bits) != type.num_elements())
+      return Fail(fmt::format("it has {}, and its type has {}", Count(std::ssize(elements.bits), "element"),
+                              type.num_elements()));
+    return elements;
+  }
+
+ private:
+  absl::Status Fail(std::string_view what) const {
+    return ErrorAt(text_, file_, attribute_.at,
+                   fmt::format("dense of {}: {}.", attribute_.type.ToString(), what));
+  }
+  std::string_view rest() const { return content_.substr(at_); }
+  void SkipSpace() {
+    while (at_ < content_.size() && absl::ascii_isspace(static_cast<unsigned char>(content_[at_]))) ++at_;
+  }
+  bool TryTake(char c) {
+    SkipSpace();
+    if (at_ >= content_.size() || content_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+
+  const std::string& element() const { return attribute_.type.element; }
+  bool is_real() const {
+    return element() == "f16" || element() == "bf16" || element() == "f32" || element() == "f64";
+  }
+  // The size of an element in bits, of "f32", "bf16", "ui8", "i1"; 0: not read.
+  int width() const {
+    const size_t digits = element().find_first_of("0123456789");
+    int width = 0;
+    if (digits == std::string::npos || digits == 0) return 0;
+    std::from_chars(element().data() + digits, element().data() + element().size(), width);
+    return width == 1 || width == 8 || width == 16 || width == 32 || width == 64 ? width : 0;
+  }
+
+  absl::Status ReadNested(DenseElements& elements, int depth) {
+    if (!TryTake('[')) return ReadElement(elements);
+    if (depth >= kMaxRank) return Fail("its lists are deeper than a tensor may be");
+    if (TryTake(']')) return absl::OkStatus();
+    do {
+      MESHWORK_RETURN_IF_ERROR(ReadNested(elements, depth + 1));
+    } while (TryTake(','));
+    return TryTake(']') ? absl::OkStatus() : Fail("a list has no end");
+  }
+
+  absl::Status ReadElement(DenseElements& elements) {
+    SkipSpace();
+    size_t end = at_;
+    while (end < content_.size() && content_[end] != ',' && content_[end] != ']' &&
+           !absl::ascii_isspace(static_cast<unsigned char>(content_[end])))
+      ++end;
+    const std::string_view word = content_.substr(at_, end - at_);
+    at_ = end;
+    if (width() == 0) return Fail("elements of this type are not read");
+    if (word == "true" || word == "false") {
+      elements.bits.push_back(word == "true" ? 1 : 0);
+      return absl::OkStatus();
+    }
+    if (word.starts_with("0x")) {
+      uint64_t bits = 0;
+      const auto read = std::from_chars(word.data() + 2, word.data() + word.size(), bits, 16);
+      if (read.ec != std::errc() || read.ptr != word.data() + word.size())
+        return Fail("an element is no number");
+      elements.bits.push_back(Signed(bits));
+      return absl::OkStatus();
+    }
+    return is_real() ? ReadReal(word, elements) : ReadWhole(word, elements);
+  }
+
+  absl::Status ReadReal(std::string_view word, DenseElements& elements) {
+    double number = 0;
+    const auto read = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (read.ec == std::errc::invalid_argument || read.ptr != word.data() + word.size())
+      return Fail("an element is no number");
+    if (element() == "f64") elements.bits.push_back(std::bit_cast<int64_t>(number));
+    else if (element() == "f32") elements.bits.push_back(std::bit_cast<int32_t>(static_cast<float>(number)));
+    else if (element() == "bf16")
+      elements.bits.push_back(std::bit_cast<uint16_t>(BFloat16(static_cast<float>(number))));
+    else elements.bits.push_back(std::bit_cast<uint16_t>(Float16(static_cast<float>(number))));
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadWhole(std::string_view word, DenseElements& elements) {
+    int64_t number = 0;
+    auto read = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (read.ec == std::errc::result_out_of_range) {
+      uint64_t large = 0;
+      read = std::from_chars(word.data(), word.data() + word.size(), large);
+      number = static_cast<int64_t>(large);
+    }
+    if (read.ec != std::errc() || read.ptr != word.data() + word.size())
+      return Fail("an element is no whole number");
+    elements.bits.push_back(number);
+    return absl::OkStatus();
+  }
+
+  // The bits of an element as a number of its sign: 0xFF is -1 of i8 and 255 of ui8; those of reals stay as they are.
+  int64_t Signed(uint64_t bits) const {
+    if (element().starts_with('u') || width() == 1 || width() == 64 || (is_real() && width() == 16))
+      return static_cast<int64_t>(bits);
+    const int shift = 64 - width();
+    return static_cast<int64_t>(bits << shift) >> shift;
+  }
+
+  // "0x0000803F…": the bytes of all elements, or of one, the lowest first; bools are bits of bytes.
+  absl::Status ReadHex(DenseElements& elements) {
+    const size_t first = at_ + 3, end = content_.find('"', first);
+    if (end == std::string_view::npos || (end - first) % 2 != 0) return Fail("its bytes have no end");
+    if (width() == 0) return Fail("elements of this type are not read");
+    std::vector<uint8_t> bytes;
+    for (size_t i = first; i < end; i += 2) {
+      int byte = 0;
+      const auto read = std::from_chars(content_.data() + i, content_.data() + i + 2, byte, 16);
+      if (read.ec != std::errc() || read.ptr != content_.data() + i + 2)
+        return Fail("its bytes are not hexadecimal");
+      bytes.push_back(static_cast<uint8_t>(byte));
+    }
+    at_ = end + 1;
+    if (width() == 1) return UnpackBits(bytes, elements);
+    const auto size = static_cast<size_t>(width() / 8);
+    if (bytes.size() % size != 0) return Fail("its bytes are no whole elements");
+    for (size_t i = 0; i < bytes.size(); i += size) {
+      uint64_t bits = 0;
+      for (size_t b = size; b-- > 0;) bits = bits << 8 | bytes[i + b];
+      elements.bits.push_back(Signed(bits));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status UnpackBits(const std::vector<uint8_t>& bytes, DenseElements& elements) const {
+    const int64_t count = NumElements(attribute_.type.shape);
+    if (bytes.size() == 1 && (bytes[0] == 0xFF || (bytes[0] == 0 && count != 1))) {
+      elements.bits.push_back(bytes[0] == 0 ? 0 : 1);
+      return absl::OkStatus();
+    }
+    if (std::ssize(bytes) != (count + 7) / 8) return Fail("its bytes are no whole elements");
+    for (int64_t i = 0; i < count; ++i)
+      elements.bits.push_back(bytes[static_cast<size_t>(i / 8)] >> (i % 8) & 1);
+    return absl::OkStatus();
+  }
+
+  const Attribute& attribute_;
+  std::string_view text_, file_, content_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+std::string TensorType::ToString() const {
+  if (!is_tensor) return element;
+  std::string sizes;
+  for (const int64_t size : shape) sizes += fmt::format("{}x", size);
+  return fmt::format("tensor<{}{}>", sizes, element);
+}
+
+const Attribute* Attribute::Find(std::string_view name) const {
+  const auto found =
+      std::find_if(members.begin(), members.end(), [&](const auto& member) { return member.first == name; });
+  return found == members.end() ? nullptr : &found->second;
+}
+
+absl::StatusOr<Module> ParseModule(std::string_view text, std::string_view file) {
+  return Parser(text, file).Parse();
+}
+
+FileLine LineOf(const Module& module, std::string_view location) {
+  int left = kMostAliases;
+  return FindLine(module, location, left);
+}
+
+std::string NameOf(const Module& module, std::string_view location) {
+  const auto split = SplitString(Resolved(module, location));
+  return split.has_value() && LineNumber(split->second) == 0 ? std::string(split->first) : "";
+}
+
+absl::StatusOr<DenseElements> ReadDense(const Attribute& attribute, std::string_view text,
+                                        std::string_view file) {
+  return DenseReader(attribute, text, file).Read();
+}
+
+}  // namespace meshwork::mlir

@@ -1,0 +1,183 @@
+// How ops of a module become nodes of a graph: a function for each op, listed by family.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "fmt/format.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/stablehlo/read/known.h"
+#include "meshwork/stablehlo/read/mlir.h"
+
+namespace meshwork::mlir {
+
+using Ints = std::vector<int64_t>;
+
+inline bool Contains(const Ints& list, int64_t x) {
+  return std::find(list.begin(), list.end(), x) != list.end();
+}
+
+// Calls in each other.
+inline constexpr int kDeepestCalls = 64;
+
+// A value of the module while it is read.
+struct Bound {
+  // Invalid where `known` says all of it, and no node has needed it yet.
+  Value value = {};
+  TensorType type = {};
+  Known known = {};
+
+  Bound() = default;
+  Bound(const Value& value) : value(value) {}  // NOLINT: implicit; the reader of the module adds the type
+  Bound(TensorType type, const Known& known) : type(std::move(type)), known(known) {}
+};
+using Bounds = std::vector<Bound>;
+
+// The names that an op may use.
+struct Scope {
+  const Scope* outer = nullptr;
+  std::map<std::string, Bounds> values = {};
+
+  const Bound* Find(const ValueRef& ref) const;
+};
+
+// The dtype that holds the elements: whole numbers without a sign are those of the same bits. Error: there is none.
+absl::StatusOr<DType> DTypeOfElement(std::string_view element);
+inline bool IsUnsigned(const TensorType& type) { return type.element.starts_with('u'); }
+inline bool IsRealElement(const TensorType& type) {
+  return type.element.starts_with('f') || type.element.starts_with("bf");
+}
+// Error: a dynamic size, elements that no dtype holds, more elements than a tensor may have.
+absl::StatusOr<Type> TypeOf(const TensorType& type);
+
+class ModuleReader;
+
+// An op that is read into `graph`.
+struct OpView {
+  ModuleReader& reader;
+  Graph& graph;
+  const Op& op;
+  const Scope& scope;
+  Bounds operands;
+
+  absl::Status Fail(std::string_view message) const { return FailAt(op.at, message); }
+  absl::Status FailAt(size_t at, std::string_view message) const;
+
+  // Operand i as a value of the graph.
+  Value Arg(size_t i) const;
+  std::vector<Value> Args() const;
+  // The same where operands are broadcast anyway: a number as a scalar, and of a broadcast what is broadcast.
+  Value Light(size_t i) const;
+  // All operands of an op that works element by element, as light as their shapes allow.
+  std::vector<Value> LightArgs() const;
+  const TensorType& type(size_t i) const { return op.operand_types[i]; }
+  const TensorType& result(size_t r = 0) const { return op.result_types[r]; }
+  // REQUIRES: checked, as those of all results are before the op is read.
+  Type result_type(size_t r = 0) const;
+
+  // Attributes. Errors: there is none of the name, unless a default is given; another form.
+  const Attribute* FindAttribute(std::string_view name) const { return op.attributes.Find(name); }
+  absl::StatusOr<int64_t> Int(std::string_view name, std::optional<int64_t> otherwise = {}) const;
+  absl::StatusOr<bool> Bool(std::string_view name, bool otherwise) const;
+  absl::StatusOr<std::vector<int64_t>> Ints(std::string_view name,
+                                            std::optional<std::vector<int64_t>> otherwise = {}) const;
+  // The last word of #stablehlo<comparison_direction GE>.
+  absl::StatusOr<std::string> Word(std::string_view name, std::string_view otherwise = "") const;
+  // Of the dict #stablehlo.gather<…>, the list `member`; empty: there is none.
+  absl::StatusOr<std::vector<int64_t>> IntsOf(const Attribute& dict, std::string_view member) const;
+  absl::StatusOr<int64_t> IntOf(const Attribute& dict, std::string_view member, int64_t otherwise) const;
+  // REQUIRES of forms: so many operands, results and regions. Error: others.
+  absl::Status Expect(size_t num_operands, size_t num_results = 1, size_t num_regions = 0) const;
+
+  // A scalar of this dtype.
+  Value Number(double number, DType dtype) const;
+};
+
+using ReadOp = absl::StatusOr<Bounds> (*)(const OpView& view);
+struct NamedReadOp {
+  std::string_view op;  // "stablehlo.add"
+  ReadOp read;
+};
+ReadOp FindReadOp(std::string_view op);
+
+std::span<const NamedReadOp> ElementwiseOps();  // elementwise.cc
+std::span<const NamedReadOp> ShapeOps();        // shapes.cc
+std::span<const NamedReadOp> IndexOps();        // indexing.cc: gather, scatter, dynamic slices
+std::span<const NamedReadOp> ReductionOps();    // reductions.cc: reduce, sort, top_k
+std::span<const NamedReadOp> ProductOps();      // products.cc: dot_general, convolution, solvers
+std::span<const NamedReadOp> WindowOps();       // windows.cc: reduce_window, select_and_scatter
+std::span<const NamedReadOp> ControlOps();      // control.cc: calls, loops, branches
+std::span<const NamedReadOp> ShardingOps();     // shardings.cc: pins
+
+// Reads a module, function by function, into one graph.
+class ModuleReader {
+ public:
+  ModuleReader(const Module& module, std::string_view text, std::string_view file)
+      : module_(module), text_(text), file_(file) {}
+
+  const Module& module() const { return module_; }
+  std::string_view text() const { return text_; }
+  std::string_view file() const { return file_; }
+  absl::Status FailAt(size_t at, std::string_view message) const;
+
+  // Null: there is none.
+  const Op* FindFunction(std::string_view name) const;
+  // Reads the ops of a block with these arguments; gives what it returns. Errors: those of ops; too many ops.
+  absl::StatusOr<Bounds> Run(Graph& graph, const Region& region, Bounds arguments, const Scope* outer);
+  // Reads the body of a function. Error: calls that are too deep.
+  absl::StatusOr<Bounds> Call(Graph& graph, const Op& function, Bounds arguments, const Op& call);
+  // How the `while` runs, if it runs a known number of times.
+  absl::StatusOr<std::optional<CountedLoop>> FindCount(const OpView& view);
+
+  // `bound` as a value of the graph. Invalid: a value of a loop that no node may read.
+  Value Materialize(Graph& graph, const Bound& bound) const;
+  SourceLocation LocationOf(const Op& op) const;
+  // Counts an op against what one module may become.
+  absl::Status CountOp(const Op& op);
+
+ private:
+  friend struct CallDepth;
+
+  absl::StatusOr<Bounds> ReadOne(Graph& graph, const Op& op, const Scope& scope);
+  // The mistakes that nodes of `graph` and of those around it have recorded.
+  absl::Status CheckMistakes(const Graph& graph, const Op& op) const;
+
+  const Module& module_;
+  std::string_view text_, file_;
+  int64_t ops_ = 0;
+  int calls_ = 0;  // in each other
+};
+
+// x under another shape. Where dims of size 1 come or go, and nothing else, it is a Squeeze and an ExpandDims, which say which dim of the
+// result is which of x, so that layouts pass.
+Value WithSizesOfOne(const Value& x, const Shape& shape);
+
+// Numbers without a sign, of the type of this operand, so that those with a sign are in their order, and back; others as they are.
+Value InSignedOrder(const OpView& view, const Value& x, size_t operand = 0);
+
+// What a region of two scalars does, for ops that take functions.
+enum class Combiner { kAdd, kMultiply, kMaximum, kMinimum, kAnd, kOr, kSecond };
+// Nothing: something else. `region`: (a, b) -> one of these.
+std::optional<Combiner> CombinerOf(const Region& region);
+// How a region orders two elements: of the arguments (a, b) at 2 key and 2 key + 1 it returns whether a comes before b.
+enum class Order { kAscending, kDescending };
+struct Comparator {
+  size_t key;
+  Order order;
+};
+std::optional<Comparator> ComparatorOf(const Region& region, const std::vector<TensorType>& types);
+// Whether the region (value, index, value, index) gives the larger (smaller) value, NaN before all, and of equal ones that of the
+// lower index. Nothing: something else.
+std::optional<Order> ExtremumOf(const Region& region);
+
+}  // namespace meshwork::mlir

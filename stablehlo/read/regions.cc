@@ -1,0 +1,194 @@
+// What the functions of reductions, sorts and scatters compute. JAX writes an order as comparisons and choices, in several ways; a
+// function of comparisons depends only on how its arguments are ordered, so trying all orders proves what it is.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "meshwork/stablehlo/read/reader.h"
+
+namespace meshwork::mlir {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+std::string_view LastWord(const Op& op, std::string_view attribute) {
+  const Attribute* const found = op.attributes.Find(attribute);
+  if (found == nullptr || found->text.empty()) return {};
+  const std::string_view text = std::string_view(found->text).substr(0, found->text.size() - 1);
+  return text.substr(text.rfind(' ') + 1);
+}
+
+// In the total order of reals -0 is below 0, and NaN above all.
+int CompareTotally(double a, double b) {
+  const auto rank = [](double x) { return std::isnan(x) ? 1 : 0; };
+  if (rank(a) != rank(b) || std::isnan(a)) return rank(a) - rank(b);
+  if (a != b) return a < b ? -1 : 1;
+  return static_cast<int>(std::signbit(b)) - static_cast<int>(std::signbit(a));
+}
+
+std::optional<bool> ComparesAs(const Op& op, double a, double b) {
+  const std::string_view direction = LastWord(op, "comparison_direction");
+  const bool is_total = LastWord(op, "compare_type") == "TOTALORDER";
+  if (!is_total && (std::isnan(a) || std::isnan(b))) return direction == "NE";
+  const int sign = is_total ? CompareTotally(a, b) : a < b ? -1 : a > b ? 1 : 0;
+  if (direction == "EQ") return sign == 0;
+  if (direction == "NE") return sign != 0;
+  if (direction == "LT") return sign < 0;
+  if (direction == "LE") return sign <= 0;
+  if (direction == "GT") return sign > 0;
+  if (direction == "GE") return sign >= 0;
+  return std::nullopt;
+}
+
+// 0 and NaN: whether a number is one of these is an order that trying covers.
+std::optional<double> ConstantOf(const Op& op) {
+  const Attribute* const value = op.attributes.Find("value");
+  if (value == nullptr || value->kind != Attribute::Kind::kDense) return std::nullopt;
+  const auto elements = ReadDense(*value, value->text, "");
+  if (!elements.ok() || !elements->is_splat) return std::nullopt;
+  if (elements->bits[0] == 0) return 0;
+  const int64_t bits = elements->bits[0];
+  const double number = value->type.element == "f64"   ? std::bit_cast<double>(bits)
+                        : value->type.element == "f32" ? std::bit_cast<float>(static_cast<int32_t>(bits))
+                        : value->type.element == "bf16"
+                            ? std::bit_cast<float>(static_cast<uint32_t>(bits) << 16)
+                            : 1.0;
+  return std::isnan(number) ? std::optional(number) : std::nullopt;
+}
+
+// What a region of comparisons and choices returns for these arguments; nothing: it does other things, too.
+std::optional<std::vector<double>> Evaluate(const Region& region, const std::vector<double>& arguments) {
+  std::map<std::string, double> values;
+  if (region.arguments.size() != arguments.size()) return std::nullopt;
+  for (size_t a = 0; a < arguments.size(); ++a) values[region.arguments[a].name] = arguments[a];
+  for (const Op& op : region.ops) {
+    std::vector<double> operands;
+    for (const ValueRef& ref : op.operands) {
+      const auto found = values.find(ref.name);
+      if (found == values.end() || ref.result != 0) return std::nullopt;
+      operands.push_back(found->second);
+    }
+    if (op.name == "stablehlo.return") return operands;
+    std::optional<double> result;
+    if (op.name == "stablehlo.constant") {
+      result = ConstantOf(op);
+    } else if (op.name == "stablehlo.compare" && operands.size() == 2) {
+      if (const auto compared = ComparesAs(op, operands[0], operands[1]); compared.has_value())
+        result = *compared ? 1 : 0;
+    } else if (op.name == "stablehlo.select" && operands.size() == 3) {
+      result = operands[0] != 0 ? operands[1] : operands[2];
+    } else if (op.name == "stablehlo.and" && operands.size() == 2) {
+      result = operands[0] != 0 && operands[1] != 0 ? 1 : 0;
+    } else if (op.name == "stablehlo.or" && operands.size() == 2) {
+      result = operands[0] != 0 || operands[1] != 0 ? 1 : 0;
+    } else if (op.name == "stablehlo.not" && operands.size() == 1) {
+      result = operands[0] != 0 ? 0 : 1;
+    }
+    if (!result.has_value()) return std::nullopt;
+    values[op.result] = *result;
+  }
+  return std::nullopt;
+}
+
+// Numbers in all orders to each other, to 0 and to NaN.
+std::vector<double> SamplesOf(std::string_view element) {
+  if (element == "i1") return {0, 1};
+  if (element.starts_with('u')) return {0, 1, 2};
+  if (element.starts_with('i')) return {-2, -1, 0, 1, 2};
+  return {-kInfinity, -2, -1, -0.0, 0, 1, 2, kInfinity, kNan};
+}
+
+// Whether the comparator, for the arguments at 2 key and 2 key + 1, is this order. NaN is above all, or comes before and behind
+// nothing.
+bool IsOrder(const Region& region, const std::vector<TensorType>& types, size_t key, Order order) {
+  const std::vector<double> samples = SamplesOf(types[key].element);
+  bool nan_is_largest = true, nan_is_nowhere = true;
+  for (const double others : {0.0, 1.0}) {
+    for (const double a : samples) {
+      for (const double b : samples) {
+        std::vector<double> arguments(2 * types.size(), others);
+        arguments[0] = 1 - others;
+        arguments[2 * key] = a;
+        arguments[2 * key + 1] = b;
+        const auto result = Evaluate(region, arguments);
+        if (!result.has_value() || result->size() != 1) return false;
+        const bool comes_first = (*result)[0] != 0;
+        const double low = order == Order::kAscending ? a : b, high = order == Order::kAscending ? b : a;
+        if (std::isnan(a) || std::isnan(b)) {
+          nan_is_largest &= comes_first == (std::isnan(high) && !std::isnan(low));
+          nan_is_nowhere &= !comes_first;
+        } else if (comes_first != (low < high)) {
+          return false;
+        }
+      }
+    }
+  }
+  return nan_is_largest || nan_is_nowhere;
+}
+
+}  // namespace
+
+std::optional<Combiner> CombinerOf(const Region& region) {
+  static constexpr std::pair<std::string_view, Combiner> kCombiners[] = {
+      {"stablehlo.add", Combiner::kAdd},         {"stablehlo.multiply", Combiner::kMultiply},
+      {"stablehlo.maximum", Combiner::kMaximum}, {"stablehlo.minimum", Combiner::kMinimum},
+      {"stablehlo.and", Combiner::kAnd},         {"stablehlo.or", Combiner::kOr}};
+  if (region.arguments.size() != 2 || region.ops.empty() || region.ops.back().operands.size() != 1)
+    return std::nullopt;
+  const std::string& returned = region.ops.back().operands[0].name;
+  if (region.ops.size() == 1)
+    return returned == region.arguments[1].name ? std::optional(Combiner::kSecond) : std::nullopt;
+  const Op& op = region.ops[0];
+  if (region.ops.size() != 2 || op.operands.size() != 2 || op.result != returned) return std::nullopt;
+  const std::string &a = op.operands[0].name, &b = op.operands[1].name;
+  const std::string &first = region.arguments[0].name, &second = region.arguments[1].name;
+  if ((a != first || b != second) && (a != second || b != first)) return std::nullopt;
+  for (const auto& [name, combiner] : kCombiners) {
+    if (name != op.name) continue;
+    if (region.arguments[0].type.element != "i1") return combiner;
+    // Of bools a sum and a maximum are `or`.
+    const bool is_or =
+        combiner == Combiner::kAdd || combiner == Combiner::kMaximum || combiner == Combiner::kOr;
+    return is_or ? Combiner::kOr : Combiner::kAnd;
+  }
+  return std::nullopt;
+}
+
+std::optional<Comparator> ComparatorOf(const Region& region, const std::vector<TensorType>& types) {
+  for (size_t key = 0; key < types.size(); ++key)
+    for (const Order order : {Order::kAscending, Order::kDescending})
+      if (IsOrder(region, types, key, order)) return Comparator{key, order};
+  return std::nullopt;
+}
+
+std::optional<Order> ExtremumOf(const Region& region) {
+  const bool has_constants = std::any_of(region.ops.begin(), region.ops.end(),
+                                         [](const Op& op) { return op.name == "stablehlo.constant"; });
+  if (has_constants || region.arguments.size() != 4) return std::nullopt;
+  const bool is_real = IsRealElement(region.arguments[0].type);
+  for (const Order order : {Order::kDescending, Order::kAscending}) {
+    bool is_order = true;
+    for (const double a : {-1.0, 0.0, 1.0, kNan})
+      for (const double b : {-1.0, 0.0, 1.0, kNan})
+        for (const auto& [i, j] : {std::pair(1.0, 2.0), std::pair(2.0, 1.0)}) {
+          const bool has_nan = std::isnan(a) || std::isnan(b);
+          // Two NaN are met in the order of their indices.
+          if ((has_nan && !is_real) || (std::isnan(a) && std::isnan(b) && i > j)) continue;
+          const bool is_first = std::isnan(a)   ? true
+                                : std::isnan(b) ? false
+                                : a == b        ? i < j
+                                                : (a > b) == (order == Order::kDescending);
+          const auto result = Evaluate(region, {a, i, b, j});
+          const std::array<double, 2> expected = {is_first ? a : b, is_first ? i : j};
+          is_order &= result.has_value() && result->size() == 2 && (*result)[1] == expected[1] &&
+                      ((*result)[0] == expected[0] || (std::isnan((*result)[0]) && std::isnan(expected[0])));
+        }
+    if (is_order) return order;
+  }
+  return std::nullopt;
+}
+
+}  // namespace meshwork::mlir
