@@ -86,7 +86,7 @@ class ScanReader {
              [&](Graph& body, const std::vector<Value>& carried, const std::vector<Value>& slices) {
                return ReadBody(body, carried, slices, status);
              },
-             {.length = loop_.length, .recompute = loop_.recomputes});
+             {.length = loop_.length, .recompute = view_.reader.recomputes()});
     MESHWORK_RETURN_IF_ERROR(status);
     Bounds results;
     size_t carry = loop_.needs_counter ? 1 : 0, stacked = 0;

@@ -85,7 +85,6 @@ class BodyStudy {
     const Op* const function = callee == nullptr ? nullptr : view_.reader.FindFunction(callee->text);
     // Calls that are wrong are reported when they are read.
     if (function == nullptr || depth_ >= kDeepestCalls) return std::vector<Known>(op.result_types.size());
-    loop_.recomputes |= callee->text.starts_with("checkpoint");
     ++depth_;
     absl::StatusOr<std::vector<Known>> results = Run(function->regions[0], operands, nullptr, false);
     --depth_;
@@ -201,7 +200,7 @@ absl::StatusOr<std::vector<bool>> StudyBody(const OpView& view, const std::vecto
   const size_t count = view.operands.size();
   const Region& body = view.op.regions[1];
   loop.is_backward.assign(count, false);
-  loop.needs_counter = loop.recomputes = false;
+  loop.needs_counter = false;
   std::vector<Known> arguments;
   for (size_t i = 0; i < count; ++i) {
     if (loop.roles[i] != Role::kCounter) loop.roles[i] = is_invariant[i] ? Role::kInvariant : Role::kCarried;

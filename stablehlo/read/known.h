@@ -31,7 +31,6 @@ struct CountedLoop {
   std::vector<Counter> counters;  // of kCounter
   int64_t length = 0;
   bool needs_counter = false;  // not only to find rows
-  bool recomputes = false;     // the body is a jax.checkpoint
   // While the body is read:
   std::vector<Value> rows;  // per carried value; of kRows, the row of this iteration
   Value counter;            // i64[], the number of this iteration, if it is needed

@@ -229,7 +229,7 @@ Value OpView::Number(double number, DType dtype) const { return Constant(graph, 
 
 // ---- ModuleReader.
 
-ReadOp FindReadOp(std::string_view op) {
+const std::map<std::string_view, ReadOp>& AllReadOps() {
   static const auto* const ops = [] {
     auto* all = new std::map<std::string_view, ReadOp>;
     for (const auto& family : {ElementwiseOps(), ShapeOps(), IndexOps(), ReductionOps(), ProductOps(),
@@ -237,8 +237,12 @@ ReadOp FindReadOp(std::string_view op) {
       for (const NamedReadOp& named : family) all->emplace(named.op, named.read);
     return all;
   }();
-  const auto found = ops->find(op);
-  return found == ops->end() ? nullptr : found->second;
+  return *ops;
+}
+
+ReadOp FindReadOp(std::string_view op) {
+  const auto found = AllReadOps().find(op);
+  return found == AllReadOps().end() ? nullptr : found->second;
 }
 
 absl::Status ModuleReader::FailAt(size_t at, std::string_view message) const {

@@ -231,6 +231,12 @@ class MainReader {
 
 }  // namespace
 
+std::vector<std::string> OpsOfStableHlo() {
+  std::vector<std::string> names;
+  for (const auto& [name, read] : mlir::AllReadOps()) names.emplace_back(name);
+  return names;
+}
+
 std::string NameOfPath(std::string_view path) {
   std::string name;
   const auto begin_part = [&] {
@@ -247,7 +253,7 @@ std::string NameOfPath(std::string_view path) {
 
 absl::StatusOr<Graph> ReadStableHlo(std::string_view text, const ReadStableHloOptions& options) {
   MESHWORK_ASSIGN_OR_RETURN(const mlir::Module module, mlir::ParseModule(text, options.file_name));
-  ModuleReader reader(module, text, options.file_name);
+  ModuleReader reader(module, text, options.file_name, options.recompute_scans);
   const Op* const main = reader.FindFunction("main");
   if (main == nullptr || main->regions[0].ops.empty())
     return reader.FailAt(module.op.at, "the module has no function @main.");

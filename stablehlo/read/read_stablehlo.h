@@ -45,6 +45,9 @@ struct ReadStableHloOptions {
   std::vector<std::string> variables = {};
   // Of arguments for which the text has no layout.
   LayoutRules layouts = {};
+  // Gradients of scans keep the carries and slices of each iteration and compute the rest again (ScanOptions::recompute), which
+  // jax.checkpoint says to JAX, and not in the text.
+  bool recompute_scans = false;
   std::string file_name = "module";  // what errors call the text
 };
 
@@ -52,6 +55,9 @@ struct ReadStableHloOptions {
 // not read (calls of other libraries, unknown sizes, complex numbers), types that contradict each other, names that
 // fit nothing or are no names.
 absl::StatusOr<Graph> ReadStableHlo(std::string_view text, const ReadStableHloOptions& options = {});
+
+// The ops that are read, by name, in alphabetical order.
+std::vector<std::string> OpsOfStableHlo();
 
 // "params['w'][0].mu" as "params/w/0/mu": a path of JAX's (jax.tree_util.keystr) as the name of an argument.
 std::string NameOfPath(std::string_view path);

@@ -108,7 +108,9 @@ struct NamedReadOp {
   std::string_view op;  // "stablehlo.add"
   ReadOp read;
 };
+// Null: the op is not read.
 ReadOp FindReadOp(std::string_view op);
+const std::map<std::string_view, ReadOp>& AllReadOps();
 
 std::span<const NamedReadOp> ElementwiseOps();  // elementwise.cc
 std::span<const NamedReadOp> ShapeOps();        // shapes.cc
@@ -122,12 +124,14 @@ std::span<const NamedReadOp> ShardingOps();     // shardings.cc: pins
 // Reads a module, function by function, into one graph.
 class ModuleReader {
  public:
-  ModuleReader(const Module& module, std::string_view text, std::string_view file)
-      : module_(module), text_(text), file_(file) {}
+  // `recomputes`: whether gradients of scans compute their bodies again.
+  ModuleReader(const Module& module, std::string_view text, std::string_view file, bool recomputes)
+      : module_(module), text_(text), file_(file), recomputes_(recomputes) {}
 
   const Module& module() const { return module_; }
   std::string_view text() const { return text_; }
   std::string_view file() const { return file_; }
+  bool recomputes() const { return recomputes_; }
   absl::Status FailAt(size_t at, std::string_view message) const;
 
   // Null: there is none.
@@ -154,6 +158,7 @@ class ModuleReader {
 
   const Module& module_;
   std::string_view text_, file_;
+  bool recomputes_;
   int64_t ops_ = 0;
   int calls_ = 0;  // in each other
 };
