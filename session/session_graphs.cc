@@ -6,6 +6,7 @@
 #include "meshwork/base/hash.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/ops/control/live_values.h"
 #include "meshwork/ops/shape.h"
 #include "meshwork/spmd/rewrite/simplify.h"
 

@@ -7,6 +7,7 @@
 #include "meshwork/ir/plan/step_cost.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/ops/control/live_values.h"
 #include "meshwork/spmd/local/bucket.h"
 #include "meshwork/spmd/local/localize.h"
 #include "meshwork/spmd/planner/cut.h"

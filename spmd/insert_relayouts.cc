@@ -8,11 +8,11 @@
 #include "meshwork/ir/readers.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/ops/control/live_values.h"
 #include "meshwork/spmd/partial_flow.h"
 #include "meshwork/spmd/planner/choose_cuts.h"
 #include "meshwork/spmd/planner/kept_values.h"
 #include "meshwork/spmd/planner/move_seconds.h"
-#include "meshwork/spmd/rewrite/simplify.h"
 
 namespace meshwork {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
+#include "meshwork/ops/control/live_values.h"
 #include "meshwork/spmd/cut_mesh.h"
 #include "meshwork/spmd/local/localize.h"
 #include "meshwork/spmd/refused_gathers.h"

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "meshwork/ops/control/live_values.h"
 #include "meshwork/ops/control/loops.h"
 #include "meshwork/spmd/local/bucket.h"
 #include "meshwork/spmd/local/fit_memory.h"

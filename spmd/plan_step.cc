@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "meshwork/ops/control/live_values.h"
 #include "meshwork/spmd/choose_layouts.h"
 #include "meshwork/spmd/insert_relayouts.h"
 #include "meshwork/spmd/planner/replication.h"

@@ -10,6 +10,7 @@
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/program_cost.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/ops/control/live_values.h"
 #include "meshwork/ops/control/loops.h"
 #include "meshwork/spmd/auto/try_arguments.h"
 #include "meshwork/spmd/cut_mesh.h"

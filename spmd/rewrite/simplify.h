@@ -18,10 +18,4 @@ Graph WithoutTraining(const Graph& graph);
 // The uses of a variable that is gathered on use (gather_on_use.h) stay separate.
 Graph ShareSubexpressions(const Graph& graph);
 
-// Per value: whether an update or an output depends on it.
-std::vector<bool> LiveValues(const Graph& graph);
-
-// Drops nodes that no update and no output depends on.
-Graph DropDeadCode(Graph graph);
-
 }  // namespace meshwork

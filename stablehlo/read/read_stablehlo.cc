@@ -7,8 +7,8 @@
 #include "meshwork/base/name_patterns.h"
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
+#include "meshwork/ops/control/live_values.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/spmd/rewrite/simplify.h"
 #include "meshwork/stablehlo/read/reader.h"
 #include "meshwork/stablehlo/read/shardings.h"
 

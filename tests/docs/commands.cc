@@ -10,6 +10,7 @@
 
 #include "docs/page.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
 #include "tools/cli/process.h"
 
@@ -155,8 +156,14 @@ class CommandChecker {
   // The command of supervise stands behind "--". For import no model is at hand. Other commands of the program are in
   // blocks whose output is compared.
   std::string Meshwork(const Words& words) const {
-    if (words.size() >= 4 && words[0] == "import" && words[1] == "gguf")
-      return Flags("meshwork import gguf", words, {"--dtype", "--keep-blocks", "--force"});
+    static const std::map<std::string, std::set<std::string>> kFlags = {
+        {"import gguf", {"--dtype", "--keep-blocks", "--force"}},
+        {"import stablehlo", {"--mesh", "--weights", "--update", "--variable", "--force"}},
+        {"save", {"--mesh", "--layout", "--weights", "--checkpoint", "--function"}},
+        {"predict", {"--inputs", "--outputs", "--function", "--mesh"}}};
+    for (const auto& [command, flags] : kFlags)
+      if (fmt::format("{} ", fmt::join(words, " ")).starts_with(command + " "))
+        return Flags("meshwork " + command, words, flags);
     const auto end = std::find(words.begin(), words.end(), "--");
     if (words.empty() || words[0] != "supervise" || end == words.end())
       return "meshwork is told to do something unheard of";

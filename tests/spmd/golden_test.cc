@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "meshwork/ir/plan/memory_report.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/ops/control/live_values.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/spmd/insert_relayouts.h"
 #include "meshwork/spmd/local/bucket.h"

@@ -117,11 +117,13 @@ void PrintSummary(const StableHloImport& import, const Graph& graph, const Weigh
     const bool is_variable = graph.arguments()[a].is_variable;
     if (!is_variable) ++inputs;
     const auto has_name = [&](const auto& tensor) { return tensor.first == name; };
-    if (is_variable && std::none_of(weights.tensors.begin(), weights.tensors.end(), has_name)) zeros.push_back(name);
+    if (is_variable && std::none_of(weights.tensors.begin(), weights.tensors.end(), has_name))
+      zeros.push_back(name);
   }
   fmt::print("{}/{}: mesh {}, {}, {}, {}, {}\n", import.to.path, kProgramName, graph.mesh().ToString(),
              Count(std::ssize(graph.nodes()), "op"), Count(inputs, "input"),
-             Count(std::ssize(graph.arguments()) - inputs, "variable"), Count(std::ssize(graph.outputs()), "output"));
+             Count(std::ssize(graph.arguments()) - inputs, "variable"),
+             Count(std::ssize(graph.outputs()), "output"));
   if (!weights.tensors.empty())
     fmt::print("{}/{}: {}\n", import.to.path, kWeightsName, Count(std::ssize(weights.tensors), "tensor"));
   if (!zeros.empty()) fmt::print("without a tensor, so zero at the start: {}\n", Some(zeros));
@@ -138,8 +140,8 @@ absl::Status ImportIt(const StableHloImport& import) {
     MESHWORK_ASSIGN_OR_RETURN(const Graph graph, ReadStableHlo(text, options));
     MESHWORK_ASSIGN_OR_RETURN(weights, MatchWeights(graph, given));
     if (weights.tensors.empty())
-      return InvalidArgument("--weights: {}: no tensor has the name of an argument; it has {}.", import.weights,
-                             Some(weights.left_out));
+      return InvalidArgument("--weights: {}: no tensor has the name of an argument; it has {}.",
+                             import.weights, Some(weights.left_out));
     for (const auto& [name, tensor] : weights.tensors) options.variables.push_back(name);
   }
   MESHWORK_ASSIGN_OR_RETURN(const Graph graph, ReadStableHlo(text, options));
@@ -148,7 +150,8 @@ absl::Status ImportIt(const StableHloImport& import) {
   MESHWORK_RETURN_IF_ERROR(
       WriteFileAtomically(fmt::format("{}/{}", partial.path(), kProgramName), PrintGraph(graph)));
   if (!weights.tensors.empty()) {
-    MESHWORK_RETURN_IF_ERROR(WriteSafetensors(fmt::format("{}/{}", partial.path(), kWeightsName), weights.tensors));
+    MESHWORK_RETURN_IF_ERROR(
+        WriteSafetensors(fmt::format("{}/{}", partial.path(), kWeightsName), weights.tensors));
   }
   MESHWORK_RETURN_IF_ERROR(PublishFolder(partial.path(), import.to));
   PrintSummary(import, graph, weights);
@@ -164,13 +167,17 @@ absl::Status ImportStableHlo(Arguments args) {
       "Makes a folder with a program, program.mw, of a function that JAX has lowered to StableHLO, and of\n"
       "its weights, model.safetensors (docs/from-jax.md). Arguments become inputs; those that have a weight,\n"
       "that are donated, or that a flag names, become variables. The folder is there whole or not at all.");
-  flags.Positional("FILE", "a module of StableHLO in MLIR's generic form; - reads standard input", &import.from);
+  flags.Positional("FILE", "a module of StableHLO in MLIR's generic form; - reads standard input",
+                   &import.from);
   flags.Positional("DIR", "the folder that is made", &import.to.path);
   flags.Text("mesh", "as batch=4,model=2; without it that of the module, or one device", &import.mesh);
-  flags.Text("weights", "safetensors, or NumPy's .npz, with tensors that have the names of arguments", &import.weights);
-  flags.Texts("update", "ARGUMENT=RESULT: variables that hold the result after a step, also all of PATH/… by PATH",
+  flags.Text("weights", "safetensors, or NumPy's .npz, with tensors that have the names of arguments",
+             &import.weights);
+  flags.Texts("update",
+              "ARGUMENT=RESULT: variables that hold the result after a step, also all of PATH/… by PATH",
               &import.updates);
-  flags.Texts("variable", "the name, or a pattern of names, of arguments that are variables", &import.variables);
+  flags.Texts("variable", "the name, or a pattern of names, of arguments that are variables",
+              &import.variables);
   flags.Switch("force", "replaces a folder that such an import has made", &import.to.force);
   if (const auto done = Parse(flags, args)) return *done;
   MESHWORK_RETURN_IF_ERROR(CheckName(import.to));

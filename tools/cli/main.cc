@@ -33,7 +33,7 @@ constexpr Command kCommands[] = {
     {"devices", "list the CPU and the GPUs of this machine", Devices},
     {"fmt", "write a program in its canonical form", Format},
     {"checkpoint", "list, check, compare, convert and cut anew what trainings have saved", Checkpoints, true},
-    {"import", "make a folder of weights, config and tokenizer of a GGUF file", Import, true},
+    {"import", "make programs and weights of JAX and of GGUF files usable here", Import, true},
     {"supervise", "run a job, and start it again when it fails", Supervise},
     {"rendezvous", "serve the place where the processes of a job find each other", ServeRendezvous},
 };

@@ -13,7 +13,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/spmd/rewrite/simplify.h"
+#include "meshwork/ops/control/live_values.h"
 #include "meshwork/train/fit/fit_loop.h"
 #include "meshwork/train/fit/output_means.h"
 #include "nlohmann/json.hpp"

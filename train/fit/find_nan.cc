@@ -10,9 +10,9 @@
 #include "meshwork/ir/readers.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/ops/control/live_values.h"
 #include "meshwork/ops/control/rebatch.h"
 #include "meshwork/session/save_restore.h"
-#include "meshwork/spmd/rewrite/simplify.h"
 #include "meshwork/train/fit/output_means.h"
 
 namespace meshwork {

@@ -7,7 +7,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/rewrite.h"
-#include "meshwork/spmd/rewrite/simplify.h"
+#include "meshwork/ops/control/live_values.h"
 #include "meshwork/train/fit/evaluation.h"
 #include "meshwork/train/fit/output_means.h"
 

@@ -6,7 +6,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/mesh/mesh.h"
-#include "meshwork/spmd/rewrite/simplify.h"
+#include "meshwork/ops/control/live_values.h"
 #include "meshwork/train/parameter_server/server_program.h"
 #include "meshwork/train/parameter_server/sparse_rows.h"
 #include "meshwork/train/parameter_server/update_facts.h"

@@ -5,7 +5,7 @@
 
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/spmd/rewrite/simplify.h"
+#include "meshwork/ops/control/live_values.h"
 
 namespace meshwork {
 namespace {
