@@ -29,14 +29,14 @@ absl::Status ExpectSame(const OpView& view, size_t count) {
 template <Value (*f)(const Operand&)>
 absl::StatusOr<Bounds> ReadUnary(const OpView& view) {
   MESHWORK_RETURN_IF_ERROR(ExpectSame(view, 1));
-  return Bounds{f(view.Arg(0))};
+  return Bounds{InDType(f(ToArithmetic(view.Arg(0))), view.result_type().dtype)};
 }
 
 template <Value (*f)(const Operand&, const Operand&)>
 absl::StatusOr<Bounds> ReadBinary(const OpView& view) {
   MESHWORK_RETURN_IF_ERROR(ExpectSame(view, 2));
   const std::vector<Value> args = view.LightArgs();
-  return Bounds{f(args[0], args[1])};
+  return Bounds{InDType(f(ToArithmetic(args[0]), ToArithmetic(args[1])), view.result_type().dtype)};
 }
 
 // Of bools another function; that of whole numbers depends on the sign only where `by_sign` says how.
@@ -44,9 +44,6 @@ template <Value (*f)(const Operand&, const Operand&), Value (*of_bools)(const Op
 absl::StatusOr<Bounds> ReadArithmetic(const OpView& view) {
   return IsBool(view) ? ReadBinary<of_bools>(view) : ReadBinary<f>(view);
 }
-
-// Numbers of 8 bits have no arithmetic here.
-Value ToArithmetic(const Value& x) { return x.dtype() == U8 || x.dtype() == I8 ? Cast(x, I32) : x; }
 
 template <Value (*f)(const Operand&, const Operand&), Value (*of_bools)(const Operand&, const Operand&)>
 absl::StatusOr<Bounds> ReadExtremum(const OpView& view) {
@@ -57,7 +54,7 @@ absl::StatusOr<Bounds> ReadExtremum(const OpView& view) {
     if (view.operands.size() == 2 &&
         IsIdentity(view.operands[i], is_maximum ? Combiner::kMaximum : Combiner::kMinimum))
       return Bounds{view.Arg(1 - i)};
-  if (!IsUnsignedWhole(view)) return ReadBinary<f>(view);
+  if (!IsUnsignedWhole(view) || view.type(0).element == "ui8") return ReadBinary<f>(view);
   MESHWORK_RETURN_IF_ERROR(ExpectSame(view, 2));
   return Bounds{InSignedOrder(view, f(InSignedOrder(view, view.Arg(0)), InSignedOrder(view, view.Arg(1))))};
 }
@@ -70,7 +67,7 @@ Value Widened(const Value& x) {  // of ui32
 
 template <Value (*f)(const Operand&, const Operand&)>
 absl::StatusOr<Bounds> ReadDivision(const OpView& view) {
-  if (!IsUnsignedWhole(view)) return ReadBinary<f>(view);
+  if (!IsUnsignedWhole(view) || view.type(0).element == "ui8") return ReadBinary<f>(view);
   MESHWORK_RETURN_IF_ERROR(ExpectSame(view, 2));
   if (view.type(0).element != "ui32")
     return view.Fail("whole numbers of this type without a sign are not divided.");
@@ -129,8 +126,9 @@ absl::StatusOr<Bounds> ReadSelect(const OpView& view) {
 absl::StatusOr<Bounds> ReadClamp(const OpView& view) {
   MESHWORK_RETURN_IF_ERROR(view.Expect(3));
   std::vector<Value> args = view.LightArgs();
-  for (Value& arg : args) arg = InSignedOrder(view, arg);
-  return Bounds{InSignedOrder(view, Minimum(Maximum(args[1], args[0]), args[2]))};
+  for (Value& arg : args) arg = InSignedOrder(view, ToArithmetic(arg));
+  const Value clamped = InSignedOrder(view, Minimum(Maximum(args[1], args[0]), args[2]));
+  return Bounds{InDType(clamped, view.result_type().dtype)};
 }
 
 absl::StatusOr<Bounds> ReadBitcast(const OpView& view) {
@@ -182,9 +180,24 @@ absl::StatusOr<Bounds> ReadAbs(const OpView& view) {
   return Bounds{view.Arg(0)};
 }
 
+// Bits that numbers of 8 bits with a sign do not have would count.
+absl::StatusOr<Bounds> ReadCountLeadingZeros(const OpView& view) {
+  if (view.type(0).element.ends_with("i8")) return view.Fail("numbers of 8 bits are not read.");
+  return ReadUnary<CountLeadingZeros>(view);
+}
+absl::StatusOr<Bounds> ReadPopcount(const OpView& view) {
+  if (view.type(0).element == "i8") return view.Fail("numbers of 8 bits with a sign are not read.");
+  return ReadUnary<Popcount>(view);
+}
+
 absl::StatusOr<Bounds> ReadShiftRightArithmetic(const OpView& view) {
   if (IsUnsignedWhole(view)) return view.Fail("numbers without a sign are not read.");
   return ReadBinary<ShiftRightArithmetic>(view);
+}
+
+absl::StatusOr<Bounds> ReadShiftRightLogical(const OpView& view) {
+  if (view.type(0).element == "i8") return view.Fail("numbers of 8 bits with a sign are not read.");
+  return ReadBinary<ShiftRightLogical>(view);
 }
 
 absl::StatusOr<Bounds> ReadPolygamma(const OpView& view) {
@@ -214,7 +227,7 @@ constexpr NamedReadOp kElementwiseOps[] = {
     {"stablehlo.not", ReadUnary<Not>},
     {"stablehlo.shift_left", ReadBinary<ShiftLeft>},
     {"stablehlo.shift_right_arithmetic", ReadShiftRightArithmetic},
-    {"stablehlo.shift_right_logical", ReadBinary<ShiftRightLogical>},
+    {"stablehlo.shift_right_logical", ReadShiftRightLogical},
     {"stablehlo.negate", ReadUnary<Neg>},
     {"stablehlo.abs", ReadAbs},
     {"stablehlo.sign", ReadSign},
@@ -235,8 +248,8 @@ constexpr NamedReadOp kElementwiseOps[] = {
     {"stablehlo.round_nearest_even", ReadUnary<Round>},
     {"stablehlo.round_nearest_afz", ReadUnary<RoundAway>},
     {"stablehlo.is_finite", ReadUnary<IsFinite>},
-    {"stablehlo.popcnt", ReadUnary<Popcount>},
-    {"stablehlo.count_leading_zeros", ReadUnary<CountLeadingZeros>},
+    {"stablehlo.popcnt", ReadPopcount},
+    {"stablehlo.count_leading_zeros", ReadCountLeadingZeros},
     {"stablehlo.convert", ReadConvert},
     {"stablehlo.compare", ReadCompare},
     {"stablehlo.select", ReadSelect},
@@ -265,7 +278,7 @@ constexpr NamedReadOp kElementwiseOps[] = {
 }  // namespace
 
 Value InSignedOrder(const OpView& view, const Value& x, size_t operand) {
-  if (!IsUnsigned(view.type(operand)) || x.dtype() == U8) return x;
+  if (!IsUnsigned(view.type(operand)) || view.type(operand).element == "ui8") return x;
   const Type scalar{x.dtype(), {}};
   const Value lowest = x.dtype() == I32
                            ? Constant(view.graph, -2147483648.0, scalar)

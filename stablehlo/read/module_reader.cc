@@ -30,8 +30,9 @@ double NumberOf(DType dtype, int64_t bits) {
 Value SplatValue(Graph& graph, const Type& type, int64_t bits) {
   if (type.dtype != I64 || std::abs(static_cast<double>(bits)) < 9e15)
     return Constant(graph, NumberOf(type.dtype, bits), type);
-  return BroadcastTo(Constant(graph, ElementList(std::vector<int64_t>{bits}), {I64, {1}}), type.shape,
-                     type.rank() == 0 ? std::vector<int64_t>{} : std::vector<int64_t>{0});
+  // A double would round it.
+  const Value number = Squeeze(Constant(graph, ElementList(std::vector<int64_t>{bits}), {I64, {1}}), {0});
+  return type.rank() == 0 ? number : BroadcastTo(number, type.shape, {});
 }
 
 // Whether a node only adds dims in front, and repeats its operand along them and along dims of size 1.
@@ -223,6 +224,11 @@ absl::Status OpView::Expect(size_t num_operands, size_t num_results, size_t num_
                           Count(std::ssize(operands), "operand"),
                           Count(std::ssize(op.result_types), "result"),
                           Count(std::ssize(op.regions), "region"), num_operands, num_results, num_regions));
+}
+
+Value ToArithmetic(const Value& x) {
+  if (x.dtype() == F16) return Cast(x, F32);
+  return x.dtype() == U8 || x.dtype() == I8 ? Cast(x, I32) : x;
 }
 
 Value OpView::Number(double number, DType dtype) const { return Constant(graph, number, Type{dtype, {}}); }

@@ -86,10 +86,12 @@ Value WholeProduct(const Dot& dot, const Value& left, const Value& right) {
 absl::StatusOr<Bounds> ReadDot(const OpView& view) {
   MESHWORK_RETURN_IF_ERROR(view.Expect(2));
   MESHWORK_ASSIGN_OR_RETURN(const Dot dot, DotOf(view));
-  const DType dtype = view.result_type().dtype;
+  const DType stated = view.result_type().dtype;
+  const DType dtype = stated == F16 ? F32 : IsStorage(stated) ? I32 : stated;
   const Value left = InDType(view.Arg(0), dtype), right = InDType(view.Arg(1), dtype);
-  if (!IsFloat(dtype)) return Bounds{WholeProduct(dot, left, right)};
-  return Bounds{Einsum(EquationOf(view, dot), {left, right})};
+  const Value product =
+      IsFloat(dtype) ? Einsum(EquationOf(view, dot), {left, right}) : WholeProduct(dot, left, right);
+  return Bounds{InDType(product, stated)};
 }
 
 // ---- convolution.
@@ -203,7 +205,7 @@ absl::StatusOr<Bounds> ReadConvolution(const OpView& view) {
     return view.Fail("its windows are to have a number for each dim of space.");
   Value x = Transpose(view.Arg(0), numbers.x.Images()), w = Transpose(view.Arg(1), numbers.w.Filters());
   if (!x.valid() || !w.valid()) return Bounds{x};
-  const DType dtype = view.result_type().dtype;
+  const DType stated = view.result_type().dtype, dtype = stated == F16 ? F32 : stated;
   x = InDType(x, dtype), w = InDType(w, dtype);
   if (batch_groups < 1 || (batch_groups > 1 && (groups != 1 || x.shape()[0] % batch_groups != 0)))
     return view.Fail("batch_group_count does not divide the batch, or stands beside groups of features.");
@@ -227,7 +229,7 @@ absl::StatusOr<Bounds> ReadConvolution(const OpView& view) {
   const Ints order = numbers.y.Images();
   Ints back(order.size());
   for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
-  return Bounds{Transpose(y, back)};
+  return Bounds{InDType(Transpose(y, back), stated)};
 }
 
 // ---- Solvers.

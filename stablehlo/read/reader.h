@@ -167,6 +167,10 @@ class ModuleReader {
 // result is which of x, so that layouts pass.
 Value WithSizesOfOne(const Value& x, const Shape& shape);
 
+// Numbers that are only stored as such to compute with: f16 as f32, u8 and i8 as i32. What is computed is cast back, which rounds it, or
+// drops its high bits.
+Value ToArithmetic(const Value& x);
+
 // Numbers without a sign, of the type of this operand, so that those with a sign are in their order, and back; others as they are.
 Value InSignedOrder(const OpView& view, const Value& x, size_t operand = 0);
 

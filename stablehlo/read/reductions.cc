@@ -78,13 +78,14 @@ absl::StatusOr<Bounds> ReadReduce(const OpView& view) {
   if (is_logic && known.is_splat() && NumElements(view.type(0).shape) > 0 &&
       IsIdentity(view.operands[1], *combiner))
     return Bounds{Bound(view.result(), known)};
-  MESHWORK_ASSIGN_OR_RETURN(const Value reduced, Reduced(view, *combiner, view.Arg(0), dims));
-  if (IsIdentity(view.operands[1], *combiner)) return Bounds{reduced};
+  MESHWORK_ASSIGN_OR_RETURN(const Value reduced, Reduced(view, *combiner, ToArithmetic(view.Arg(0)), dims));
+  const DType dtype = view.result_type().dtype;
+  if (IsIdentity(view.operands[1], *combiner)) return Bounds{InDType(reduced, dtype)};
   const bool is_extremum = *combiner == Combiner::kMaximum || *combiner == Combiner::kMinimum;
   if (IsUnsigned(view.type(0)) && is_extremum)
     return view.Fail(
         "the first value of an extremum of numbers without a sign is to be the least (largest).");
-  return Bounds{Combined(*combiner, reduced, view.Light(1))};
+  return Bounds{InDType(Combined(*combiner, reduced, ToArithmetic(view.Light(1))), dtype)};
 }
 
 absl::StatusOr<Bounds> ReadSort(const OpView& view) {
