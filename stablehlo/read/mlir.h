@@ -64,7 +64,7 @@ struct Op {
   int num_results = 0;
   std::vector<ValueRef> operands = {};
   Attribute attributes = {};  // kDict: its properties and its other attributes
-  std::vector<Region> regions = {};
+  std::vector<Region> regions;
   std::vector<TensorType> operand_types = {}, result_types = {};
   std::string location = {};  // what stands in loc(…)
 };

@@ -13,7 +13,7 @@ namespace meshwork::mlir {
 namespace {
 
 // Of all functions together, calls counted as often as they are made.
-constexpr int64_t kMostOps = 1'000'000;
+constexpr int64_t kMostOps = 300'000;
 
 // The elements of a splat as a double; those of 64 bits may not be one.
 double NumberOf(DType dtype, int64_t bits) {
@@ -235,6 +235,13 @@ Value OpView::Number(double number, DType dtype) const { return Constant(graph, 
 
 // ---- ModuleReader.
 
+ModuleReader::ModuleReader(const Module& module, std::string_view text, std::string_view file,
+                           bool recomputes)
+    : module_(module), text_(text), file_(file), recomputes_(recomputes), line_starts_({0}) {
+  for (size_t at = 0; at < text.size(); ++at)
+    if (text[at] == '\n') line_starts_.push_back(at + 1);
+}
+
 const std::map<std::string_view, ReadOp>& AllReadOps() {
   static const auto* const ops = [] {
     auto* all = new std::map<std::string_view, ReadOp>;
@@ -274,9 +281,8 @@ absl::Status ModuleReader::CountOp(const Op& op) {
 SourceLocation ModuleReader::LocationOf(const Op& op) const {
   const FileLine line = LineOf(module_, op.location);
   if (line.line > 0) return SourceLocation(SharedText(line.file), line.line);
-  const auto before = text_.substr(0, std::min(op.at, text_.size()));
-  return SourceLocation(SharedText(file_),
-                        1 + static_cast<int>(std::count(before.begin(), before.end(), '\n')));
+  const auto next = std::upper_bound(line_starts_.begin(), line_starts_.end(), op.at);
+  return SourceLocation(SharedText(file_), static_cast<int>(next - line_starts_.begin()));
 }
 
 Value ModuleReader::Materialize(Graph& graph, const Bound& bound) const {

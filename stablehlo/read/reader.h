@@ -125,8 +125,7 @@ std::span<const NamedReadOp> ShardingOps();     // shardings.cc: pins
 class ModuleReader {
  public:
   // `recomputes`: whether gradients of scans compute their bodies again.
-  ModuleReader(const Module& module, std::string_view text, std::string_view file, bool recomputes)
-      : module_(module), text_(text), file_(file), recomputes_(recomputes) {}
+  ModuleReader(const Module& module, std::string_view text, std::string_view file, bool recomputes);
 
   const Module& module() const { return module_; }
   std::string_view text() const { return text_; }
@@ -150,8 +149,6 @@ class ModuleReader {
   absl::Status CountOp(const Op& op);
 
  private:
-  friend struct CallDepth;
-
   absl::StatusOr<Bounds> ReadOne(Graph& graph, const Op& op, const Scope& scope);
   // The mistakes that nodes of `graph` and of those around it have recorded.
   absl::Status CheckMistakes(const Graph& graph, const Op& op) const;
@@ -159,6 +156,7 @@ class ModuleReader {
   const Module& module_;
   std::string_view text_, file_;
   bool recomputes_;
+  std::vector<size_t> line_starts_;  // in the text
   int64_t ops_ = 0;
   int calls_ = 0;  // in each other
 };

@@ -8,6 +8,7 @@
 #include "meshwork/base/io/file.h"
 #include "meshwork/base/quote.h"
 #include "meshwork/base/status.h"
+#include "meshwork/storage/checkpoint_folder.h"
 
 namespace meshwork::tools {
 

@@ -58,10 +58,9 @@ absl::Status TryFunction(const std::string& path, const ReadStableHloOptions& op
     for (const double number : numbers.values<double>())
       if (std::isfinite(number)) largest = std::max(largest, std::abs(number));
     const bool is_narrow = seen.dtype() == BF16 || seen.dtype() == F16;
-    const absl::Status close = AllClose(seen, expected,
-                                        {.rtol = is_narrow ? 1e-2 : 1e-5,
-                                         .atol = (is_narrow ? 1e-3 : 1e-6) * largest,
-                                         .equal_nan = true});
+    const absl::Status close = AllClose(
+        seen, expected,
+        {.rtol = is_narrow ? 1e-2 : 1e-5, .atol = (is_narrow ? 1e-3 : 1e-6) * largest, .equal_nan = true});
     MESHWORK_RETURN_IF_ERROR(Annotate(close, fmt::format("result {}: ", r)));
   }
   return absl::OkStatus();
