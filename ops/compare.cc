@@ -240,10 +240,10 @@ Value Select(const Value& condition, const Operand& a, const Operand& b) {
                     condition.graph()->Describe("select", a.location())));
     return {};
   }
-  ResolvedOperands branches = Resolve({a, b});
-  if (branches.graph == nullptr) return {};
-  return branches.graph->Add("select", {{condition, branches.values[0], branches.values[1]}}, {},
-                             branches.location)[0];
+  const ResolvedOperands resolved = Resolve({a, b, condition});
+  if (resolved.graph == nullptr) return {};
+  return resolved.graph->Add("select", {{resolved.values[2], resolved.values[0], resolved.values[1]}}, {},
+                             resolved.location)[0];
 }
 
 }  // namespace meshwork

@@ -274,7 +274,11 @@ std::span<const OpRow> JoiningOps() {
 
 Value Concat(const std::vector<Value>& xs, int64_t dim, CallSite loc) {
   if (xs.empty() || !xs[0].valid()) return {};
-  return xs[0].graph()->Add("concat", xs, {{"dim", FromFront(dim, xs[0].rank())}}, loc)[0];
+  // Of a program and the bodies in it, the innermost that has one of them.
+  Graph* graph = xs[0].graph();
+  for (const Value& x : xs)
+    if (x.valid() && x.graph()->depth() > graph->depth()) graph = x.graph();
+  return graph->Add("concat", xs, {{"dim", FromFront(dim, xs[0].rank())}}, loc)[0];
 }
 
 Value Reverse(const Operand& x, const DimList& dims) { return AddOpOver("reverse", {x}, dims); }

@@ -86,8 +86,12 @@ bool BodyBuilder::Close() {
 
 std::vector<Value> AddNodeOf(Graph& graph, Node node) {
   if (node.location.scope.empty()) node.location.scope = graph.scope();
-  absl::StatusOr<int> added = TryAddControl(graph, std::move(node));
   std::vector<Value> results;
+  // What has no results does nothing, and has no text.
+  std::vector<Type> operands;
+  for (const ValueId operand : node.operands) operands.push_back(graph.value(operand).type);
+  if (const auto types = InferControl(node, operands); types.ok() && types->empty()) return results;
+  absl::StatusOr<int> added = TryAddControl(graph, std::move(node));
   if (!added.ok()) {
     graph.RecordError(std::string(MessageOf(added.status())));
     return results;

@@ -15,7 +15,9 @@ namespace {
 // Nothing if the program has no dead code. Bodies stay as they are.
 std::optional<Graph> WithoutDeadCode(const Graph& program) {
   const std::vector<bool> live = LiveValues(program);
-  const auto is_live = [&](const Node& node) { return live[node.results[0]]; };
+  const auto is_live = [&](const Node& node) {
+    return std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) { return live[id]; });
+  };
   if (std::all_of(program.nodes().begin(), program.nodes().end(), is_live)) return std::nullopt;
   Rewriter rewriter(program);
   for (const Node& node : program.nodes())

@@ -46,8 +46,8 @@ std::vector<Value> RunInBody(Graph& body, const OpView& view, absl::Status& stat
   if (!results.ok()) {
     status = results.status();
   } else if (results->size() != count) {
-    status = view.Fail(fmt::format("a region returns {}, and {} are expected.",
-                                   Count(std::ssize(*results), "value"), count));
+    status = view.Fail(
+        fmt::format("a region returns {}; it is to return {}.", Count(std::ssize(*results), "value"), count));
   } else {
     for (size_t i = 0; i < count; ++i) values[i] = view.reader.Materialize(body, (*results)[i]);
   }
@@ -80,13 +80,17 @@ class ScanReader {
       if (Is(i, Role::kCarried)) carries.push_back(view_.Arg(i));
       if (Is(i, Role::kRows)) xs.push_back(loop_.is_backward[i] ? Reverse(view_.Arg(i), {0}) : view_.Arg(i));
     }
+    const bool does_nothing =
+        carries.empty() && std::count(loop_.roles.begin(), loop_.roles.end(), Role::kStacked) == 0;
     absl::Status status;
     const ScanResult result =
-        Scan(view_.graph, carries, xs,
-             [&](Graph& body, const std::vector<Value>& carried, const std::vector<Value>& slices) {
-               return ReadBody(body, carried, slices, status);
-             },
-             {.length = loop_.length, .recompute = view_.reader.recomputes()});
+        does_nothing
+            ? ScanResult()
+            : Scan(view_.graph, carries, xs,
+                   [&](Graph& body, const std::vector<Value>& carried, const std::vector<Value>& slices) {
+                     return ReadBody(body, carried, slices, status);
+                   },
+                   {.length = loop_.length, .recompute = view_.reader.recomputes()});
     MESHWORK_RETURN_IF_ERROR(status);
     Bounds results;
     size_t carry = loop_.needs_counter ? 1 : 0, stacked = 0;
@@ -164,6 +168,7 @@ absl::StatusOr<Bounds> ReadWhile(const OpView& view) {
   }
   absl::Status status;
   const size_t count = view.operands.size();
+  if (count == 0) return Bounds();
   const std::vector<Value> results = While(
       view.graph, view.Args(),
       [&](Graph& body, const std::vector<Value>& carried) {
@@ -191,6 +196,7 @@ std::vector<Value> ReadBranch(Graph& body, const OpView& view, const Region& reg
 
 absl::StatusOr<Bounds> ReadIf(const OpView& view) {
   MESHWORK_RETURN_IF_ERROR(view.Expect(1, view.op.result_types.size(), 2));
+  if (view.op.result_types.empty()) return Bounds();
   absl::Status status;
   const auto branch = [&](size_t r) {
     return [&, r](Graph& body) { return ReadBranch(body, view, view.op.regions[r], status); };
@@ -200,24 +206,32 @@ absl::StatusOr<Bounds> ReadIf(const OpView& view) {
   return Bounds(results.begin(), results.end());
 }
 
-// Branches `first` and later, of which an index that none has takes the last.
-std::vector<Value> ReadCases(Graph& graph, const OpView& view, const Value& index, size_t first,
+// The branch of this index, which is one of [first, end).
+std::vector<Value> ReadCases(Graph& graph, const OpView& view, const Value& index, size_t first, size_t end,
                              absl::Status& status) {
-  if (first + 1 == view.op.regions.size()) return ReadBranch(graph, view, view.op.regions[first], status);
+  if (first + 1 == end) return ReadBranch(graph, view, view.op.regions[first], status);
+  const size_t middle = first + (end - first) / 2;
   return If(
-      Equal(index, static_cast<double>(first)),
-      [&](Graph& body) { return ReadBranch(body, view, view.op.regions[first], status); },
-      [&](Graph& body) { return ReadCases(body, view, index, first + 1, status); });
+      Less(index, static_cast<double>(middle)),
+      [&](Graph& body) { return ReadCases(body, view, index, first, middle, status); },
+      [&](Graph& body) { return ReadCases(body, view, index, middle, end, status); });
 }
 
 absl::StatusOr<Bounds> ReadCase(const OpView& view) {
-  constexpr size_t kMostBranches = 32;
+  constexpr size_t kMostBranches = 1024;
   const size_t branches = view.op.regions.size();
   if (branches < 1 || branches > kMostBranches)
     return view.Fail(fmt::format("it has {} branches; from 1 to {} are read.", branches, kMostBranches));
   MESHWORK_RETURN_IF_ERROR(view.Expect(1, view.op.result_types.size(), branches));
+  if (view.op.result_types.empty()) return Bounds();
+  // An index that no branch has takes the last.
+  const Value given = view.Arg(0);
+  const auto last = static_cast<double>(branches - 1);
+  const Value index =
+      Select(Or(Less(given, 0.0), Greater(given, last)), view.Number(last, given.dtype()), given);
   absl::Status status;
-  const std::vector<Value> results = ReadCases(view.graph, view, view.Arg(0), 0, status);
+  const std::vector<Value> results = branches == 1 ? ReadBranch(view.graph, view, view.op.regions[0], status)
+                                                   : ReadCases(view.graph, view, index, 0, branches, status);
   MESHWORK_RETURN_IF_ERROR(status);
   return Bounds(results.begin(), results.end());
 }

@@ -2,8 +2,7 @@
 //
 // Whole numbers without a sign are held as those of the same bits, so that sums, products, bits and shifts to the left are the
 // same; what depends on the sign is said here.
-#include <array>
-#include <functional>
+#include <cmath>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ops/operators.h"
@@ -29,14 +28,14 @@ absl::Status ExpectSame(const OpView& view, size_t count) {
 template <Value (*f)(const Operand&)>
 absl::StatusOr<Bounds> ReadUnary(const OpView& view) {
   MESHWORK_RETURN_IF_ERROR(ExpectSame(view, 1));
-  return Bounds{InDType(f(ToArithmetic(view.Arg(0))), view.result_type().dtype)};
+  return Bounds{FromArithmetic(view, f(ToArithmetic(view.Arg(0))))};
 }
 
 template <Value (*f)(const Operand&, const Operand&)>
 absl::StatusOr<Bounds> ReadBinary(const OpView& view) {
   MESHWORK_RETURN_IF_ERROR(ExpectSame(view, 2));
   const std::vector<Value> args = view.LightArgs();
-  return Bounds{InDType(f(ToArithmetic(args[0]), ToArithmetic(args[1])), view.result_type().dtype)};
+  return Bounds{FromArithmetic(view, f(ToArithmetic(args[0]), ToArithmetic(args[1])))};
 }
 
 // Of bools another function; that of whole numbers depends on the sign only where `by_sign` says how.
@@ -59,11 +58,7 @@ absl::StatusOr<Bounds> ReadExtremum(const OpView& view) {
   return Bounds{InSignedOrder(view, f(InSignedOrder(view, view.Arg(0)), InSignedOrder(view, view.Arg(1))))};
 }
 
-// ---- Division of numbers without a sign. Those of 32 bits are those of 64 with a sign.
-
-Value Widened(const Value& x) {  // of ui32
-  return And(Cast(x, I64), static_cast<double>(0xFFFFFFFF));
-}
+// ---- Division of numbers without a sign.
 
 template <Value (*f)(const Operand&, const Operand&)>
 absl::StatusOr<Bounds> ReadDivision(const OpView& view) {
@@ -85,11 +80,23 @@ absl::StatusOr<Bounds> ReadConvert(const OpView& view) {
   if (from_element == "ui32" && to_element != "i32" && to_element != "ui32") {
     return Bounds{to == I64 ? Widened(x) : Cast(Widened(x), to)};
   }
-  if (IsRealElement(view.type(0)) && to_element == "ui32") return Bounds{Cast(Cast(x, I64), I32)};
+  if (IsRealElement(view.type(0)) && to_element == "ui32")
+    return Bounds{Cast(Clip(Cast(x, I64), 0, 4294967295.0), I32)};
   if ((from_element == "ui64" && IsRealElement(view.result())) ||
       (IsRealElement(view.type(0)) && to_element == "ui64"))
     return view.Fail("reals from and to ui64 are not read.");
   return Bounds{InDType(x, to)};
+}
+
+// Whole numbers that are ordered as reals are in the total order, -0 below 0 and NaN above all: their bits, those of the size turned
+// around for numbers below 0.
+Value InTotalOrder(const Value& given) {
+  const Value x = given.dtype() == BF16 ? Cast(given, F32) : given;
+  if (x.dtype() != F32 && x.dtype() != F64) return x;
+  const bool is_wide = x.dtype() == F64;
+  const Value bits = Bitcast(x, is_wide ? I64 : I32);
+  const Value sign = ShiftRightArithmetic(bits, is_wide ? 63.0 : 31.0);  // all bits, or none
+  return Xor(bits, ShiftRightLogical(sign, 1.0));
 }
 
 absl::StatusOr<Bounds> ReadCompare(const OpView& view) {
@@ -100,12 +107,11 @@ absl::StatusOr<Bounds> ReadCompare(const OpView& view) {
   MESHWORK_RETURN_IF_ERROR(ExpectSame(view, 2));
   MESHWORK_ASSIGN_OR_RETURN(const std::string direction, view.Word("comparison_direction"));
   MESHWORK_ASSIGN_OR_RETURN(const std::string kind, view.Word("compare_type", "FLOAT"));
-  if (kind == "TOTALORDER") return view.Fail("the total order of reals is read only in what sorts.");
   for (const auto& [name, compare] : kDirections) {
     if (name != direction) continue;
     std::vector<Value> args = view.LightArgs();
     for (Value& arg : args) {
-      arg = ToArithmetic(arg);
+      arg = kind == "TOTALORDER" ? InTotalOrder(ToArithmetic(arg)) : ToArithmetic(arg);
       if (direction != "EQ" && direction != "NE") arg = InSignedOrder(view, arg);
     }
     return Bounds{compare(args[0], args[1])};
@@ -128,7 +134,7 @@ absl::StatusOr<Bounds> ReadClamp(const OpView& view) {
   std::vector<Value> args = view.LightArgs();
   for (Value& arg : args) arg = InSignedOrder(view, ToArithmetic(arg));
   const Value clamped = InSignedOrder(view, Minimum(Maximum(args[1], args[0]), args[2]));
-  return Bounds{InDType(clamped, view.result_type().dtype)};
+  return Bounds{FromArithmetic(view, clamped)};
 }
 
 absl::StatusOr<Bounds> ReadBitcast(const OpView& view) {
@@ -137,6 +143,25 @@ absl::StatusOr<Bounds> ReadBitcast(const OpView& view) {
   const DType to = view.result_type().dtype;
   if (DTypeSize(x.dtype()) != DTypeSize(to)) return view.Fail("elements of another size are not read.");
   return Bounds{x.dtype() == to ? x : Bitcast(x, to)};
+}
+
+// Rounds to fewer bits, and computes in the type as before.
+absl::StatusOr<Bounds> ReadReducePrecision(const OpView& view) {
+  MESHWORK_RETURN_IF_ERROR(ExpectSame(view, 1));
+  MESHWORK_ASSIGN_OR_RETURN(const int64_t exponent, view.Int("exponent_bits"));
+  MESHWORK_ASSIGN_OR_RETURN(const int64_t mantissa, view.Int("mantissa_bits"));
+  const Value x = view.Arg(0);
+  const std::pair<int64_t, int64_t> bits(exponent, mantissa);
+  const std::string& element = view.type(0).element;
+  if (bits == std::pair<int64_t, int64_t>(8, 7) && element != "f16")
+    return Bounds{InDType(InDType(x, BF16), x.dtype())};
+  const std::pair<int64_t, int64_t> of_type = element == "f64"    ? std::pair<int64_t, int64_t>(11, 52)
+                                              : element == "f32"  ? std::pair<int64_t, int64_t>(8, 23)
+                                              : element == "bf16" ? std::pair<int64_t, int64_t>(8, 7)
+                                                                  : std::pair<int64_t, int64_t>(5, 10);
+  if (bits.first < of_type.first || bits.second < of_type.second)
+    return view.Fail("only as many bits as the type has, or those of bf16, are read.");
+  return Bounds{x};
 }
 
 // ---- Functions that are made of others.
@@ -177,6 +202,7 @@ absl::StatusOr<Bounds> ReadSign(const OpView& view) {
 
 absl::StatusOr<Bounds> ReadAbs(const OpView& view) {
   if (!IsUnsignedWhole(view)) return ReadUnary<Abs>(view);
+  MESHWORK_RETURN_IF_ERROR(ExpectSame(view, 1));
   return Bounds{view.Arg(0)};
 }
 
@@ -202,13 +228,11 @@ absl::StatusOr<Bounds> ReadShiftRightLogical(const OpView& view) {
 
 absl::StatusOr<Bounds> ReadPolygamma(const OpView& view) {
   MESHWORK_RETURN_IF_ERROR(ExpectSame(view, 2));
-  const Known& order = view.operands[0].known;
-  const Value of_order = view.Light(0);
-  if (!order.is_splat() || of_order.rank() != 0) return view.Fail("the order is to be a constant.");
-  const double number = view.type(0).element == "f64"
-                            ? std::bit_cast<double>(order.bits)
-                            : std::bit_cast<float>(static_cast<int32_t>(order.bits));
-  return Bounds{Polygamma(view.Arg(1), static_cast<int64_t>(number))};
+  constexpr double kHighest = 100;  // ops/special.h
+  const double order = view.operands[0].known.is_splat() ? NumberOf(view.operands[0]) : -1;
+  if (!(order >= 0 && order <= kHighest) || order != std::floor(order))
+    return view.Fail("the order is to be a constant, a whole number from 0 to 100.");
+  return Bounds{FromArithmetic(view, Polygamma(ToArithmetic(view.Arg(1)), static_cast<int64_t>(order)))};
 }
 
 constexpr NamedReadOp kElementwiseOps[] = {
@@ -254,6 +278,7 @@ constexpr NamedReadOp kElementwiseOps[] = {
     {"stablehlo.compare", ReadCompare},
     {"stablehlo.select", ReadSelect},
     {"stablehlo.clamp", ReadClamp},
+    {"stablehlo.reduce_precision", ReadReducePrecision},
     {"stablehlo.bitcast_convert", ReadBitcast},
     {"chlo.square", ReadUnary<SquareOf>},
     {"chlo.erf", ReadUnary<Erf>},
@@ -276,6 +301,8 @@ constexpr NamedReadOp kElementwiseOps[] = {
 };
 
 }  // namespace
+
+Value Widened(const Value& x) { return And(Cast(x, I64), static_cast<double>(0xFFFFFFFF)); }
 
 Value InSignedOrder(const OpView& view, const Value& x, size_t operand) {
   if (!IsUnsigned(view.type(operand)) || view.type(operand).element == "ui8") return x;

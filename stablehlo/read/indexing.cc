@@ -97,9 +97,15 @@ Ints InverseOf(const Ints& order) {
   return inverse;
 }
 
-// Operand 1 as [batching.., others.., components].
+// Operand i as whole numbers with a sign that are the same.
+Value AsIndices(const OpView& view, size_t i) {
+  const Value given = view.Arg(i);
+  return view.type(i).element == "ui32" ? Widened(given) : ToArithmetic(given);
+}
+
+// Indices as [batching.., others.., components].
 Value IndicesInOrder(const Places& places, const Value& given) {
-  Value indices = IsStorage(given.dtype()) ? Cast(given, I32) : given;
+  Value indices = given;
   if (places.vector_dim == indices.rank()) indices = ExpandDims(indices, {-1});
   Ints order = OrderOfPlaces(places, indices.rank());
   order.push_back(places.vector_dim);
@@ -230,7 +236,7 @@ absl::StatusOr<Bounds> ReadGather(const OpView& view) {
   const Value x = CutRest(places, view.Arg(0));
   const int64_t rank = x.rank();
   const Ints order_of_places = OrderOfPlaces(places, view.type(1).rank());
-  Value starts = IndicesInOrder(places, view.Arg(1));
+  Value starts = IndicesInOrder(places, AsIndices(view, 1));
   const bool is_windowed = !Windowed(places).empty();
   Labels labels;
   Value value;
@@ -381,8 +387,15 @@ absl::StatusOr<Value> Scattered(const OpView& view, const Places& places, Combin
   Value written;
   switch (combiner) {
     case Combiner::kSecond: written = ScatterUpdate(whole, updates, linear, 0); break;
-    case Combiner::kMaximum: written = Maximum(whole, ScatterMax(updates, linear, whole.shape(), 0)); break;
-    case Combiner::kMinimum: written = Minimum(whole, ScatterMin(updates, linear, whole.shape(), 0)); break;
+    case Combiner::kMaximum:
+    case Combiner::kMinimum: {
+      const bool is_maximum = combiner == Combiner::kMaximum;
+      const Value old = InSignedOrder(view, whole), given = InSignedOrder(view, updates);
+      const Value extremum = is_maximum ? Maximum(old, ScatterMax(given, linear, whole.shape(), 0))
+                                        : Minimum(old, ScatterMin(given, linear, whole.shape(), 0));
+      written = InSignedOrder(view, extremum);
+      break;
+    }
     default:
       return view.Fail("of its function only a sum, a maximum, a minimum and the update itself are read.");
   }
@@ -395,9 +408,9 @@ absl::StatusOr<Bounds> ReadScatter(const OpView& view) {
   if (numbers == nullptr) return view.Fail("there is no attribute scatter_dimension_numbers.");
   MESHWORK_ASSIGN_OR_RETURN(const Ints update_window, view.IntsOf(*numbers, "update_window_dims"));
   MESHWORK_ASSIGN_OR_RETURN(Places places, ScatterPlaces(view, *numbers, update_window));
-  const std::optional<Combiner> combiner = CombinerOf(view.op.regions[0]);
+  std::optional<Combiner> combiner = CombinerOf(view.op.regions[0]);
   if (!combiner.has_value()) return view.Fail("its function is not read.");
-  Value starts = IndicesInOrder(places, view.Arg(1));
+  Value starts = IndicesInOrder(places, AsIndices(view, 1));
   // Where the window is a part of a dim that is not indexed, the index is 0.
   for (const int64_t d : Rest(places, view.type(0).rank())) {
     if (places.window[static_cast<size_t>(d)] == Size(view.type(0).shape, d)) continue;
@@ -407,11 +420,18 @@ absl::StatusOr<Bounds> ReadScatter(const OpView& view) {
     starts = Pad(starts, low, high);
   }
   const Ints order = OrderOfOperand(places, view.type(0).rank());
-  const Value updates = UpdatesInOrder(view, places, update_window);
+  // Of bools `or` is the maximum of 0 and 1.
+  const bool is_logic = *combiner == Combiner::kAnd || *combiner == Combiner::kOr;
+  if (is_logic) combiner = *combiner == Combiner::kOr ? Combiner::kMaximum : Combiner::kMinimum;
+  const auto as_numbers = [&](const Value& x) { return is_logic ? Cast(x, I32) : ToArithmetic(x); };
+  if (is_logic && view.type(0).element != "i1") return view.Fail("bits of numbers are not combined.");
+  const Value updates = as_numbers(UpdatesInOrder(view, places, update_window));
   if (!starts.valid() || !updates.valid()) return Bounds{updates};
-  MESHWORK_ASSIGN_OR_RETURN(const Value written, Scattered(view, places, *combiner,
-                                                           Transposed(view.Arg(0), order), updates, starts));
-  return Bounds{Transposed(written, InverseOf(order))};
+  MESHWORK_ASSIGN_OR_RETURN(
+      const Value scattered,
+      Scattered(view, places, *combiner, as_numbers(Transposed(view.Arg(0), order)), updates, starts));
+  const Value written = Transposed(scattered, InverseOf(order));
+  return Bounds{is_logic ? Cast(written, BOOL) : FromArithmetic(view, written)};
 }
 
 // ---- Dynamic slices.
@@ -442,10 +462,9 @@ absl::StatusOr<Window> WindowOf(const OpView& view, const Shape& sizes, size_t f
   for (const int64_t d : window.dims) {
     if (view.type(first + static_cast<size_t>(d)).rank() != 0)
       return view.Fail("its starts are to be scalars.");
-    starts.push_back(ExpandDims(view.Arg(first + static_cast<size_t>(d)), {0}));
+    starts.push_back(ExpandDims(AsIndices(view, first + static_cast<size_t>(d)), {0}));
   }
   window.starts = starts.size() == 1 ? starts[0] : Concat(starts, 0);
-  if (window.starts.valid() && IsStorage(window.starts.dtype())) window.starts = Cast(window.starts, I32);
   return window;
 }
 

@@ -67,6 +67,19 @@ std::string_view DirectionOf(const Op& op) {
   return std::string_view(attribute->text).substr(attribute->text.size() - 3, 2);
 }
 
+// Whether the shapes of an op that moves elements may be these; what else its attributes say is not looked at.
+bool MayMove(const Op& op) {
+  const Shape &from = op.operand_types[0].shape, &to = op.result_types[0].shape;
+  if (op.name == "stablehlo.broadcast_in_dim") return from.size() <= to.size();
+  if (op.name == "stablehlo.slice" || op.name == "stablehlo.dynamic_slice") {
+    if (from.size() != to.size()) return false;
+    for (size_t d = 0; d < from.size(); ++d)
+      if (to[d] > from[d]) return false;
+    return true;
+  }
+  return NumElements(from) == NumElements(to);
+}
+
 }  // namespace
 
 Folded Fold(const Op& op, std::span<const Known> operands) {
@@ -78,8 +91,10 @@ Folded Fold(const Op& op, std::span<const Known> operands) {
   const bool moves = name == "stablehlo.broadcast_in_dim" || name == "stablehlo.reshape" ||
                      name == "stablehlo.transpose" || name == "stablehlo.slice" ||
                      name == "stablehlo.reverse" || name == "stablehlo.dynamic_slice";
-  if (moves && x.is_splat()) return {.known = x};
-  if (moves && x.is_count() && op.result_types[0].shape == op.operand_types[0].shape) return {.known = x};
+  const bool is_same_element = op.result_types[0].element == element;
+  if (moves && x.is_splat() && is_same_element && MayMove(op)) return {.known = x};
+  if (moves && x.is_count() && is_same_element && op.result_types[0].shape == op.operand_types[0].shape)
+    return {.known = x};
   if (name == "stablehlo.select" && operands.size() == 3 && x.is_splat() &&
       (op.operand_types[0].rank() == 0 || op.operand_types[0].shape == op.result_types[0].shape))
     return {.operand = x.bits != 0 ? 1 : 2};

@@ -32,10 +32,11 @@ class Parser {
     if (reader_.Peek() != '"' && reader_.Peek() != '%')
       return reader_.FailAt(start, fmt::format("this is no module of MLIR in generic form; {}", kHowToPrint));
     MESHWORK_ASSIGN_OR_RETURN(module.op, ReadOp());
-    if (module.op.name != "builtin.module" || module.op.regions.size() != 1)
-      return reader_.FailAt(
-          module.op.at,
-          fmt::format("expected \"builtin.module\" with one region, found \"{}\".", module.op.name));
+    if (module.op.name == "builtin.module" && module.op.regions.size() != 1)
+      return reader_.FailAt(module.op.at, "the module is to have one region.");
+    if (module.op.name != "builtin.module")
+      return reader_.FailAt(module.op.at,
+                            fmt::format("expected \"builtin.module\", found \"{}\".", module.op.name));
     MESHWORK_RETURN_IF_ERROR(ReadAliases(module));
     if (!reader_.IsAtEnd()) return reader_.Fail("expected the end of the text");
     return module;
@@ -66,7 +67,11 @@ class Parser {
       const std::string name(reader_.ReadWord("."));
       MESHWORK_RETURN_IF_ERROR(reader_.Take('='));
       if (!reader_.TryWord("loc")) {
+        const size_t at = reader_.SkipSpace();
         MESHWORK_ASSIGN_OR_RETURN(aliases_[name], ReadAttribute());
+        // Lists of names of lists of names would grow without bounds.
+        if (!aliases_[name].items.empty() || !aliases_[name].members.empty())
+          return reader_.FailAt(at, "a list has no name of its own; print the module without aliases.");
         continue;
       }
       MESHWORK_ASSIGN_OR_RETURN(module.locations[name], ReadParenthesis());
@@ -152,12 +157,13 @@ class Parser {
       while (digits < rest.size() && absl::ascii_isdigit(static_cast<unsigned char>(rest[digits]))) ++digits;
       const bool is_unknown = digits == 0 && rest.starts_with("?x");
       if (!is_unknown && (digits == 0 || digits >= rest.size() || rest[digits] != 'x')) break;
-      int64_t size = 0;
+      int64_t size = -1;
       if (is_unknown) type.is_dynamic = true;
       else if (std::from_chars(rest.data(), rest.data() + digits, size).ec != std::errc())
         return reader_.FailAt(start, "a size of this type is no number of 64 bits.");
       type.shape.push_back(size);
-      if (type.rank() > kMaxRank) return reader_.FailAt(start, fmt::format("more than {} dims.", kMaxRank));
+      if (type.rank() > kMaxRank)
+        return reader_.FailAt(start, fmt::format("a tensor of more than {} dims is not read.", kMaxRank));
       rest.remove_prefix(is_unknown ? 2 : digits + 1);
     }
     type.element = std::string(rest);
@@ -229,6 +235,11 @@ class Parser {
     if (word == "unit") return attribute;
     if (word == "array") return ReadArray(std::move(attribute));
     if (word == "dense") return ReadDenseAttribute(std::move(attribute));
+    if (word == "dense_resource") {  // elements that the text leaves out
+      MESHWORK_ASSIGN_OR_RETURN(attribute, ReadDenseAttribute(std::move(attribute)));
+      attribute.kind = Attribute::Kind::kText;
+      return attribute;
+    }
     reader_.GoTo(attribute.at);
     return ReadTypeAttribute(std::move(attribute));
   }
@@ -358,7 +369,8 @@ class Parser {
     const std::string text = attribute.text;
     MESHWORK_ASSIGN_OR_RETURN(Attribute dict, ReadDict(std::move(attribute), '<', '>'));
     dict.text = text;
-    if (reader_.at() != end) return reader_.FailAt(start, "these parameters are not read.");
+    if (reader_.at() != end)
+      return reader_.FailAt(start, "these parameters are not of the form name = value.");
     return dict;
   }
 
@@ -376,7 +388,8 @@ class Parser {
     if (reader_.at() < text_.size() && text_[reader_.at()] == '#') {
       reader_.GoTo(reader_.at() + 1);
       MESHWORK_ASSIGN_OR_RETURN(const int64_t result, reader_.Int());
-      if (result < 0 || result >= kMostResults) return reader_.FailAt(value.at, "there is no such result.");
+      if (result < 0 || result >= kMostResults)
+        return reader_.FailAt(value.at, "the number of a result is from 0 to 4095.");
       value.result = static_cast<int>(result);
     }
     return value;
@@ -439,11 +452,11 @@ class Parser {
     MESHWORK_RETURN_IF_ERROR(ReadFunctionType(&op.operand_types, &op.result_types));
     if (op.operand_types.size() != op.operands.size())
       return reader_.FailAt(
-          op.at, fmt::format("the op has {} and {} of them.", Count(std::ssize(op.operands), "operand"),
+          op.at, fmt::format("the op has {}, and {} for them.", Count(std::ssize(op.operands), "operand"),
                              Count(std::ssize(op.operand_types), "type")));
     if (std::ssize(op.result_types) != op.num_results)
       return reader_.FailAt(op.at,
-                            fmt::format("the op has {} and {} of them.", Count(op.num_results, "result"),
+                            fmt::format("the op has {}, and {} for them.", Count(op.num_results, "result"),
                                         Count(std::ssize(op.result_types), "type")));
     MESHWORK_ASSIGN_OR_RETURN(op.location, ReadLocation());
     return op;
@@ -452,7 +465,7 @@ class Parser {
   absl::StatusOr<Region> ReadRegion() {
     const Depth depth(depth_);
     MESHWORK_RETURN_IF_ERROR(CheckDepth());
-    Region region;
+    Region region{.at = reader_.SkipSpace()};
     MESHWORK_RETURN_IF_ERROR(reader_.Take('{'));
     if (reader_.TryTake('^')) {
       MESHWORK_RETURN_IF_ERROR(reader_.Word("the name of a block").status());
@@ -491,7 +504,7 @@ class Parser {
 std::string TensorType::ToString() const {
   if (!is_tensor) return element;
   std::string sizes;
-  for (const int64_t size : shape) sizes += fmt::format("{}x", size);
+  for (const int64_t size : shape) sizes += size < 0 ? "?x" : fmt::format("{}x", size);
   return fmt::format("tensor<{}{}>", sizes, element);
 }
 

@@ -25,7 +25,7 @@ struct TensorType {
   std::string element;  // "f32", "ui8"; what is no tensor: the text of the type
   Shape shape = {};
   bool is_tensor = true;
-  bool is_dynamic = false;  // a size is ?
+  bool is_dynamic = false;  // a size is ?, in `shape` -1
 
   int rank() const { return static_cast<int>(shape.size()); }
   std::string ToString() const;
@@ -77,6 +77,7 @@ struct RegionArgument {
 
 // A region of one block, or of none.
 struct Region {
+  size_t at = 0;
   std::vector<RegionArgument> arguments = {};
   std::vector<Op> ops = {};
 };

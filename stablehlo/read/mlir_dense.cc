@@ -19,7 +19,8 @@ class DenseReader {
 
   absl::StatusOr<DenseElements> Read() {
     const Type type{F32, attribute_.type.shape};
-    if (attribute_.type.is_dynamic || !CheckSize(type).ok()) return Fail("its type is not read");
+    if (attribute_.type.is_dynamic || !CheckSize(type).ok())
+      return Fail("tensors of such a size are not read");
     DenseElements elements;
     SkipSpace();
     if (rest().empty()) {
@@ -32,7 +33,7 @@ class DenseReader {
       MESHWORK_RETURN_IF_ERROR(ReadNested(elements, 0));
     }
     SkipSpace();
-    if (!rest().empty()) return Fail("its elements are not read");
+    if (!rest().empty()) return Fail("something follows its elements");
     elements.is_splat = elements.bits.size() == 1;
     if (!elements.is_splat && std::ssize(elements.bits) != type.num_elements())
       return Fail(fmt::format("it has {}, and its type has {}", Count(std::ssize(elements.bits), "element"),
@@ -69,14 +70,23 @@ class DenseReader {
     return width == 1 || width == 8 || width == 16 || width == 32 || width == 64 ? width : 0;
   }
 
+  // Lists in lists, as the type's dims say; an element without a list is all of them.
   absl::Status ReadNested(DenseElements& elements, int depth) {
-    if (!TryTake('[')) return ReadElement(elements);
-    if (depth >= kMaxRank) return Fail("its lists are deeper than a tensor may be");
-    if (TryTake(']')) return absl::OkStatus();
-    do {
-      MESHWORK_RETURN_IF_ERROR(ReadNested(elements, depth + 1));
-    } while (TryTake(','));
-    return TryTake(']') ? absl::OkStatus() : Fail("a list has no end");
+    const bool is_list = TryTake('[');
+    if (is_list != (depth < attribute_.type.rank()) && (is_list || depth > 0))
+      return Fail("its lists lie deeper in each other than its type has dims, or less deep");
+    if (!is_list) return ReadElement(elements);
+    int64_t count = 0;
+    if (!TryTake(']')) {
+      do {
+        MESHWORK_RETURN_IF_ERROR(ReadNested(elements, depth + 1));
+        ++count;
+      } while (TryTake(','));
+      if (!TryTake(']')) return Fail("a list has no end");
+    }
+    const int64_t size = attribute_.type.shape[static_cast<size_t>(depth)];
+    if (count == size) return absl::OkStatus();
+    return Fail(fmt::format("a list of {} along a dim of {}", count, size));
   }
 
   absl::Status ReadElement(DenseElements& elements) {
@@ -88,7 +98,7 @@ class DenseReader {
     const std::string_view word = content_.substr(at_, end - at_);
     at_ = end;
     if (width() == 0) return Fail("elements of this type are not read");
-    if (word == "true" || word == "false") {
+    if ((word == "true" || word == "false") && width() == 1) {
       elements.bits.push_back(word == "true" ? 1 : 0);
       return absl::OkStatus();
     }
@@ -97,6 +107,7 @@ class DenseReader {
       const auto read = std::from_chars(word.data() + 2, word.data() + word.size(), bits, 16);
       if (read.ec != std::errc() || read.ptr != word.data() + word.size())
         return Fail("an element is no number");
+      if (width() < 64 && bits >> width() != 0) return Fail("an element has more bits than its type");
       elements.bits.push_back(Signed(bits));
       return absl::OkStatus();
     }
@@ -125,9 +136,18 @@ class DenseReader {
       number = static_cast<int64_t>(large);
     }
     if (read.ec != std::errc() || read.ptr != word.data() + word.size())
-      return Fail("an element is no whole number");
+      return Fail("an element is no whole number of 64 bits");
+    if (!Holds(number)) return Fail("an element is beyond the numbers of its type");
     elements.bits.push_back(number);
     return absl::OkStatus();
+  }
+
+  // Whether an element of the type may be this number.
+  bool Holds(int64_t number) const {
+    if (width() == 64) return true;
+    const bool has_sign = !element().starts_with('u') && width() > 1;
+    const int64_t end = int64_t{1} << (has_sign ? width() - 1 : width());
+    return number < end && number >= (has_sign ? -end : 0);
   }
 
   // The bits of an element as a number of its sign: 0xFF is -1 of i8 and 255 of ui8; those of reals stay as they are.
@@ -167,6 +187,10 @@ class DenseReader {
     const int64_t count = NumElements(attribute_.type.shape);
     if (bytes.size() == 1 && (bytes[0] == 0xFF || (bytes[0] == 0 && count != 1))) {
       elements.bits.push_back(bytes[0] == 0 ? 0 : 1);
+      return absl::OkStatus();
+    }
+    if (std::ssize(bytes) == count && count > 1) {  // a byte each
+      for (const uint8_t byte : bytes) elements.bits.push_back(byte != 0 ? 1 : 0);
       return absl::OkStatus();
     }
     if (std::ssize(bytes) != (count + 7) / 8) return Fail("its bytes are no whole elements");

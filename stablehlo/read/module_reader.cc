@@ -35,6 +35,13 @@ Value SplatValue(Graph& graph, const Type& type, int64_t bits) {
   return type.rank() == 0 ? number : BroadcastTo(number, type.shape, {});
 }
 
+// "dtypes differ" of "add (elementwise.cc:41): dtypes differ", whose place is that of a line of ours.
+std::string_view WithoutPlace(std::string_view mistake) {
+  const size_t open = mistake.find(" ("), close = mistake.find("): ");
+  const bool has_place = open < close && close != std::string_view::npos && mistake.find(':') > open;
+  return has_place ? mistake.substr(close + 3) : mistake;
+}
+
 // Whether a node only adds dims in front, and repeats its operand along them and along dims of size 1.
 bool IsLeftOut(const Node& node, const Type& from, const Type& to) {
   if (node.row->name != "broadcast_to" && node.row->name != "expand_dims") return false;
@@ -71,6 +78,10 @@ absl::StatusOr<DType> DTypeOfElement(std::string_view element) {
       "elements of type {} are not read; those that are: f32, f64, bf16, f16, i1, i8, ui8, "
       "i32, ui32, i64, ui64.",
       element);
+}
+
+double NumberOf(const Bound& bound) {
+  return NumberOf(DTypeOfElement(bound.type.element).value_or(F64), bound.known.bits);
 }
 
 absl::StatusOr<Type> TypeOf(const TensorType& type) {
@@ -169,7 +180,8 @@ absl::StatusOr<std::vector<int64_t>> OpView::Ints(std::string_view name,
     MESHWORK_ASSIGN_OR_RETURN(const DenseElements elements,
                               ReadDense(*attribute, reader.text(), reader.file()));
     const int64_t count = NumElements(attribute->type.shape);
-    if (count > 4 * kMaxRank) return FailAt(attribute->at, fmt::format("{} has too many numbers.", name));
+    if (count > 4 * kMaxRank)
+      return FailAt(attribute->at, fmt::format("{}: there are too many numbers.", name));
     for (int64_t i = 0; i < count; ++i)
       numbers.push_back(elements.bits[elements.is_splat ? 0 : static_cast<size_t>(i)]);
     return numbers;
@@ -199,6 +211,8 @@ absl::StatusOr<std::vector<int64_t>> OpView::IntsOf(const Attribute& dict, std::
   const Attribute* const attribute = dict.Find(member);
   std::vector<int64_t> numbers;
   if (attribute == nullptr) return numbers;
+  if (attribute->kind != Attribute::Kind::kList)
+    return FailAt(attribute->at, fmt::format("{} is to be a list of dims.", member));
   for (const Attribute& item : attribute->items) {
     if (item.kind != Attribute::Kind::kInt)
       return FailAt(item.at, fmt::format("{} is to be a list of dims.", member));
@@ -229,6 +243,11 @@ absl::Status OpView::Expect(size_t num_operands, size_t num_results, size_t num_
 Value ToArithmetic(const Value& x) {
   if (x.dtype() == F16) return Cast(x, F32);
   return x.dtype() == U8 || x.dtype() == I8 ? Cast(x, I32) : x;
+}
+
+Value FromArithmetic(const OpView& view, const Value& x, size_t r) {
+  const DType stated = view.result_type(r).dtype;
+  return IsStorage(stated) ? InDType(x, stated) : x;
 }
 
 Value OpView::Number(double number, DType dtype) const { return Constant(graph, number, Type{dtype, {}}); }
@@ -301,13 +320,14 @@ Value ModuleReader::Materialize(Graph& graph, const Bound& bound) const {
 
 absl::Status ModuleReader::CheckMistakes(const Graph& graph, const Op& op) const {
   for (const Graph* at = &graph; at != nullptr; at = at->enclosing())
-    if (!at->errors().empty()) return FailAt(op.at, fmt::format("{}: {}", op.name, at->errors()[0]));
+    if (!at->errors().empty())
+      return FailAt(op.at, fmt::format("{}: {}", op.name, WithoutPlace(at->errors()[0])));
   return absl::OkStatus();
 }
 
 absl::StatusOr<Bounds> ModuleReader::ReadOne(Graph& graph, const Op& op, const Scope& scope) {
   MESHWORK_RETURN_IF_ERROR(CountOp(op));
-  OpView view{*this, graph, op, scope, {}};
+  OpView view{*this, graph, op, scope, LocationOf(op)};
   std::vector<Known> known;
   for (size_t i = 0; i < op.operands.size(); ++i) {
     const Bound* const bound = scope.Find(op.operands[i]);
@@ -329,7 +349,7 @@ absl::StatusOr<Bounds> ModuleReader::ReadOne(Graph& graph, const Op& op, const S
   const ReadOp read = FindReadOp(op.name);
   if (read == nullptr)
     return FailAt(op.at, fmt::format("the op {} is not read; docs/from-jax.md says which are.", op.name));
-  const LocationScope location(graph, LocationOf(op));
+  const LocationScope location(graph, view.location);
   MESHWORK_ASSIGN_OR_RETURN(Bounds results, read(view));
   MESHWORK_RETURN_IF_ERROR(CheckMistakes(graph, op));
   if (results.size() != op.result_types.size())
@@ -352,10 +372,14 @@ absl::StatusOr<Bounds> ModuleReader::Run(Graph& graph, const Region& region, Bou
                                          const Scope* outer) {
   Scope scope{.outer = outer};
   for (size_t a = 0; a < region.arguments.size(); ++a) {
-    if (a < arguments.size()) scope.values[region.arguments[a].name] = {std::move(arguments[a])};
+    Bounds argument(1);
+    if (a < arguments.size()) argument[0] = std::move(arguments[a]);
+    if (!scope.values.emplace(region.arguments[a].name, std::move(argument)).second)
+      return FailAt(region.at, fmt::format("the block has two arguments %{}.", region.arguments[a].name));
   }
   for (const Op& op : region.ops) {
     const bool is_end = op.name == "func.return" || op.name == "stablehlo.return" || op.name == "sdy.return";
+    if (is_end && &op != &region.ops.back()) return FailAt(op.at, "ops follow the return of the block.");
     if (is_end) {
       Bounds returned;
       for (const ValueRef& operand : op.operands) {
@@ -367,9 +391,10 @@ absl::StatusOr<Bounds> ModuleReader::Run(Graph& graph, const Region& region, Bou
       return returned;
     }
     MESHWORK_ASSIGN_OR_RETURN(Bounds results, ReadOne(graph, op, scope));
-    if (!op.result.empty()) scope.values[op.result] = std::move(results);
+    if (!op.result.empty() && !scope.values.emplace(op.result, std::move(results)).second)
+      return FailAt(op.at, fmt::format("%{} is made a second time.", op.result));
   }
-  return FailAt(region.ops.empty() ? 0 : region.ops.back().at, "the block has no return at its end.");
+  return FailAt(region.ops.empty() ? region.at : region.ops.back().at, "the block has no return at its end.");
 }
 
 absl::StatusOr<Bounds> ModuleReader::Call(Graph& graph, const Op& function, Bounds arguments,

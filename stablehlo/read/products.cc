@@ -28,6 +28,9 @@ absl::StatusOr<Dot> DotOf(const OpView& view) {
   MESHWORK_ASSIGN_OR_RETURN(dot.right_sum, view.IntsOf(*numbers, "rhs_contracting_dimensions"));
   const auto are_fine = [&](const Ints& a, const Ints& b) {
     if (a.size() != b.size()) return false;
+    for (const Ints& dims : {a, b})
+      for (const int64_t d : dims)
+        if (std::count(dims.begin(), dims.end(), d) != 1) return false;
     for (size_t i = 0; i < a.size(); ++i)
       if (a[i] < 0 || a[i] >= view.type(0).rank() || b[i] < 0 || b[i] >= view.type(1).rank() ||
           view.type(0).shape[static_cast<size_t>(a[i])] != view.type(1).shape[static_cast<size_t>(b[i])])
@@ -36,7 +39,6 @@ absl::StatusOr<Dot> DotOf(const OpView& view) {
   };
   if (!are_fine(dot.left_batch, dot.right_batch) || !are_fine(dot.left_sum, dot.right_sum))
     return view.Fail("its dimension numbers name dims that are not there, or not of the same size.");
-  if (view.type(0).rank() + view.type(1).rank() > 2 * kMaxRank) return view.Fail("there are too many dims.");
   return dot;
 }
 
@@ -87,11 +89,11 @@ absl::StatusOr<Bounds> ReadDot(const OpView& view) {
   MESHWORK_RETURN_IF_ERROR(view.Expect(2));
   MESHWORK_ASSIGN_OR_RETURN(const Dot dot, DotOf(view));
   const DType stated = view.result_type().dtype;
-  const DType dtype = stated == F16 ? F32 : IsStorage(stated) ? I32 : stated;
+  const DType dtype = stated == F16 ? F32 : IsStorage(stated) || stated == BOOL ? I32 : stated;
   const Value left = InDType(view.Arg(0), dtype), right = InDType(view.Arg(1), dtype);
   const Value product =
       IsFloat(dtype) ? Einsum(EquationOf(view, dot), {left, right}) : WholeProduct(dot, left, right);
-  return Bounds{InDType(product, stated)};
+  return Bounds{stated == BOOL ? NotEqual(product, 0.0) : FromArithmetic(view, product)};
 }
 
 // ---- convolution.
@@ -207,6 +209,7 @@ absl::StatusOr<Bounds> ReadConvolution(const OpView& view) {
   if (!x.valid() || !w.valid()) return Bounds{x};
   const DType stated = view.result_type().dtype, dtype = stated == F16 ? F32 : stated;
   x = InDType(x, dtype), w = InDType(w, dtype);
+  if (groups < 1) return view.Fail("feature_group_count is to be at least 1.");
   if (batch_groups < 1 || (batch_groups > 1 && (groups != 1 || x.shape()[0] % batch_groups != 0)))
     return view.Fail("batch_group_count does not divide the batch, or stands beside groups of features.");
   Ints low(space), high(space), interior(space + 2, 0), reversed;
@@ -229,7 +232,7 @@ absl::StatusOr<Bounds> ReadConvolution(const OpView& view) {
   const Ints order = numbers.y.Images();
   Ints back(order.size());
   for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
-  return Bounds{InDType(Transpose(y, back), stated)};
+  return Bounds{FromArithmetic(view, Transpose(y, back))};
 }
 
 // ---- Solvers.

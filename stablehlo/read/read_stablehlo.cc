@@ -76,12 +76,9 @@ class MainReader {
     MESHWORK_ASSIGN_OR_RETURN(Bounds arguments, Declare());
     MESHWORK_ASSIGN_OR_RETURN(const Bounds results,
                               reader_.Run(graph_, function_.regions[0], std::move(arguments), nullptr));
-    if (results.size() != result_names_.size())
-      return reader_.FailAt(function_.at,
-                            fmt::format("main returns {}, and its type has {}.",
-                                        Count(std::ssize(results), "value"), result_names_.size()));
     MESHWORK_RETURN_IF_ERROR(Return(results));
-    MESHWORK_RETURN_IF_ERROR(graph_.status());
+    if (!graph_.errors().empty())
+      return reader_.FailAt(function_.regions[0].ops.back().at, graph_.errors()[0]);
     return DropDeadCode(std::move(graph_));
   }
 
@@ -190,9 +187,11 @@ class MainReader {
       MESHWORK_ASSIGN_OR_RETURN(const LayoutSpec layout, LayoutFor(AttributesOf(function_, "arg_attrs", a),
                                                                    argument.type, function_.at));
       Bound bound;
-      if (is_variable_[a]) bound.value = graph_.Var(argument_names_[a], ZerosOf(*type), layout);
-      else bound.value = graph_.Input(argument_names_[a], type->dtype, type->shape, layout);
-      MESHWORK_RETURN_IF_ERROR(graph_.status());
+      const SourceLocation location = reader_.LocationOf(function_);
+      const CallSite site(location.file.c_str(), location.line);
+      if (is_variable_[a]) bound.value = graph_.Var(argument_names_[a], ZerosOf(*type), layout, site);
+      else bound.value = graph_.Input(argument_names_[a], type->dtype, type->shape, layout, site);
+      if (!graph_.errors().empty()) return reader_.FailAt(function_.at, graph_.errors()[0]);
       bound.type = argument.type;
       arguments.push_back(std::move(bound));
     }
@@ -202,19 +201,19 @@ class MainReader {
   absl::Status Return(const Bounds& results) {
     for (size_t r = 0; r < results.size(); ++r) {
       Value value = reader_.Materialize(graph_, results[r]);
-      if (!value.valid())
-        return reader_.FailAt(function_.at, fmt::format("result {} has no value.", result_names_[r]));
       MESHWORK_ASSIGN_OR_RETURN(const LayoutSpec layout, LayoutFor(AttributesOf(function_, "res_attrs", r),
                                                                    results[r].type, function_.at));
-      if (!layout.empty()) value = Relayout(value, layout);
+      const SourceLocation location = reader_.LocationOf(function_.regions[0].ops.back());
+      const CallSite site(location.file.c_str(), location.line);
+      if (!layout.empty()) value = Relayout({value, site}, layout);
       const auto updated = std::find(update_of_.begin(), update_of_.end(), r);
       if (updated == update_of_.end()) {
-        graph_.Output(result_names_[r], value);
+        graph_.Output(result_names_[r], value, site);
         continue;
       }
       const int argument =
           graph_.FindArgument(argument_names_[static_cast<size_t>(updated - update_of_.begin())]);
-      graph_.Update(Variable(&graph_, graph_.arguments()[static_cast<size_t>(argument)].value), value);
+      graph_.Update(Variable(&graph_, graph_.arguments()[static_cast<size_t>(argument)].value), value, site);
     }
     return absl::OkStatus();
   }
@@ -254,6 +253,11 @@ std::string NameOfPath(std::string_view path) {
 absl::StatusOr<Graph> ReadStableHlo(std::string_view text, const ReadStableHloOptions& options) {
   MESHWORK_ASSIGN_OR_RETURN(const mlir::Module module, mlir::ParseModule(text, options.file_name));
   ModuleReader reader(module, text, options.file_name, options.recompute_scans);
+  std::set<std::string> functions;
+  for (const Op& op : module.op.regions[0].ops)
+    if (const Attribute* const symbol = op.attributes.Find("sym_name");
+        op.name == "func.func" && symbol != nullptr && !functions.insert(symbol->text).second)
+      return reader.FailAt(op.at, fmt::format("there are two functions @{}.", symbol->text));
   const Op* const main = reader.FindFunction("main");
   if (main == nullptr || main->regions[0].ops.empty())
     return reader.FailAt(module.op.at, "the module has no function @main.");

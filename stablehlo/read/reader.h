@@ -43,6 +43,9 @@ struct Bound {
 };
 using Bounds = std::vector<Bound>;
 
+// The number that all elements are. REQUIRES: it is known.
+double NumberOf(const Bound& bound);
+
 // The names that an op may use.
 struct Scope {
   const Scope* outer = nullptr;
@@ -68,7 +71,8 @@ struct OpView {
   Graph& graph;
   const Op& op;
   const Scope& scope;
-  Bounds operands;
+  SourceLocation location;
+  Bounds operands = {};
 
   absl::Status Fail(std::string_view message) const { return FailAt(op.at, message); }
   absl::Status FailAt(size_t at, std::string_view message) const;
@@ -80,8 +84,9 @@ struct OpView {
   Value Light(size_t i) const;
   // All operands of an op that works element by element, as light as their shapes allow.
   std::vector<Value> LightArgs() const;
-  const TensorType& type(size_t i) const { return op.operand_types[i]; }
-  const TensorType& result(size_t r = 0) const { return op.result_types[r]; }
+  // Of an operand or a result that there is not, a type without elements.
+  const TensorType& type(size_t i) const { return TypeAt(op.operand_types, i); }
+  const TensorType& result(size_t r = 0) const { return TypeAt(op.result_types, r); }
   // REQUIRES: checked, as those of all results are before the op is read.
   Type result_type(size_t r = 0) const;
 
@@ -101,6 +106,12 @@ struct OpView {
 
   // A scalar of this dtype.
   Value Number(double number, DType dtype) const;
+
+ private:
+  static const TensorType& TypeAt(const std::vector<TensorType>& types, size_t i) {
+    static const TensorType none{.element = "none", .is_tensor = false};
+    return i < types.size() ? types[i] : none;
+  }
 };
 
 using ReadOp = absl::StatusOr<Bounds> (*)(const OpView& view);
@@ -165,9 +176,14 @@ class ModuleReader {
 // result is which of x, so that layouts pass.
 Value WithSizesOfOne(const Value& x, const Shape& shape);
 
+// Numbers of ui32 as i64.
+Value Widened(const Value& x);
+
 // Numbers that are only stored as such to compute with: f16 as f32, u8 and i8 as i32. What is computed is cast back, which rounds it, or
 // drops its high bits.
 Value ToArithmetic(const Value& x);
+// Back to the element type of result r, if that is one which is only stored.
+Value FromArithmetic(const OpView& view, const Value& x, size_t r = 0);
 
 // Numbers without a sign, of the type of this operand, so that those with a sign are in their order, and back; others as they are.
 Value InSignedOrder(const OpView& view, const Value& x, size_t operand = 0);
@@ -176,13 +192,15 @@ Value InSignedOrder(const OpView& view, const Value& x, size_t operand = 0);
 enum class Combiner { kAdd, kMultiply, kMaximum, kMinimum, kAnd, kOr, kSecond };
 // Nothing: something else. `region`: (a, b) -> one of these.
 std::optional<Combiner> CombinerOf(const Region& region);
-// How a region orders two elements: of the arguments (a, b) at 2 key and 2 key + 1 it returns whether a comes before b.
+// How a region orders elements of several operands: of the arguments a and b at 2 i and 2 i + 1 for each operand i it returns whether
+// those of a come first. The first key that differs decides.
 enum class Order { kAscending, kDescending };
-struct Comparator {
-  size_t key;
+struct SortKey {
+  size_t operand;
   Order order;
 };
-std::optional<Comparator> ComparatorOf(const Region& region, const std::vector<TensorType>& types);
+// Empty: it is no such order.
+std::vector<SortKey> SortKeysOf(const Region& region, const std::vector<TensorType>& types);
 // Whether the region (value, index, value, index) gives the larger (smaller) value, NaN before all, and of equal ones that of the
 // lower index. Nothing: something else.
 std::optional<Order> ExtremumOf(const Region& region);

@@ -28,7 +28,8 @@ absl::StatusOr<Value> Reduced(const OpView& view, Combiner combiner, const Value
       break;
     case Combiner::kSecond: break;
   }
-  return view.Fail("its function is not read.");
+  return view.Fail(
+      "its function is not read for these elements: and, or of bools; add, multiply, maximum, minimum of numbers.");
 }
 
 Value Combined(Combiner combiner, const Value& a, const Value& b) {
@@ -53,17 +54,25 @@ int64_t IotaDim(const Value& x) {
 
 absl::StatusOr<Bounds> ReadExtremum(const OpView& view, const Ints& dims) {
   const std::optional<Order> order = ExtremumOf(view.op.regions[0]);
-  if (IsUnsigned(view.type(0))) return view.Fail("extrema of numbers without a sign have no index here.");
   if (!order.has_value() || dims.size() != 1 || IotaDim(view.operands[1].value) != dims[0])
-    return view.Fail("of two values together only the extremum and its index are read.");
+    return view.Fail(
+        "of two values together it reads the extremum along one dim and its index, which an iota along that dim counts.");
   const bool is_largest = *order == Order::kDescending;
   const Combiner combiner = is_largest ? Combiner::kMaximum : Combiner::kMinimum;
-  if (!IsIdentity(view.operands[2], combiner))
-    return view.Fail("its first value is to be below (above) all.");
-  const Value x = view.Arg(0);
+  if (!IsIdentity(view.operands[2], combiner)) return view.Fail("its first value is to change nothing.");
+  const bool is_bool = view.type(0).element == "i1";
+  const Value x = is_bool ? Cast(view.Arg(0), I32) : InSignedOrder(view, ToArithmetic(view.Arg(0)));
   const Value index = is_largest ? Argmax(x, dims[0]) : Argmin(x, dims[0]);
-  MESHWORK_ASSIGN_OR_RETURN(const Value extremum, Reduced(view, combiner, x, dims));
-  return Bounds{extremum, InDType(index, view.result_type(1).dtype)};
+  const Value extremum = is_largest ? ReduceMax(x, dims) : ReduceMin(x, dims);
+  return Bounds{is_bool ? Cast(extremum, BOOL) : FromArithmetic(view, InSignedOrder(view, extremum)),
+                InDType(index, view.result_type(1).dtype)};
+}
+
+TensorType WithoutDims(const TensorType& type, const Ints& dims) {
+  TensorType less{.element = type.element};
+  for (int64_t d = 0; d < type.rank(); ++d)
+    if (!Contains(dims, d)) less.shape.push_back(type.shape[static_cast<size_t>(d)]);
+  return less;
 }
 
 absl::StatusOr<Bounds> ReadReduce(const OpView& view) {
@@ -72,46 +81,57 @@ absl::StatusOr<Bounds> ReadReduce(const OpView& view) {
   MESHWORK_ASSIGN_OR_RETURN(const Ints dims, view.Ints("dimensions"));
   if (count == 2) return ReadExtremum(view, dims);
   const std::optional<Combiner> combiner = count == 1 ? CombinerOf(view.op.regions[0]) : std::nullopt;
-  if (!combiner.has_value()) return view.Fail("its function is not read: one op of two values is.");
+  if (!combiner.has_value()) return view.Fail("its function is not read: one op of its two arguments is.");
   const Known& known = view.operands[0].known;
   const bool is_logic = *combiner == Combiner::kAnd || *combiner == Combiner::kOr;
+  if (view.type(1).rank() != 0 || view.type(1).element != view.type(0).element)
+    return view.Fail("its first value is to be a scalar of the operand's element type.");
   if (is_logic && known.is_splat() && NumElements(view.type(0).shape) > 0 &&
-      IsIdentity(view.operands[1], *combiner))
+      IsIdentity(view.operands[1], *combiner) && view.result() == WithoutDims(view.type(0), dims))
     return Bounds{Bound(view.result(), known)};
   MESHWORK_ASSIGN_OR_RETURN(const Value reduced, Reduced(view, *combiner, ToArithmetic(view.Arg(0)), dims));
-  const DType dtype = view.result_type().dtype;
-  if (IsIdentity(view.operands[1], *combiner)) return Bounds{InDType(reduced, dtype)};
+  if (IsIdentity(view.operands[1], *combiner)) return Bounds{FromArithmetic(view, reduced)};
   const bool is_extremum = *combiner == Combiner::kMaximum || *combiner == Combiner::kMinimum;
   if (IsUnsigned(view.type(0)) && is_extremum)
     return view.Fail(
         "the first value of an extremum of numbers without a sign is to be the least (largest).");
-  return Bounds{InDType(Combined(*combiner, reduced, ToArithmetic(view.Light(1))), dtype)};
+  return Bounds{FromArithmetic(view, Combined(*combiner, reduced, ToArithmetic(view.Light(1))))};
 }
 
+constexpr size_t kMostSorted = 64;
+
 absl::StatusOr<Bounds> ReadSort(const OpView& view) {
-  const size_t count = view.operands.size();
-  MESHWORK_RETURN_IF_ERROR(view.Expect(count, count, 1));
+  const size_t count = view.op.result_types.size();
   if (count == 0) return view.Fail("there is nothing to sort.");
-  MESHWORK_ASSIGN_OR_RETURN(int64_t dim, view.Int("dimension", -1));
-  if (dim < 0) dim += view.type(0).rank();
-  const std::optional<Comparator> comparator = ComparatorOf(view.op.regions[0], view.op.operand_types);
-  if (!comparator.has_value()) return view.Fail("its comparator is not read: the order of one operand is.");
-  const Value key = InSignedOrder(view, view.Arg(comparator->key), comparator->key);
-  const bool is_bool = key.dtype() == BOOL;
-  const Ordered ordered = Sort(is_bool ? Cast(key, I32) : key, dim, comparator->order == Order::kDescending);
-  Bounds results;
-  for (size_t i = 0; i < count; ++i) {
-    if (i != comparator->key) results.emplace_back(TakeAlongDim(view.Arg(i), ordered.indices, dim));
-    else results.emplace_back(is_bool ? Cast(ordered.values, BOOL) : InSignedOrder(view, ordered.values, i));
+  MESHWORK_RETURN_IF_ERROR(view.Expect(count, count, 1));
+  MESHWORK_ASSIGN_OR_RETURN(const int64_t dim, view.Int("dimension", -1));
+  if (count > kMostSorted)
+    return view.Fail(fmt::format("more than {} operands are not sorted together.", kMostSorted));
+  const std::vector<SortKey> keys = SortKeysOf(view.op.regions[0], view.op.operand_types);
+  if (keys.empty())
+    return view.Fail(
+        "its comparator is not read: an order of up to four operands, the first that differs first, is.");
+  std::vector<Value> values = view.Args();
+  // By the last key first; each sort keeps the order of what is equal.
+  for (size_t k = keys.size(); k-- > 0;) {
+    const size_t operand = keys[k].operand;
+    const Value key = InSignedOrder(view, ToArithmetic(values[operand]), operand);
+    const bool is_bool = key.dtype() == BOOL;
+    const Ordered ordered = Sort(is_bool ? Cast(key, I32) : key, dim, keys[k].order == Order::kDescending);
+    for (size_t i = 0; i < count; ++i) {
+      if (i != operand) values[i] = TakeAlongDim(values[i], ordered.indices, dim);
+      else if (is_bool) values[i] = Cast(ordered.values, BOOL);
+      else values[i] = FromArithmetic(view, InSignedOrder(view, ordered.values, i), i);
+    }
   }
-  return results;
+  return Bounds(values.begin(), values.end());
 }
 
 absl::StatusOr<Bounds> ReadTopK(const OpView& view) {
   MESHWORK_RETURN_IF_ERROR(view.Expect(1, 2));
   MESHWORK_ASSIGN_OR_RETURN(const int64_t k, view.Int("k"));
-  const Ordered top = TopK(view.Arg(0), k, -1);
-  return Bounds{top.values, InDType(top.indices, view.result_type(1).dtype)};
+  const Ordered top = TopK(InSignedOrder(view, view.Arg(0)), k, -1);
+  return Bounds{InSignedOrder(view, top.values), InDType(top.indices, view.result_type(1).dtype)};
 }
 
 constexpr NamedReadOp kReductionOps[] = {
@@ -136,6 +156,9 @@ bool IsIdentity(const Bound& bound, Combiner combiner) {
       return static_cast<int64_t>(std::bit_cast<int32_t>(negative ? -std::numeric_limits<float>::infinity()
                                                                   : std::numeric_limits<float>::infinity()));
     if (element == "bf16") return static_cast<int64_t>(negative ? 0xFF80 : 0x7F80);
+    if (element == "f16") return static_cast<int64_t>(negative ? 0xFC00 : 0x7C00);
+    if (element == "i8") return static_cast<int64_t>(negative ? INT8_MIN : INT8_MAX);
+    if (element == "ui8") return static_cast<int64_t>(negative ? 0 : UINT8_MAX);
     if (IsUnsigned(bound.type))
       return negative ? int64_t{0} : width == 32 ? int64_t{UINT32_MAX} : int64_t{-1};
     if (width == 32) return static_cast<int64_t>(negative ? INT32_MIN : INT32_MAX);
@@ -144,7 +167,7 @@ bool IsIdentity(const Bound& bound, Combiner combiner) {
   const auto one = [&] {
     if (element == "f64") return std::bit_cast<int64_t>(1.0);
     if (element == "f32") return static_cast<int64_t>(std::bit_cast<int32_t>(1.0F));
-    return element == "bf16" ? int64_t{0x3F80} : int64_t{1};
+    return element == "bf16" ? int64_t{0x3F80} : element == "f16" ? int64_t{0x3C00} : int64_t{1};
   };
   const auto negative_zero = [&] {
     if (element == "f64") return std::bit_cast<int64_t>(-0.0);
@@ -153,8 +176,8 @@ bool IsIdentity(const Bound& bound, Combiner combiner) {
   switch (combiner) {
     case Combiner::kAdd: return bits == 0 || (is_real && bits == negative_zero());
     case Combiner::kMultiply: return bits == one();
-    case Combiner::kMaximum: return bits == infinity(true);
-    case Combiner::kMinimum: return bits == infinity(false);
+    case Combiner::kMaximum: return bits == (element == "i1" ? 0 : infinity(true));
+    case Combiner::kMinimum: return bits == (element == "i1" ? 1 : infinity(false));
     case Combiner::kAnd: return element == "i1" && bits != 0;
     case Combiner::kOr: return element == "i1" && bits == 0;
     case Combiner::kSecond: return true;

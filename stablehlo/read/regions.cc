@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "meshwork/stablehlo/read/reader.h"
 
@@ -101,33 +102,96 @@ std::vector<double> SamplesOf(std::string_view element) {
   return {-kInfinity, -2, -1, -0.0, 0, 1, 2, kInfinity, kNan};
 }
 
-// Whether the comparator, for the arguments at 2 key and 2 key + 1, is this order. NaN is above all, or comes before and behind
-// nothing.
-bool IsOrder(const Region& region, const std::vector<TensorType>& types, size_t key, Order order) {
-  const std::vector<double> samples = SamplesOf(types[key].element);
-  bool nan_is_largest = true, nan_is_nowhere = true;
-  for (const double others : {0.0, 1.0}) {
-    for (const double a : samples) {
-      for (const double b : samples) {
-        std::vector<double> arguments(2 * types.size(), others);
-        arguments[0] = 1 - others;
-        arguments[2 * key] = a;
-        arguments[2 * key + 1] = b;
-        const auto result = Evaluate(region, arguments);
-        if (!result.has_value() || result->size() != 1) return false;
-        const bool comes_first = (*result)[0] != 0;
-        const double low = order == Order::kAscending ? a : b, high = order == Order::kAscending ? b : a;
-        if (std::isnan(a) || std::isnan(b)) {
-          nan_is_largest &= comes_first == (std::isnan(high) && !std::isnan(low));
-          nan_is_nowhere &= !comes_first;
-        } else if (comes_first != (low < high)) {
-          return false;
-        }
-      }
-    }
-  }
-  return nan_is_largest || nan_is_nowhere;
+// -1, 0, 1: how a and b are ordered; NaN is above all, and equal to itself.
+int OrderOf(double a, double b, Order order) {
+  const bool a_is_nan = std::isnan(a), b_is_nan = std::isnan(b);
+  const int up = a_is_nan || b_is_nan ? static_cast<int>(a_is_nan) - static_cast<int>(b_is_nan)
+                 : a < b              ? -1
+                 : a > b              ? 1
+                                      : 0;
+  return order == Order::kAscending ? up : -up;
 }
+
+// Tries a comparator of so many operands.
+class ComparatorTrial {
+ public:
+  ComparatorTrial(const Region& region, const std::vector<TensorType>& types)
+      : region_(region), types_(types), arguments_(2 * types.size(), 0.0) {}
+
+  void Set(size_t operand, double a, double b) {
+    arguments_[2 * operand] = a;
+    arguments_[2 * operand + 1] = b;
+  }
+  // Whether a comes first; nothing: the comparator does other things than compare.
+  std::optional<bool> Try() const {
+    const auto result = Evaluate(region_, arguments_);
+    if (!result.has_value() || result->size() != 1) return std::nullopt;
+    return (*result)[0] != 0;
+  }
+
+  // The operands that decide where all others are equal.
+  std::vector<SortKey> Candidates() {
+    std::vector<SortKey> keys;
+    for (size_t i = 0; i < types_.size(); ++i) {
+      Set(i, 0, 1);
+      const bool up = Try().value_or(false);
+      Set(i, 1, 0);
+      const bool down = Try().value_or(false);
+      Set(i, 0, 0);
+      if (up != down) keys.push_back({i, up ? Order::kAscending : Order::kDescending});
+    }
+    return keys;
+  }
+  // Whether x decides where both differ.
+  bool GoesBefore(const SortKey& x, const SortKey& y) {
+    const auto set = [&](const SortKey& key, bool a_first) {
+      const bool up = a_first == (key.order == Order::kAscending);
+      Set(key.operand, up ? 0 : 1, up ? 1 : 0);
+    };
+    set(x, true);
+    set(y, false);
+    const bool before = Try().value_or(false);
+    Set(x.operand, 0, 0);
+    Set(y.operand, 0, 0);
+    return before;
+  }
+  void LeaveOutNan() { has_nan_ = false; }
+  // Whether the keys, in their order, are what the comparator does, for numbers in all orders to each other, to 0 and to NaN, whatever
+  // the other operands are.
+  bool IsOrder(const std::vector<SortKey>& keys) {
+    for (const bool others_ascend : {false, true}) {
+      for (size_t i = 0; i < types_.size(); ++i) Set(i, others_ascend ? 0 : 1, others_ascend ? 1 : 0);
+      if (!IsOrderFrom(keys, 0, 0)) return false;
+    }
+    return true;
+  }
+
+ private:
+  // `decided`: by the keys before this one.
+  bool IsOrderFrom(const std::vector<SortKey>& keys, size_t at, int decided) {
+    if (at == keys.size()) {
+      const std::optional<bool> first = Try();
+      return first.has_value() && *first == (decided < 0);
+    }
+    const std::vector<double> all = SamplesOf(types_[keys[at].operand].element);
+    // One key is tried in full, several with what is left of it.
+    const std::vector<double> few =
+        all.size() > 5 ? std::vector<double>{-0.0, 0, 1, kNan} : std::vector<double>{0, 1};
+    for (const double a : keys.size() == 1 ? all : few)
+      for (const double b : keys.size() == 1 ? all : few) {
+        Set(keys[at].operand, a, b);
+        const int order = decided != 0 ? decided : OrderOf(a, b, keys[at].order);
+        if (!has_nan_ && (std::isnan(a) || std::isnan(b))) continue;
+        if (!IsOrderFrom(keys, at + 1, order)) return false;
+      }
+    return true;
+  }
+
+  const Region& region_;
+  const std::vector<TensorType>& types_;
+  std::vector<double> arguments_;
+  bool has_nan_ = true;
+};
 
 }  // namespace
 
@@ -157,11 +221,24 @@ std::optional<Combiner> CombinerOf(const Region& region) {
   return std::nullopt;
 }
 
-std::optional<Comparator> ComparatorOf(const Region& region, const std::vector<TensorType>& types) {
-  for (size_t key = 0; key < types.size(); ++key)
-    for (const Order order : {Order::kAscending, Order::kDescending})
-      if (IsOrder(region, types, key, order)) return Comparator{key, order};
-  return std::nullopt;
+std::vector<SortKey> SortKeysOf(const Region& region, const std::vector<TensorType>& types) {
+  constexpr size_t kMostKeys = 4;
+  ComparatorTrial trial(region, types);
+  std::vector<SortKey> keys = trial.Candidates();
+  if (keys.empty() || keys.size() > kMostKeys) return {};
+  // Each key decides before as many others as follow it. A comparator may contradict itself; then these numbers order it somehow, and
+  // IsOrder says that it is none.
+  std::map<size_t, int> followers;
+  for (const SortKey& a : keys)
+    for (const SortKey& b : keys)
+      if (a.operand != b.operand && trial.GoesBefore(a, b)) ++followers[a.operand];
+  std::stable_sort(keys.begin(), keys.end(), [&](const SortKey& a, const SortKey& b) {
+    return followers[a.operand] > followers[b.operand];
+  });
+  if (trial.IsOrder(keys)) return keys;
+  // Comparisons that are false for NaN: where those come is not said.
+  trial.LeaveOutNan();
+  return trial.IsOrder(keys) ? keys : std::vector<SortKey>();
 }
 
 std::optional<Order> ExtremumOf(const Region& region) {

@@ -31,7 +31,10 @@ absl::StatusOr<Bounds> ReadConstant(const OpView& view) {
                     elements.bits.size(), kMostElements));
   if (!IsReal(type.dtype)) {
     const Type held{IsStorage(type.dtype) ? I32 : type.dtype, type.shape};
-    return Bounds{InDType(Constant(view.graph, ElementList(elements.bits), held), type.dtype)};
+    std::vector<int64_t> wholes = elements.bits;  // of ui32 those of the same bits
+    if (held.dtype == I32)
+      for (int64_t& whole : wholes) whole = static_cast<int32_t>(whole);
+    return Bounds{InDType(Constant(view.graph, ElementList(wholes), held), type.dtype)};
   }
   std::vector<double> numbers;
   for (const int64_t bits : elements.bits) {
@@ -73,8 +76,13 @@ absl::StatusOr<Bounds> ReadBroadcast(const OpView& view) {
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, view.Ints("broadcast_dimensions"));
   const Shape& from = view.type(0).shape;
   const Shape& to = view.result().shape;
-  if (dims.size() != from.size())
-    return view.Fail("broadcast_dimensions are to name each dim of the operand.");
+  for (size_t i = 0; i < std::max(from.size(), dims.size()); ++i) {
+    const int64_t d = i < dims.size() && i < from.size() ? dims[i] : -1;
+    const bool is_there = d >= 0 && d < view.result().rank() && std::count(dims.begin(), dims.end(), d) == 1;
+    if (!is_there || (from[i] != 1 && from[i] != to[static_cast<size_t>(d)]))
+      return view.Fail(
+          "broadcast_dimensions are to name a dim of the result, of its size, for each dim of the operand.");
+  }
   if (!std::is_sorted(dims.begin(), dims.end())) {
     // The dims in the order of the result first.
     std::vector<int64_t> permutation(dims.size()), sorted = dims;

@@ -69,6 +69,13 @@ absl::StatusOr<std::string> ReadShardy(std::string_view sharding) {
     dims.push_back(std::move(dim));
     if (text.Peek() != ']') MESHWORK_RETURN_IF_ERROR(text.Take(','));
   }
+  // Axes that are said not to cut it, which those that are not named do not either.
+  while (text.TryTake(',')) {
+    MESHWORK_RETURN_IF_ERROR(text.Keyword("replicated"));
+    MESHWORK_RETURN_IF_ERROR(text.Take('='));
+    MESHWORK_RETURN_IF_ERROR(text.Bracketed('{', '}').status());
+  }
+  MESHWORK_RETURN_IF_ERROR(text.Take('>'));
   return fmt::format("{{{}}}", fmt::join(dims, ","));
 }
 
@@ -167,16 +174,15 @@ int64_t CoordinateOn(const Mesh& mesh, const std::vector<int>& axes, int64_t dev
   return coordinate;
 }
 
-// Axes, in order, that cut a dim into these tiles.
+// Axes, in order, that cut a dim into these tiles. Each that is added makes a coarser cut right, so few are tried in vain.
 bool FindAxes(const Mesh& mesh, const std::vector<int64_t>& tile_of_device, int64_t tiles,
               std::vector<int>& axes) {
   int64_t made = 1;
   for (const int axis : axes) made *= mesh.axis(axis).size;
-  if (made == tiles) {
-    for (int64_t device = 0; device < mesh.num_devices(); ++device)
-      if (CoordinateOn(mesh, axes, device) != tile_of_device[static_cast<size_t>(device)]) return false;
-    return true;
-  }
+  for (int64_t device = 0; device < mesh.num_devices(); ++device)
+    if (CoordinateOn(mesh, axes, device) != tile_of_device[static_cast<size_t>(device)] / (tiles / made))
+      return false;
+  if (made == tiles) return true;
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {
     const int64_t size = mesh.axis(axis).size;
     if (size == 1 || tiles % (made * size) != 0 || std::find(axes.begin(), axes.end(), axis) != axes.end())
@@ -191,7 +197,7 @@ bool FindAxes(const Mesh& mesh, const std::vector<int64_t>& tile_of_device, int6
 absl::StatusOr<std::string> AsLayout(std::string_view sharding, const Tiles& tiles, const Mesh& mesh) {
   const auto fail = [&] {
     return InvalidArgument(
-        "mhlo.sharding {}: the mesh [{}] gives the devices no such tiles; give the mesh that the "
+        "mhlo.sharding {}: the mesh {} gives the devices no such tiles; give the mesh that the "
         "module was lowered for.",
         Quoted(sharding), mesh.ToString());
   };
@@ -210,6 +216,53 @@ absl::StatusOr<std::string> AsLayout(std::string_view sharding, const Tiles& til
     dims.push_back(EntryText(names, false));
   }
   return fmt::format("{{{}}}", fmt::join(dims, ","));
+}
+
+absl::StatusOr<std::optional<Mesh>> TryMeshOf(const Module& module) {
+  std::optional<Mesh> mesh;
+  for (const Op& op : module.op.regions[0].ops) {
+    if (op.name != "sdy.mesh") continue;
+    const Attribute* const attribute = op.attributes.Find("mesh");
+    TextReader text(attribute == nullptr ? std::string_view() : std::string_view(attribute->text),
+                    "sdy.mesh");
+    MESHWORK_RETURN_IF_ERROR(text.Word("sdy.mesh", ".").status());
+    MESHWORK_RETURN_IF_ERROR(text.Take('<'));
+    MESHWORK_RETURN_IF_ERROR(text.Take('['));
+    std::vector<std::string> axes;
+    while (!text.TryTake(']')) {
+      MESHWORK_ASSIGN_OR_RETURN(const std::string name, QuotedName(text));
+      MESHWORK_RETURN_IF_ERROR(text.Take('='));
+      MESHWORK_ASSIGN_OR_RETURN(const int64_t size, text.Int());
+      axes.push_back(fmt::format("{}={}", name, size));
+      if (text.Peek() != ']') MESHWORK_RETURN_IF_ERROR(text.Take(','));
+    }
+    if (axes.empty()) continue;
+    MESHWORK_ASSIGN_OR_RETURN(const Mesh read, Mesh::Parse(fmt::format("{}", fmt::join(axes, ","))));
+    if (mesh.has_value() && *mesh != read)
+      return InvalidArgument("the module has several meshes, which differ; one is read.");
+    mesh = read;
+  }
+  return mesh;
+}
+
+absl::StatusOr<std::optional<std::string>> TryLayoutOf(const Attribute& attributes, const Mesh& mesh,
+                                                       int rank) {
+  if (const Attribute* const shardy = attributes.Find("sdy.sharding"); shardy != nullptr) {
+    MESHWORK_ASSIGN_OR_RETURN(std::string layout, ReadShardy(shardy->text));
+    return std::optional(std::move(layout));
+  }
+  const Attribute* const gspmd = attributes.Find("mhlo.sharding");
+  if (gspmd == nullptr) return std::optional<std::string>();
+  MESHWORK_ASSIGN_OR_RETURN(const std::optional<Tiles> tiles, ReadTiles(gspmd->text, rank));
+  if (!tiles.has_value()) return std::optional<std::string>();
+  MESHWORK_ASSIGN_OR_RETURN(std::string layout, AsLayout(gspmd->text, *tiles, mesh));
+  return std::optional(std::move(layout));
+}
+
+// An error of a text within the module's, without the line that it shows.
+absl::Status InOneLine(const absl::Status& status) {
+  const std::string_view message = MessageOf(status);
+  return absl::Status(status.code(), std::string(message.substr(0, message.find('\n'))));
 }
 
 // ---- Ops.
@@ -254,43 +307,15 @@ constexpr NamedReadOp kShardingOps[] = {
 }  // namespace
 
 absl::StatusOr<std::optional<Mesh>> MeshOf(const Module& module) {
-  std::optional<Mesh> mesh;
-  for (const Op& op : module.op.regions[0].ops) {
-    if (op.name != "sdy.mesh") continue;
-    const Attribute* const attribute = op.attributes.Find("mesh");
-    TextReader text(attribute == nullptr ? std::string_view() : std::string_view(attribute->text),
-                    "sdy.mesh");
-    MESHWORK_RETURN_IF_ERROR(text.Word("sdy.mesh", ".").status());
-    MESHWORK_RETURN_IF_ERROR(text.Take('<'));
-    MESHWORK_RETURN_IF_ERROR(text.Take('['));
-    std::vector<std::string> axes;
-    while (!text.TryTake(']')) {
-      MESHWORK_ASSIGN_OR_RETURN(const std::string name, QuotedName(text));
-      MESHWORK_RETURN_IF_ERROR(text.Take('='));
-      MESHWORK_ASSIGN_OR_RETURN(const int64_t size, text.Int());
-      axes.push_back(fmt::format("{}={}", name, size));
-      if (text.Peek() != ']') MESHWORK_RETURN_IF_ERROR(text.Take(','));
-    }
-    if (axes.empty()) continue;
-    MESHWORK_ASSIGN_OR_RETURN(const Mesh read, Mesh::Parse(fmt::format("{}", fmt::join(axes, ","))));
-    if (mesh.has_value() && *mesh != read)
-      return InvalidArgument("the module has several meshes, which differ; one is read.");
-    mesh = read;
-  }
+  absl::StatusOr<std::optional<Mesh>> mesh = TryMeshOf(module);
+  if (!mesh.ok()) return InOneLine(mesh.status());
   return mesh;
 }
 
 absl::StatusOr<std::optional<std::string>> LayoutOf(const Attribute& attributes, const Mesh& mesh, int rank) {
-  if (const Attribute* const shardy = attributes.Find("sdy.sharding"); shardy != nullptr) {
-    MESHWORK_ASSIGN_OR_RETURN(std::string layout, ReadShardy(shardy->text));
-    return std::optional(std::move(layout));
-  }
-  const Attribute* const gspmd = attributes.Find("mhlo.sharding");
-  if (gspmd == nullptr) return std::optional<std::string>();
-  MESHWORK_ASSIGN_OR_RETURN(const std::optional<Tiles> tiles, ReadTiles(gspmd->text, rank));
-  if (!tiles.has_value()) return std::optional<std::string>();
-  MESHWORK_ASSIGN_OR_RETURN(std::string layout, AsLayout(gspmd->text, *tiles, mesh));
-  return std::optional(std::move(layout));
+  absl::StatusOr<std::optional<std::string>> layout = TryLayoutOf(attributes, mesh, rank);
+  if (!layout.ok()) return InOneLine(layout.status());
+  return layout;
 }
 
 std::span<const NamedReadOp> ShardingOps() { return kShardingOps; }

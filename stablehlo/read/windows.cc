@@ -27,6 +27,8 @@ struct Windows {
 
 absl::StatusOr<Windows> WindowsOf(const OpView& view) {
   const size_t rank = view.type(0).shape.size();
+  if (view.result().shape.size() != rank)
+    return view.Fail("its result has another number of dims than its operand.");
   const Ints ones(rank, 1);
   Windows windows;
   MESHWORK_ASSIGN_OR_RETURN(windows.size, view.Ints("window_dimensions"));
@@ -135,25 +137,31 @@ absl::StatusOr<Bounds> ReadReduceWindow(const OpView& view) {
     return view.Fail("its function is not read, or its first value changes the result.");
   if (std::any_of(base.begin(), base.end(), [](int64_t b) { return b != 1; }))
     return view.Fail("base_dilations are not read.");
-  const Value x = view.Arg(0);
-  if (windows.Dims(false).empty()) return Bounds{x};
+  const Value x = InSignedOrder(view, view.Arg(0));
+  if (windows.Dims(false).empty()) return Bounds{view.Arg(0)};
   if (const auto running = RunningOf(view, windows); running.has_value()) {
     switch (*combiner) {
-      case Combiner::kAdd: return Bounds{Cumsum(x, running->dim, false, running->reverse)};
-      case Combiner::kMultiply: return Bounds{Cumprod(x, running->dim, false, running->reverse)};
-      case Combiner::kMaximum: return Bounds{Cummax(x, running->dim, false, running->reverse)};
-      case Combiner::kMinimum: return Bounds{Cummin(x, running->dim, false, running->reverse)};
+      case Combiner::kAdd: return Bounds{Cumsum(view.Arg(0), running->dim, false, running->reverse)};
+      case Combiner::kMultiply: return Bounds{Cumprod(view.Arg(0), running->dim, false, running->reverse)};
+      case Combiner::kMaximum:
+        return Bounds{InSignedOrder(view, Cummax(x, running->dim, false, running->reverse))};
+      case Combiner::kMinimum:
+        return Bounds{InSignedOrder(view, Cummin(x, running->dim, false, running->reverse))};
       default: break;
     }
   }
   MESHWORK_ASSIGN_OR_RETURN(const Pooled pooled, Pooled::Create(view, windows));
-  const Value images = pooled.To(x);
+  // Whole numbers of 32 bits as reals, which hold them.
+  const bool is_whole = x.valid() && x.dtype() == I32;
+  const Value images = pooled.To(is_whole ? Cast(x, F64) : ToArithmetic(x));
   Value y;
   if (*combiner == Combiner::kAdd) y = AddOp("sum_pool", {images}, pooled.attrs());
   else if (*combiner == Combiner::kMaximum) y = AddOp("max_pool", {images}, pooled.attrs());
   else if (*combiner == Combiner::kMinimum) y = Neg(AddOp("max_pool", {Neg(images)}, pooled.attrs()));
   else return view.Fail("of its function only a sum, a maximum and a minimum are read.");
-  return Bounds{pooled.From(y, view.result().shape)};
+  y = pooled.From(is_whole ? Cast(y, I32) : y, view.result().shape);
+  const bool is_extremum = *combiner != Combiner::kAdd;
+  return Bounds{FromArithmetic(view, is_extremum ? InSignedOrder(view, y) : y)};
 }
 
 // The gradient of max-pooling: each element of the source goes to the largest element of its window.
@@ -168,11 +176,15 @@ absl::StatusOr<Bounds> ReadSelectAndScatter(const OpView& view) {
                                              select.ops[0].operands[1].name == select.arguments[1].name
                                          ? select.ops[0].attributes.Find("comparison_direction")
                                          : nullptr;
-  if (direction == nullptr || !direction->text.ends_with(" GE>") ||
+  const bool is_minimum = direction != nullptr && direction->text.ends_with(" LE>");
+  if (direction == nullptr || (!is_minimum && !direction->text.ends_with(" GE>")) ||
       CombinerOf(view.op.regions[1]) != Combiner::kAdd || !IsIdentity(view.operands[2], Combiner::kAdd))
-    return view.Fail("only the sum, from 0 on, at the largest elements is read.");
+    return view.Fail("only the sum, from 0 on, at the largest or the least elements is read.");
   MESHWORK_ASSIGN_OR_RETURN(const Pooled pooled, Pooled::Create(view, windows));
-  const Value images = pooled.To(view.Arg(0));
+  if (view.type(1).rank() != view.type(0).rank())
+    return view.Fail("its source has another number of dims than its operand.");
+  const Value x = view.Arg(0);
+  const Value images = pooled.To(is_minimum ? Neg(x) : x);
   if (!images.valid()) return Bounds{images};
   const std::vector<Value> largest = view.graph.Add("max_pool", std::vector{images}, pooled.attrs(), {});
   Attrs attrs = pooled.attrs();

@@ -260,7 +260,6 @@ TEST(ReadStableHloErrors, Ops) {
        MISTAKE(Op("stablehlo.compare", "4xf32, 4xf32", "4xi1")),
        MISTAKE(Op("stablehlo.compare", "4xf32, 4xf32", "4xi1", "{comparison_direction = 1 : i32}")),
        MISTAKE(Op("stablehlo.compare", "4xf32, 4xf32", "4xi1", Compares("UP", "FLOAT"))),
-       MISTAKE(Op("stablehlo.compare", "4xf32, 4xf32", "4xi1", Compares("LT", "TOTALORDER"))),
        MISTAKE(Op("stablehlo.compare", "4xf32, 4xf32", "4xi1",
                   "{comparison_direction = #stablehlo<comparison_direction LT>, compare_type = \"FLOAT\"}")),
        MISTAKE(Op("stablehlo.select", "2xi1, 4xf32, 4xf32", "4xf32")),
@@ -342,9 +341,8 @@ TEST(ReadStableHloErrors, Reductions) {
   ExpectErrors(
       "read_stablehlo_reductions",
       {MISTAKE(Reduce("f32", "0.0", "divide")), MISTAKE(Reduce("i32", "0", "and")),
-       MISTAKE(Reduce("ui32", "7", "maximum")), MISTAKE(Argmax("ui32", "0", "%iota", "%7")),
-       MISTAKE(Argmax("f32", "0xFF800000", "%iota", "%i")), MISTAKE(Argmax("f32", "0xFF800000", "%i", "%7")),
-       MISTAKE(Argmax("f32", "0.0", "%iota", "%7")),
+       MISTAKE(Reduce("ui32", "7", "maximum")), MISTAKE(Argmax("f32", "0xFF800000", "%iota", "%i")),
+       MISTAKE(Argmax("f32", "0xFF800000", "%i", "%7")), MISTAKE(Argmax("f32", "0.0", "%iota", "%7")),
        MISTAKE(Main("%a: tensor<f32>", "\"stablehlo.sort\"() ({ }) : () -> ()")),
        MISTAKE(Op("stablehlo.sort", "4xf32", "4xf32", "($add f32$)")),
        MISTAKE(Main("%a: tensor<4xf32>",
@@ -524,6 +522,71 @@ TEST(ReadStableHloErrors, Names) {
                 MISTAKE(Named({.updates = {{"batch", "params/w"}, {"params", "params"}}})),
                 MISTAKE(Named({}, ",\narg_attrs = [{tf.aliasing_output = 2 : i32}]")),
                 {"ten arguments", Text(Module(Function("main", ten, "")), {.variables = {"weights"}})}});
+}
+
+// ---- What contradicts itself.
+
+// A function that calls the next one twice, and so on: 2^30 ops.
+std::string Doubling() {
+  std::string functions = Function("f30", "%a: tensor<f32>", "");
+  for (int i = 0; i < 30; ++i)
+    functions +=
+        Function(fmt::format("f{}", i), "%a: tensor<f32>",
+                 fmt::format("%0 = \"func.call\"(%a) <{{callee = @f{0}}}> : (tensor<f32>) -> tensor<f32>\n"
+                             "%1 = \"func.call\"(%0) <{{callee = @f{0}}}> : (tensor<f32>) -> tensor<f32>",
+                             i + 1));
+  return functions + Function("main", "%a: tensor<f32>",
+                              "%0 = \"func.call\"(%a) <{callee = @f0}> : (tensor<f32>) -> tensor<f32>");
+}
+
+TEST(ReadStableHloErrors, Contradictions) {
+  const std::string main = Function("main", "%a: tensor<f32>", "");
+  ExpectErrors(
+      "read_stablehlo_contradictions",
+      {MISTAKE(Text("#x = [1, 2]\n" + Module(main))),
+       MISTAKE(Main(
+           "%a: tensor<f32>",
+           "%0 = \"stablehlo.constant\"() <{value = dense<0x1FFFFFFFF> : tensor<f32>}> : () -> tensor<f32>")),
+       {"a scatter of bits",
+        [] {
+          return Op("stablehlo.scatter", "4xi32, 2x1xi32, 2xi32", "4xi32",
+                    "<{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], "
+                    "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}>\n($and i32$)");
+        }},
+       MISTAKE(Op("stablehlo.convolution", "3x8x8x2xf32, 3x3x2x4xf32", "3x6x6x4xf32",
+                  "<{dimension_numbers = #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>,\n"
+                  "feature_group_count = -1 : i64}>")),
+       MISTAKE(Op("stablehlo.reduce", "4xf32, 2xf32", "f32", "<{dimensions = array<i64: 0>}>\n($add f32$)")),
+       MISTAKE(Op("stablehlo.reduce_window", "4x4xf32, f32=0.0", "4xf32",
+                  "<{window_dimensions = array<i64: 1, 2>}>\n($add f32$)")),
+       {"a source of another rank",
+        [] {
+          return Op("stablehlo.select_and_scatter", "4x4xf32, 4xf32, f32=0.0", "4x4xf32", R"(<{
+window_dimensions = array<i64: 1, 2>}> ({
+^bb0(%x: tensor<f32>, %y: tensor<f32>):
+%1 = "stablehlo.compare"(%x, %y) {comparison_direction = #stablehlo<comparison_direction GE>}
+  : (tensor<f32>, tensor<f32>) -> tensor<i1>
+"stablehlo.return"(%1) : (tensor<i1>) -> ()
+}, $add f32$))");
+        }},
+       {"a sort of 65 operands",
+        [] {
+          return Main(
+              "%a: tensor<4xf32>",
+              fmt::format(
+                  "%0:65 = \"stablehlo.sort\"(%a{}) ({{ }})\n: (tensor<4xf32>{}) -> (tensor<4xf32>{})",
+                  Times(", %a", 64), Times(", tensor<4xf32>", 64), Times(", tensor<4xf32>", 64)));
+        }},
+       MISTAKE(Op("stablehlo.reduce_precision", "4xf32", "4xf32",
+                  "<{exponent_bits = 4 : i32, mantissa_bits = 3 : i32}>")),
+       MISTAKE(Main("%a: tensor<f32>, %a: tensor<f32>", "")),
+       MISTAKE(Top(Doubling())),
+       MISTAKE(
+           Top(Function("main", "%a: tensor<4xf32>", "",
+                        ", arg_attrs = [{sdy.sharding = #sdy.sharding<@mesh, [{}], unreduced={\"y\"}>}]"))),
+       MISTAKE(Top(main + main)),
+       MISTAKE(Top("\"func.func\"() <{sym_name = \"main\"}> ({\n^bb0(%a: tensor<f32>):\n"
+                   "\"func.return\"(%b) : (tensor<f32>) -> ()\n}) : () -> ()"))});
 }
 
 }  // namespace

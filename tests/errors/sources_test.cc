@@ -22,9 +22,10 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // Folders, with all rooms in them.
-constexpr std::string_view kFolders[] = {"base",   "mesh",        "layout",         "ir",          "ops",
-                                         "verify", "spmd",        "runtime",        "storage",     "session",
-                                         "train",  "tools/check", "tools/simulate", "tools/report"};
+constexpr std::string_view kFolders[] = {"base",        "mesh",           "layout",         "ir",
+                                         "ops",         "verify",         "spmd",           "runtime",
+                                         "storage",     "session",        "stablehlo/read", "train",
+                                         "tools/check", "tools/simulate", "tools/report"};
 
 std::vector<MessagePattern> LibraryMessages() {
   const std::filesystem::path root = std::filesystem::path(MESHWORK_TEST_DIR).parent_path();

@@ -70,6 +70,10 @@ case("slices", lambda x: [x[1:3], x[:, ::2], x[::-1], x[-1], x[:, 1:4:2], x[2, 3
 case("pads", lambda x: [jnp.pad(x, 1), jnp.pad(x, ((0, 1), (2, 0)), constant_values=7), lax.pad(x, jnp.float32(-1), ((1, -1, 1), (0, 2, 0))), jnp.pad(x, 1, mode="edge"), jnp.pad(x, 1, mode="reflect")], X)
 case("joins", lambda x, y: [jnp.concatenate([x, y], 0), jnp.stack([x, y], 1), jnp.tile(x, (2, 1)), jnp.roll(x, 2, 1), jnp.flip(x, 0)], X, reals(4, 5))
 case("constants", lambda x: x + jnp.asarray(np.arange(20, dtype=np.float32).reshape(4, 5)) * np.float32(0.1) + jnp.eye(4, 5) + jnp.linspace(0, 1, 5), X)
+case("large_constants", lambda x, i: [jnp.where(np.tril(np.ones((16, 16), bool)), x[0, 0], 0.0), i ^ jnp.array([1, 2**32 - 1, 5], np.uint32)], X, wholes(3, low=0, high=2**32, dtype=np.uint32))
+case("bytes", lambda u, i: [u + u, 255 - u, u // 7, u > 100, i * i, -i, jnp.abs(i), i.sum(), jnp.max(u)], wholes(6, low=0, high=256, dtype=np.uint8), wholes(6, low=-128, high=128, dtype=np.int8))
+case("half_precision", lambda x: [x * x, jnp.exp(x), x.sum(-1), x @ x.T, jnp.max(x)], X.astype(np.float16))
+case("reduced_precision", lambda x: [lax.reduce_precision(x, 8, 7), lax.reduce_precision(x, 8, 23)], X)
 case("whole_constants", lambda x: [x + jnp.asarray([1, -2, 3, 2**31 - 1]), jnp.asarray([True, False, True, True]) & (x > 0)], wholes(4))
 
 # Reductions, order.
@@ -82,6 +86,10 @@ case("softmaxes", lambda x: [jax.nn.softmax(x), jax.nn.log_softmax(x, 0), jax.nn
 case("sorts", lambda x: [jnp.sort(x, 1), jnp.sort(x, 0)[::-1], jnp.argsort(x, 1), jnp.sort(x, descending=True)], wholes(4, 5).astype(np.float32))
 case("sorts_of_odd", lambda x: [jnp.sort(x, 1), jnp.argsort(x, 1)], ODD)
 case("sorts_together", lambda k, x, i: lax.sort((k, x, i), dimension=1, num_keys=1), wholes(4, 5), X, wholes(4, 5))
+case("sorts_by_two_keys", lambda a, b, x: [lax.sort((a, b, x), dimension=1, num_keys=2), jnp.lexsort((b[0], a[0]))], wholes(4, 5, low=0, high=2), wholes(4, 5), X)
+case("orders_of_unsigned", lambda x, u: [jnp.sort(x), lax.cummax(x, 0), lax.top_k(x, 2)[0], jnp.argmax(x), x.at[0].max(u), jnp.max(x), jnp.clip(x, u, u + 9)], np.array([3, 2**31 + 5, 1, 2**32 - 1, 7], np.uint32), np.uint32(2**31))
+case("extremes_of_bools", lambda x: [jnp.argmax(x > 0, 1), jnp.argmin(x > 0, 0), jnp.max(x > 0, 1)], X)
+case("total_order", lambda x, y: [jnp.searchsorted(x, y), jnp.digitize(y, x), jnp.interp(y, x, x * 2)], np.array([-1, -0.5, 0, 1, 3], np.float32), np.array([-2, -0.5, 0.25, 3, 9], np.float32), kept=False)
 case("median", lambda x: [jnp.median(x, 1), jnp.quantile(x, 0.3)], X, kept=False)
 case("top_k", lambda x: lax.top_k(x, 3), X)
 case("running", lambda x: [jnp.cumsum(x, 1), jnp.cumprod(x, 0), lax.cummax(x, 1), lax.cummin(x, 0, reverse=True), lax.cumsum(x, 1, reverse=True)], X)
@@ -102,6 +110,8 @@ case("scatters_in_batches", lambda x, i, u: [jax.vmap(lambda r, j, v: r.at[j].ad
 case("windows_scattered", lambda x, i, u: jax.vmap(lambda r, j, v: lax.dynamic_update_slice(r, v, (j,)))(x, i, u), X, np.array([0, 3, 1, 7], np.int32), reals(4, 2))
 case("scatter_windows_by_hand", lambda x, i, u: lax.scatter_add(x, i, u, lax.ScatterDimensionNumbers(update_window_dims=(1, 2), inserted_window_dims=(), scatter_dims_to_operand_dims=(0, 1))), X, np.array([[0, 0], [2, 3], [3, 3], [1, 1]], np.int32), reals(4, 2, 2))
 case("scatter_bools", lambda x, i: x.at[i].set(True), bools(5, 3), np.array([1, 4], np.int32))
+case("indices_of_unsigned", lambda x, i: [jnp.take(x, i, axis=0, mode="clip"), lax.dynamic_slice_in_dim(x, i[0], 2)], X, np.array([2**31 + 7, 1, 2**32 - 1], np.uint32))
+case("scatters_of_others", lambda b, i, u: [b.at[i].max(True), b.at[i].min(False), u.at[i].set(jnp.uint8(7)), u.at[i].add(jnp.uint8(250))], bools(5), np.array([1, 3], np.int32), wholes(5, low=0, high=256, dtype=np.uint8))
 case("segments", lambda x, s: [jax.ops.segment_sum(x, s, 3), jax.ops.segment_max(x, s, 3)], X, np.array([0, 2, 2, 1], np.int32))
 case("one_hot", lambda i: jax.nn.one_hot(i, 4), np.array([0, 3, 7, -1], np.int32))
 case("dynamic", lambda x, i: [lax.dynamic_slice(x, (i, 2), (2, 2)), lax.dynamic_update_slice(x, x[:2, :2] * 2, (i, i)), lax.dynamic_index_in_dim(x, i, 1)], X, np.int32(3))
@@ -121,6 +131,8 @@ case("convolutions_along_one_dim", lambda x, w: lax.conv_general_dilated(x, w, (
 window = lambda f, x, init: lax.reduce_window(x, init, f, (1, 2, 3, 1), (1, 2, 1, 1), "SAME")
 case("pools", lambda x: [window(lax.max, x, -jnp.inf), window(lax.add, x, 0.0), window(lax.min, x, jnp.inf), lax.reduce_window(x, 0.0, lax.add, (1, 2, 2, 1), (1, 1, 1, 1), "VALID", window_dilation=(1, 2, 1, 1))], IMAGES)
 case("pools_over_other_dims", lambda x: [lax.reduce_window(x, -jnp.inf, lax.max, (2, 1, 2, 2), (1, 1, 1, 1), "VALID"), lax.reduce_window(x, 0.0, lax.add, (1, 1, 1, 2), (1, 1, 1, 2), "VALID")], IMAGES)
+case("pools_of_whole_numbers", lambda x: [window(lax.max, x, -2**31), window(lax.add, x, 0)], wholes(2, 6, 5, 4))
+case("gradients_of_least_pools", jax.grad(lambda x: (window(lax.min, x, jnp.inf) ** 2).sum()), IMAGES)
 case("pool_gradients", jax.grad(lambda x: (window(lax.max, x, -jnp.inf) ** 2).sum() + (window(lax.add, x, 0.0) ** 3).sum()), IMAGES)
 A = reals(2, 4, 4)
 case("solvers", lambda a, b: [jnp.linalg.cholesky(a @ jnp.swapaxes(a, 1, 2) + 4 * jnp.eye(4)), lax.linalg.triangular_solve(jnp.tril(a) + 3 * jnp.eye(4), b, left_side=True, lower=True), lax.linalg.triangular_solve(jnp.triu(a) + 3 * jnp.eye(4), jnp.swapaxes(b, 1, 2), left_side=False, lower=False, transpose_a=True)], A, reals(2, 4, 3), kept=False)
@@ -137,6 +149,13 @@ case("scan_reading_rows_twice", lambda x: lax.fori_loop(0, 4, lambda i, c: c + x
 case("scan_writing_and_reading", lambda x: lax.fori_loop(1, 4, lambda i, y: y.at[i].set(y[i] + y[i - 1]), x), X)
 case("scan_with_steps_of_two", lambda x: lax.scan(lambda s, r: ((s[0] + 2, s[1] + r * s[0]), s[0]), (3, jnp.zeros(5)), x), X)
 case("associative_scan", lambda x: lax.associative_scan(jnp.add, x), X, kept=False)
+
+# Values of the program around a body together with its own.
+case("nested_indices", lambda x: lax.fori_loop(0, 4, lambda i, c: lax.fori_loop(0, 5, lambda j, d: d + x[i, j] * jnp.float32(i), c), 0.0), X)
+case("joins_in_bodies", lambda x: lax.scan(lambda c, r: (jnp.concatenate([x[0, :2], c])[:5], jnp.stack([x[1], r]).sum(0)), jnp.zeros(5), x), X)
+case("choices_in_bodies", lambda x, y: lax.fori_loop(0, 4, lambda i, c: c + jnp.where(i % 2 == 0, x, y), x), X, reals(4, 5))
+case("loops_of_nothing", lambda p, x: (lax.fori_loop(0, 3, lambda i, c: c, x), lax.cond(p, lambda: (), lambda: ()), x)[2], np.bool_(True), X)
+case("a_switch_of_many", lambda i, x: lax.switch(i, [(lambda k: lambda x: x * k)(k) for k in range(40)], x), np.int32(37), X, kept=False)
 
 # Random numbers, bit by bit.
 KEY = np.array([0, 7], np.uint32)
