@@ -16,12 +16,14 @@
 #include "meshwork/spmd/compile.h"
 #include "pjrt/real_plugin.h"
 #include "support/backend_trials.h"
+#include "support/for_each_node.h"
 #include "support/golden.h"
 #include "support/limits.h"
 #include "support/long_tests.h"
 #include "support/program_trial.h"
 #include "support/random_program.h"
 #include "support/random_training.h"
+#include "support/sample.h"
 
 namespace meshwork::pjrt_programs_test {
 namespace {
@@ -87,6 +89,20 @@ TEST_P(PjrtProgramsTest, CasesGiveTheOneDeviceResult) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, PjrtProgramsTest, testing::Range<uint64_t>(0, kSeeds));
+
+// What the long tests above run: each row that programs are drawn of at least five times.
+TEST(PjrtProgramRowsTest, EveryRowIsRunFiveTimes) {
+  if (!LongTests()) GTEST_SKIP() << "a part of the long tests";
+  const RandomPrograms programs;
+  std::map<std::string_view, int> counts;
+  for (uint64_t seed = 0; seed < kSeeds * NumPrograms(); ++seed)
+    for (const RandomProgram& random : {programs.Draw(seed), programs.DrawLoops(seed), DrawTraining(seed)})
+      ForEachNode(random.graph, [&](const Node& node) { ++counts[node.row->name]; });
+  for (const OpRow* row : DrawnRows()) EXPECT_GE(counts[row->name], 5) << row->name;
+  const auto least = std::min_element(counts.begin(), counts.end(),
+                                      [](const auto& a, const auto& b) { return a.second < b.second; });
+  fmt::print("{} rows, the rarest, {}, {} times\n", counts.size(), least->first, least->second);
+}
 
 class PjrtTrainingTest : public RealPluginTest {};
 

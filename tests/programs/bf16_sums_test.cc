@@ -18,6 +18,7 @@
 #include "meshwork/spmd/compile.h"
 #include "meshwork/verify/certificate.h"
 #include "meshwork/verify/verify.h"
+#include "support/for_each_node.h"
 #include "support/interpreter.h"
 #include "support/tensors.h"
 
@@ -133,15 +134,6 @@ double HalfUlp(double x, DType dtype) {
   int exponent = 0;
   std::frexp(x, &exponent);
   return std::ldexp(1, exponent - (dtype == BF16 ? 9 : 25));
-}
-
-// Calls `f` for the nodes of a program and of the bodies in it.
-template <typename F>
-void ForEachNode(const Graph& graph, const F& f) {
-  for (const Node& node : graph.nodes()) {
-    f(graph, node);
-    for (const auto& region : node.regions) ForEachNode(*region, f);
-  }
 }
 
 // The bytes per dtype that all_reduce and reduce_scatter nodes reduce over devices.

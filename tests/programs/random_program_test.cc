@@ -30,6 +30,7 @@
 #include "meshwork/spmd/passes.h"
 #include "meshwork/train/nn/initializers.h"
 #include "meshwork/train/optim/optimizers.h"
+#include "support/for_each_node.h"
 #include "support/long_tests.h"
 #include "support/program_trial.h"
 #include "support/random_training.h"
@@ -49,15 +50,6 @@ int64_t WireOf(const Graph& local) {
   int64_t bytes = 0;
   for (const CollectiveSummary& summary : SummarizeCollectives(local)) bytes += summary.bytes;
   return bytes;
-}
-
-// Calls `f` for each node, those in bodies of loops too.
-template <typename F>
-void ForEachNode(const Graph& graph, const F& f) {
-  for (const Node& node : graph.nodes()) {
-    f(node);
-    for (const auto& region : node.regions) ForEachNode(*region, f);
-  }
 }
 
 uint64_t CountNodes(const Graph& graph) {
