@@ -3,10 +3,13 @@
 // the default one; and the operations of products.
 //
 //   random_pins_report [FIRST [END [FOLDER]]]   // FOLDER gets the programs that send more than 1.1 times JAX's bytes
+//   random_pins_report --programs FOLDER        // only writes all programs, for tests/stablehlo/shardy.py
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <string>
+#include <string_view>
 
 #include "fmt/format.h"
 #include "meshwork/ir/plan/explain.h"
@@ -23,7 +26,14 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+int WritePrograms(const std::string& folder) {
+  for (const RandomPins& step : LoadRandomPins())
+    std::ofstream(fmt::format("{}/{}.mw", folder, step.seed)) << PrintGraph(BuildStep(step));
+  return 0;
+}
+
 int Main(int argc, char** argv) {
+  if (argc == 3 && std::string_view(argv[1]) == "--programs") return WritePrograms(argv[2]);
   const int64_t first = argc > 1 ? std::atoll(argv[1]) : 0, end = argc > 2 ? std::atoll(argv[2]) : 1 << 30;
   for (const RandomPins& step : LoadRandomPins()) {
     if (step.seed < first || step.seed >= end) continue;

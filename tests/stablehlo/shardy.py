@@ -1,8 +1,9 @@
 """What the golden cases send by meshwork and by Shardy, XLA's partitioner, with the same pins: writes shardy.json.
 
-usage: shardy.py TOOL CASES_DIR [OUT]
+usage: shardy.py TOOL CASES_DIR [OUT [FLAG...]]
 
-TOOL is the program meshwork, CASES_DIR is tests/spmd/cases. Shardy's program is compiled by JAX's CPU plugin for as many virtual
+TOOL is the program meshwork, which compiles with these flags; CASES_DIR is tests/spmd/cases, or what random_pins_report --programs
+has written. Shardy's program is compiled by JAX's CPU plugin for as many virtual
 devices as the mesh has; collectives are counted as in tests/random_pins/random_pins.py. An entry is [meshwork, Shardy], bytes on
 the wire per device; cases that cannot be written, compiled or counted are named with the reason.
 """
@@ -24,8 +25,8 @@ from jax._src.lib import xla_client as xc
 from random_pins import wire_bytes
 
 
-def by_meshwork(tool, path):
-    stats = json.loads(subprocess.run([tool, "compile", path, "--emit=stats"], check=True, capture_output=True, text=True).stdout)
+def by_meshwork(tool, path, flags):
+    stats = json.loads(subprocess.run([tool, "compile", path, "--emit=stats", *flags], check=True, capture_output=True, text=True).stdout)
     return sum(collective["wire_bytes_per_device"] for collective in stats["collectives"])
 
 
@@ -59,7 +60,7 @@ def main():
             with open(case) as file, open(path, "w") as out:
                 out.write(file.read().split("----\n")[0])
             try:
-                counted[name] = [by_meshwork(tool, path), by_shardy(tool, path, devices)]
+                counted[name] = [by_meshwork(tool, path, sys.argv[4:]), by_shardy(tool, path, devices)]
             except Exception as error:  # whatever the compiler says
                 left_out[name] = str(error).splitlines()[0][:160]
     more = {name: pair for name, pair in counted.items() if pair[0] > pair[1]}
