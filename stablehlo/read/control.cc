@@ -201,7 +201,7 @@ absl::StatusOr<Bounds> ReadIf(const OpView& view) {
   const auto branch = [&](size_t r) {
     return [&, r](Graph& body) { return ReadBranch(body, view, view.op.regions[r], status); };
   };
-  const std::vector<Value> results = If(view.Arg(0), branch(0), branch(1));
+  const std::vector<Value> results = If(view.graph.Capture(view.Arg(0)), branch(0), branch(1));
   MESHWORK_RETURN_IF_ERROR(status);
   return Bounds(results.begin(), results.end());
 }
@@ -211,8 +211,10 @@ std::vector<Value> ReadCases(Graph& graph, const OpView& view, const Value& inde
                              absl::Status& status) {
   if (first + 1 == end) return ReadBranch(graph, view, view.op.regions[first], status);
   const size_t middle = first + (end - first) / 2;
+  // In this graph, so that the branches within are those of the one that is chosen.
+  const Value here = graph.Capture(index);
   return If(
-      Less(index, static_cast<double>(middle)),
+      Less(here, static_cast<double>(middle)),
       [&](Graph& body) { return ReadCases(body, view, index, first, middle, status); },
       [&](Graph& body) { return ReadCases(body, view, index, middle, end, status); });
 }

@@ -84,7 +84,7 @@ class BodyStudy {
     const Attribute* const callee = op.attributes.Find("callee");
     const Op* const function = callee == nullptr ? nullptr : view_.reader.FindFunction(callee->text);
     // Calls that are wrong are reported when they are read.
-    if (function == nullptr || depth_ >= kDeepestCalls) return std::vector<Known>(op.result_types.size());
+    if (function == nullptr || depth_ >= kDeepest) return std::vector<Known>(op.result_types.size());
     ++depth_;
     absl::StatusOr<std::vector<Known>> results = Run(function->regions[0], operands, nullptr, false);
     --depth_;
@@ -148,13 +148,17 @@ struct Limit {
 };
 // Of a condition that returns `counter < limit` what these are.
 std::optional<Limit> LimitOf(const Region& condition) {
-  if (condition.ops.empty() || condition.ops.back().operands.size() != 1) return std::nullopt;
+  if (condition.ops.empty() || condition.ops.back().name != "stablehlo.return" ||
+      condition.ops.back().operands.size() != 1)
+    return std::nullopt;
   const Op* const compare = DefinitionOf(condition, condition.ops.back().operands[0].name);
   if (compare == nullptr || compare->name != "stablehlo.compare" || compare->operands.size() != 2)
     return std::nullopt;
   const Attribute* const direction = compare->attributes.Find("comparison_direction");
   const std::optional<size_t> counter = ArgumentOf(condition, compare->operands[0]);
   if (direction == nullptr || !direction->text.ends_with(" LT>") || !counter.has_value()) return std::nullopt;
+  const TensorType& type = condition.arguments[*counter].type;
+  if (compare->operand_types[0] != type || compare->operand_types[1] != type) return std::nullopt;
   return Limit{*counter, compare->operands[1]};
 }
 

@@ -38,7 +38,7 @@ absl::StatusOr<Bounds> ReadBinary(const OpView& view) {
   return Bounds{FromArithmetic(view, f(ToArithmetic(args[0]), ToArithmetic(args[1])))};
 }
 
-// Of bools another function; that of whole numbers depends on the sign only where `by_sign` says how.
+// Of bools another function.
 template <Value (*f)(const Operand&, const Operand&), Value (*of_bools)(const Operand&, const Operand&)>
 absl::StatusOr<Bounds> ReadArithmetic(const OpView& view) {
   return IsBool(view) ? ReadBinary<of_bools>(view) : ReadBinary<f>(view);
@@ -88,8 +88,8 @@ absl::StatusOr<Bounds> ReadConvert(const OpView& view) {
   return Bounds{InDType(x, to)};
 }
 
-// Whole numbers that are ordered as reals are in the total order, -0 below 0 and NaN above all: their bits, those of the size turned
-// around for numbers below 0.
+// Whole numbers that are ordered as reals are in the total order, -0 below 0 and NaN above all: the bits, of which all but the sign are
+// inverted for numbers below 0.
 Value InTotalOrder(const Value& given) {
   const Value x = given.dtype() == BF16 ? Cast(given, F32) : given;
   if (x.dtype() != F32 && x.dtype() != F64) return x;
@@ -206,7 +206,7 @@ absl::StatusOr<Bounds> ReadAbs(const OpView& view) {
   return Bounds{view.Arg(0)};
 }
 
-// Bits that numbers of 8 bits with a sign do not have would count.
+// i8 is held as i32, whose other bits would be counted.
 absl::StatusOr<Bounds> ReadCountLeadingZeros(const OpView& view) {
   if (view.type(0).element.ends_with("i8")) return view.Fail("numbers of 8 bits are not read.");
   return ReadUnary<CountLeadingZeros>(view);

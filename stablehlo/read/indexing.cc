@@ -223,7 +223,7 @@ absl::StatusOr<Value> InOrderOfResult(const OpView& view, const Places& places, 
 Value CutRest(const Places& places, const Value& x) {
   Ints start(static_cast<size_t>(x.rank()), 0), limit = ToInts(x.shape());
   for (const int64_t d : Rest(places, x.rank()))
-    if (!Contains(places.batching, d)) limit[static_cast<size_t>(d)] = places.window[static_cast<size_t>(d)];
+    limit[static_cast<size_t>(d)] = places.window[static_cast<size_t>(d)];
   return limit == ToInts(x.shape()) ? x : Slice(x, start, limit);
 }
 
@@ -314,7 +314,8 @@ Value LiesWithin(const OpView& view, const Places& places, const Value& starts, 
 }
 
 // Indices [batching.., others.., components] as places in the dims (batching, indexed) as one.
-Value Linear(const OpView& view, const Places& places, const Value& indices) {
+Value Linear(const OpView& view, const Places& places, const Value& given) {
+  const Value indices = InDType(given, I64);  // places in all dims together may be more than an i32 counts
   const Shape& x = view.type(0).shape;
   const int64_t components = std::ssize(places.indexed);
   const Shape shape(indices.shape().begin(), indices.shape().end() - 1);
@@ -380,7 +381,7 @@ absl::StatusOr<Value> Scattered(const OpView& view, const Places& places, Combin
   Shape flat = {places_in_all};
   flat.insert(flat.end(), x.shape().begin() + static_cast<int64_t>(num_indexed), x.shape().end());
   const Value linear = Select(LiesWithin(view, places, starts, num_windows), Linear(view, places, indices),
-                              view.Number(static_cast<double>(places_in_all), starts.dtype()));
+                              view.Number(static_cast<double>(places_in_all), I64));
   Ints none(flat.size(), 0), high(flat.size(), 0);
   high[0] = 1;
   const Value whole = Pad(Reshape(x, flat), none, high);

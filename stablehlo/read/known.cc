@@ -1,12 +1,13 @@
 #include "meshwork/stablehlo/read/known.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 
 namespace meshwork::mlir {
 namespace {
 
-// Of scale i + offset, the bounds over all iterations. The numbers are those of loops with fewer than 2^31 iterations.
+// Of scale i + offset, the bounds over all iterations.
 struct Range {
   int64_t low, high;
 };
@@ -30,6 +31,8 @@ bool Holds(std::string_view element, const Range& range) {
 }
 
 std::optional<Known> Checked(const Known& known, std::string_view element) {
+  if (known.is_count() && std::abs(known.scale) >= kLargest)
+    return std::nullopt;  // of a single iteration no range shows it
   const std::optional<Range> range = RangeOf(known);
   return range.has_value() && Holds(element, *range) ? std::optional(known) : std::nullopt;
 }
@@ -55,6 +58,7 @@ std::optional<bool> Compares(std::string_view direction, const Range& a, const R
     return a.high <= b.low ? std::optional(true) : a.low > b.high ? std::optional(false) : std::nullopt;
   if (direction == "GT") return Compares("LT", b, a);
   if (direction == "GE") return Compares("LE", b, a);
+  if (direction != "EQ" && direction != "NE") return std::nullopt;
   if (a.high < b.low || b.high < a.low) return direction == "NE";
   if (is_one) return direction == "EQ";
   return std::nullopt;
@@ -102,17 +106,21 @@ Folded Fold(const Op& op, std::span<const Known> operands) {
     for (const size_t i : {0, 1})
       if (operands[i].is_splat()) return {.operand = operands[i].bits != 0 ? 1 - i : i};
   }
+  const TensorType& result = op.result_types[0];
+  for (const TensorType& operand : op.operand_types)
+    if (operand != op.operand_types[0] || operand.shape != result.shape) return {};
+  const bool is_same = result.element == element;
   const auto range = RangeOf(x);
   if (!range.has_value() || !IsWholeElement(element) || !Holds(element, *range)) return {};
   if (name == "stablehlo.convert" && IsWholeElement(op.result_types[0].element))
     return {.known = Checked(x, op.result_types[0].element)};
-  if (name == "stablehlo.negate") return {.known = Sum(Known::Splat(0), x, -1, element)};
+  if (name == "stablehlo.negate" && is_same) return {.known = Sum(Known::Splat(0), x, -1, element)};
   if (operands.size() != 2) return {};
   const auto other = RangeOf(operands[1]);
   if (!other.has_value() || !Holds(element, *other)) return {};
-  if (name == "stablehlo.add") return {.known = Sum(x, operands[1], 1, element)};
-  if (name == "stablehlo.subtract") return {.known = Sum(x, operands[1], -1, element)};
-  if (name == "stablehlo.compare") {
+  if (name == "stablehlo.add" && is_same) return {.known = Sum(x, operands[1], 1, element)};
+  if (name == "stablehlo.subtract" && is_same) return {.known = Sum(x, operands[1], -1, element)};
+  if (name == "stablehlo.compare" && result.element == "i1") {
     const std::optional<bool> result = Compares(DirectionOf(op), *range, *other);
     if (result.has_value()) return {.known = Known::Splat(*result ? 1 : 0)};
   }

@@ -15,7 +15,8 @@
 namespace meshwork::mlir {
 namespace {
 
-constexpr int kDeepest = 64;        // regions and attributes in each other
+constexpr int kDeepestText = 64;  // regions and attributes in each other
+constexpr size_t kLongestAlias = 1000;
 constexpr int kMostResults = 4096;  // of one op
 constexpr std::string_view kHowToPrint =
     "print it by jax.jit(f).lower(…).compiler_ir(\"stablehlo\").operation.get_asm(print_generic_op_form=True).";
@@ -55,10 +56,10 @@ class Parser {
     int& depth_;
   };
   absl::Status CheckDepth() {
-    if (depth_ <= kDeepest) return absl::OkStatus();
+    if (depth_ <= kDeepestText) return absl::OkStatus();
     return reader_.FailAt(
         reader_.SkipSpace(),
-        fmt::format("more than {} regions or attributes lie in each other here.", kDeepest));
+        fmt::format("more than {} regions or attributes lie in each other here.", kDeepestText));
   }
 
   // #loc3 = loc(…), between the ops of the top.
@@ -69,9 +70,11 @@ class Parser {
       if (!reader_.TryWord("loc")) {
         const size_t at = reader_.SkipSpace();
         MESHWORK_ASSIGN_OR_RETURN(aliases_[name], ReadAttribute());
-        // Lists of names of lists of names would grow without bounds.
-        if (!aliases_[name].items.empty() || !aliases_[name].members.empty())
-          return reader_.FailAt(at, "a list has no name of its own; print the module without aliases.");
+        // What is named is copied wherever it is used, which may be often.
+        if (!aliases_[name].items.empty() || !aliases_[name].members.empty() ||
+            aliases_[name].text.size() > kLongestAlias)
+          return reader_.FailAt(
+              at, "a list or a long text has no name of its own; print the module without aliases.");
         continue;
       }
       MESHWORK_ASSIGN_OR_RETURN(module.locations[name], ReadParenthesis());

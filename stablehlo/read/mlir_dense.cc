@@ -117,7 +117,7 @@ class DenseReader {
   absl::Status ReadReal(std::string_view word, DenseElements& elements) {
     double number = 0;
     const auto read = std::from_chars(word.data(), word.data() + word.size(), number);
-    if (read.ec == std::errc::invalid_argument || read.ptr != word.data() + word.size())
+    if (read.ec != std::errc() || read.ptr != word.data() + word.size())
       return Fail("an element is no number");
     if (element() == "f64") elements.bits.push_back(std::bit_cast<int64_t>(number));
     else if (element() == "f32") elements.bits.push_back(std::bit_cast<int32_t>(static_cast<float>(number)));

@@ -290,8 +290,10 @@ const Op* ModuleReader::FindFunction(std::string_view name) const {
   return nullptr;
 }
 
-absl::Status ModuleReader::CountOp(const Op& op) {
-  if (++ops_ <= kMostOps) return absl::OkStatus();
+absl::Status ModuleReader::CountOp(const Op& op, int64_t elements) {
+  constexpr int64_t kElementsOfAnOp = 64;  // about as much memory
+  ops_ += 1 + elements / kElementsOfAnOp;
+  if (ops_ <= kMostOps) return absl::OkStatus();
   return FailAt(
       op.at,
       fmt::format("the module becomes more than {} ops, calls counted as often as they are made.", kMostOps));
@@ -329,6 +331,7 @@ absl::StatusOr<Bounds> ModuleReader::ReadOne(Graph& graph, const Op& op, const S
   MESHWORK_RETURN_IF_ERROR(CountOp(op));
   OpView view{*this, graph, op, scope, LocationOf(op)};
   std::vector<Known> known;
+  bool is_invalid = false;
   for (size_t i = 0; i < op.operands.size(); ++i) {
     const Bound* const bound = scope.Find(op.operands[i]);
     if (bound == nullptr)
@@ -336,12 +339,18 @@ absl::StatusOr<Bounds> ModuleReader::ReadOne(Graph& graph, const Op& op, const S
     if (bound->type != op.operand_types[i])
       return FailAt(op.at, fmt::format("{}: operand {} is {} here, and {} where it is made.", op.name, i,
                                        op.operand_types[i].ToString(), bound->type.ToString()));
+    is_invalid |= bound->known.kind == Known::Kind::kNothing && !bound->value.valid();
     view.operands.push_back(*bound);
     known.push_back(bound->known);
   }
   for (const TensorType& type : op.result_types)
     if (const absl::StatusOr<Type> result = TypeOf(type); !result.ok())
       return FailAt(op.at, fmt::format("{}: {}", op.name, MessageOf(result.status())));
+  if (is_invalid) {  // behind a mistake, which the op around will report
+    Bounds results(op.result_types.size());
+    for (size_t r = 0; r < results.size(); ++r) results[r].type = op.result_types[r];
+    return results;
+  }
   const Folded folded = Fold(op, known);
   if (folded.known.has_value()) return Bounds{Bound(op.result_types[0], *folded.known)};
   if (folded.operand.has_value() && view.operands[*folded.operand].type == op.result_types[0])
@@ -356,8 +365,12 @@ absl::StatusOr<Bounds> ModuleReader::ReadOne(Graph& graph, const Op& op, const S
     return FailAt(op.at, fmt::format("{}: it gives {}, and {} are stated.", op.name,
                                      Count(std::ssize(results), "result"), op.result_types.size()));
   for (size_t r = 0; r < results.size(); ++r) {
+    const bool is_known = results[r].known.kind != Known::Kind::kNothing;
+    if (is_known && results[r].type != op.result_types[r])
+      return FailAt(op.at, fmt::format("{}: result {} is stated as {}, and is {}.", op.name, r,
+                                       op.result_types[r].ToString(), results[r].type.ToString()));
     results[r].type = op.result_types[r];
-    if (results[r].known.kind != Known::Kind::kNothing) continue;
+    if (is_known) continue;
     const Type stated = view.result_type(r);
     if (!results[r].value.valid() || results[r].value.type() != stated)
       return FailAt(
@@ -370,6 +383,16 @@ absl::StatusOr<Bounds> ModuleReader::ReadOne(Graph& graph, const Op& op, const S
 
 absl::StatusOr<Bounds> ModuleReader::Run(Graph& graph, const Region& region, Bounds arguments,
                                          const Scope* outer) {
+  if (depth_ >= kDeepest)
+    return FailAt(region.at, fmt::format("more than {} calls and regions lie in each other.", kDeepest));
+  ++depth_;
+  absl::StatusOr<Bounds> results = RunOps(graph, region, std::move(arguments), outer);
+  --depth_;
+  return results;
+}
+
+absl::StatusOr<Bounds> ModuleReader::RunOps(Graph& graph, const Region& region, Bounds arguments,
+                                            const Scope* outer) {
   Scope scope{.outer = outer};
   for (size_t a = 0; a < region.arguments.size(); ++a) {
     Bounds argument(1);
@@ -407,12 +430,7 @@ absl::StatusOr<Bounds> ModuleReader::Call(Graph& graph, const Op& function, Boun
     if (body.arguments[a].type != arguments[a].type)
       return FailAt(call.at, fmt::format("{}: argument {} is {}, and the function takes {}.", call.name, a,
                                          arguments[a].type.ToString(), body.arguments[a].type.ToString()));
-  if (calls_ >= kDeepestCalls)
-    return FailAt(call.at, fmt::format("more than {} calls lie in each other.", kDeepestCalls));
-  ++calls_;
-  absl::StatusOr<Bounds> results = Run(graph, body, std::move(arguments), nullptr);
-  --calls_;
-  return results;
+  return Run(graph, body, std::move(arguments), nullptr);
 }
 
 }  // namespace meshwork::mlir

@@ -90,7 +90,11 @@ absl::StatusOr<Bounds> ReadDot(const OpView& view) {
   MESHWORK_ASSIGN_OR_RETURN(const Dot dot, DotOf(view));
   const DType stated = view.result_type().dtype;
   const DType dtype = stated == F16 ? F32 : IsStorage(stated) || stated == BOOL ? I32 : stated;
-  const Value left = InDType(view.Arg(0), dtype), right = InDType(view.Arg(1), dtype);
+  const auto as_factor = [&](size_t i) {
+    const bool is_widened = view.type(i).element == "ui32" && dtype != I32;
+    return InDType(is_widened ? Widened(view.Arg(i)) : view.Arg(i), dtype);
+  };
+  const Value left = as_factor(0), right = as_factor(1);
   const Value product =
       IsFloat(dtype) ? Einsum(EquationOf(view, dot), {left, right}) : WholeProduct(dot, left, right);
   return Bounds{stated == BOOL ? NotEqual(product, 0.0) : FromArithmetic(view, product)};

@@ -45,15 +45,15 @@ struct ReadStableHloOptions {
   std::vector<std::string> variables = {};
   // Of arguments for which the text has no layout.
   LayoutRules layouts = {};
-  // Gradients of scans keep the carries and slices of each iteration and compute the rest again (ScanOptions::recompute), which
-  // jax.checkpoint says to JAX, and not in the text.
+  // Gradients of scans keep the carries and slices of each iteration and compute the rest again (ScanOptions::recompute). The text
+  // does not say where JAX would (jax.checkpoint).
   bool recompute_scans = false;
   std::string file_name = "module";  // what errors call the text
 };
 
-// Variables are zeros until they are set. Errors name the line of the text: it is no module in generic form, an op or a form of it is
-// not read (calls of other libraries, unknown sizes, complex numbers), types that contradict each other, names that
-// fit nothing or are no names.
+// Variables are zeros until they are set. Errors: the text is no module in generic form; an op or a form of it is not read (calls of other
+// libraries, unknown sizes, complex numbers); types contradict each other: these name the line of the text. Names of `updates` and
+// `variables` that fit nothing.
 absl::StatusOr<Graph> ReadStableHlo(std::string_view text, const ReadStableHloOptions& options = {});
 
 // The ops that are read, by name, in alphabetical order.

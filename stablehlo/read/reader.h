@@ -27,8 +27,8 @@ inline bool Contains(const Ints& list, int64_t x) {
   return std::find(list.begin(), list.end(), x) != list.end();
 }
 
-// Calls in each other.
-inline constexpr int kDeepestCalls = 64;
+// Calls and regions in each other.
+inline constexpr int kDeepest = 128;
 
 // A value of the module while it is read.
 struct Bound {
@@ -80,11 +80,11 @@ struct OpView {
   // Operand i as a value of the graph.
   Value Arg(size_t i) const;
   std::vector<Value> Args() const;
-  // The same where operands are broadcast anyway: a number as a scalar, and of a broadcast what is broadcast.
+  // The same for an op that broadcasts: a known number is a scalar, and instead of a broadcast there is its operand.
   Value Light(size_t i) const;
   // All operands of an op that works element by element, as light as their shapes allow.
   std::vector<Value> LightArgs() const;
-  // Of an operand or a result that there is not, a type without elements.
+  // The types as they are written; of an operand or a result that there is not, one that is no tensor.
   const TensorType& type(size_t i) const { return TypeAt(op.operand_types, i); }
   const TensorType& result(size_t r = 0) const { return TypeAt(op.result_types, r); }
   // REQUIRES: checked, as those of all results are before the op is read.
@@ -101,7 +101,7 @@ struct OpView {
   // Of the dict #stablehlo.gather<…>, the list `member`; empty: there is none.
   absl::StatusOr<std::vector<int64_t>> IntsOf(const Attribute& dict, std::string_view member) const;
   absl::StatusOr<int64_t> IntOf(const Attribute& dict, std::string_view member, int64_t otherwise) const;
-  // REQUIRES of forms: so many operands, results and regions. Error: others.
+  // Error: the op has other numbers of operands, results or regions.
   absl::Status Expect(size_t num_operands, size_t num_results = 1, size_t num_regions = 0) const;
 
   // A scalar of this dtype.
@@ -146,9 +146,10 @@ class ModuleReader {
 
   // Null: there is none.
   const Op* FindFunction(std::string_view name) const;
-  // Reads the ops of a block with these arguments; gives what it returns. Errors: those of ops; too many ops.
+  // Reads the ops of a block with these arguments; gives what it returns. Errors: those of ops; too many ops; calls and regions
+  // that lie too deep in each other.
   absl::StatusOr<Bounds> Run(Graph& graph, const Region& region, Bounds arguments, const Scope* outer);
-  // Reads the body of a function. Error: calls that are too deep.
+  // Reads the body of a function. Errors: other arguments than it takes; those of Run.
   absl::StatusOr<Bounds> Call(Graph& graph, const Op& function, Bounds arguments, const Op& call);
   // How the `while` runs, if it runs a known number of times.
   absl::StatusOr<std::optional<CountedLoop>> FindCount(const OpView& view);
@@ -156,10 +157,11 @@ class ModuleReader {
   // `bound` as a value of the graph. Invalid: a value of a loop that no node may read.
   Value Materialize(Graph& graph, const Bound& bound) const;
   SourceLocation LocationOf(const Op& op) const;
-  // Counts an op against what one module may become.
-  absl::Status CountOp(const Op& op);
+  // Counts an op, and the elements of its own, against what one module may become.
+  absl::Status CountOp(const Op& op, int64_t elements = 0);
 
  private:
+  absl::StatusOr<Bounds> RunOps(Graph& graph, const Region& region, Bounds arguments, const Scope* outer);
   absl::StatusOr<Bounds> ReadOne(Graph& graph, const Op& op, const Scope& scope);
   // The mistakes that nodes of `graph` and of those around it have recorded.
   absl::Status CheckMistakes(const Graph& graph, const Op& op) const;
@@ -169,7 +171,7 @@ class ModuleReader {
   bool recomputes_;
   std::vector<size_t> line_starts_;  // in the text
   int64_t ops_ = 0;
-  int calls_ = 0;  // in each other
+  int depth_ = 0;  // of calls and regions
 };
 
 // x under another shape. Where dims of size 1 come or go, and nothing else, it is a Squeeze and an ExpandDims, which say which dim of the
@@ -185,7 +187,8 @@ Value ToArithmetic(const Value& x);
 // Back to the element type of result r, if that is one which is only stored.
 Value FromArithmetic(const OpView& view, const Value& x, size_t r = 0);
 
-// Numbers without a sign, of the type of this operand, so that those with a sign are in their order, and back; others as they are.
+// Of an operand without a sign the numbers with their top bits flipped, so that comparisons of numbers with a sign order them; a second
+// time it gives them back. Others as they are.
 Value InSignedOrder(const OpView& view, const Value& x, size_t operand = 0);
 
 // What a region of two scalars does, for ops that take functions.

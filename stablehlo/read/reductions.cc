@@ -59,7 +59,9 @@ absl::StatusOr<Bounds> ReadExtremum(const OpView& view, const Ints& dims) {
         "of two values together it reads the extremum along one dim and its index, which an iota along that dim counts.");
   const bool is_largest = *order == Order::kDescending;
   const Combiner combiner = is_largest ? Combiner::kMaximum : Combiner::kMinimum;
-  if (!IsIdentity(view.operands[2], combiner)) return view.Fail("its first value is to change nothing.");
+  if (!IsIdentity(view.operands[2], combiner) || !view.operands[3].known.is_splat() ||
+      view.operands[3].known.bits < 0)
+    return view.Fail("its first value is to change nothing, and its first index not to be below 0.");
   const bool is_bool = view.type(0).element == "i1";
   const Value x = is_bool ? Cast(view.Arg(0), I32) : InSignedOrder(view, ToArithmetic(view.Arg(0)));
   const Value index = is_largest ? Argmax(x, dims[0]) : Argmin(x, dims[0]);
@@ -110,7 +112,7 @@ absl::StatusOr<Bounds> ReadSort(const OpView& view) {
   const std::vector<SortKey> keys = SortKeysOf(view.op.regions[0], view.op.operand_types);
   if (keys.empty())
     return view.Fail(
-        "its comparator is not read: an order of up to four operands, the first that differs first, is.");
+        "its comparator is not read: an order of up to three operands, of which the first that differs decides, is.");
   std::vector<Value> values = view.Args();
   // By the last key first; each sort keeps the order of what is equal.
   for (size_t k = keys.size(); k-- > 0;) {
@@ -130,8 +132,9 @@ absl::StatusOr<Bounds> ReadSort(const OpView& view) {
 absl::StatusOr<Bounds> ReadTopK(const OpView& view) {
   MESHWORK_RETURN_IF_ERROR(view.Expect(1, 2));
   MESHWORK_ASSIGN_OR_RETURN(const int64_t k, view.Int("k"));
-  const Ordered top = TopK(InSignedOrder(view, view.Arg(0)), k, -1);
-  return Bounds{InSignedOrder(view, top.values), InDType(top.indices, view.result_type(1).dtype)};
+  const Ordered top = TopK(InSignedOrder(view, ToArithmetic(view.Arg(0))), k, -1);
+  return Bounds{FromArithmetic(view, InSignedOrder(view, top.values)),
+                InDType(top.indices, view.result_type(1).dtype)};
 }
 
 constexpr NamedReadOp kReductionOps[] = {

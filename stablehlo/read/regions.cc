@@ -2,7 +2,6 @@
 // function of comparisons depends only on how its arguments are ordered, so trying all orders proves what it is.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -51,12 +50,7 @@ std::optional<double> ConstantOf(const Op& op) {
   const auto elements = ReadDense(*value, value->text, "");
   if (!elements.ok() || !elements->is_splat) return std::nullopt;
   if (elements->bits[0] == 0) return 0;
-  const int64_t bits = elements->bits[0];
-  const double number = value->type.element == "f64"   ? std::bit_cast<double>(bits)
-                        : value->type.element == "f32" ? std::bit_cast<float>(static_cast<int32_t>(bits))
-                        : value->type.element == "bf16"
-                            ? std::bit_cast<float>(static_cast<uint32_t>(bits) << 16)
-                            : 1.0;
+  const double number = NumberOf(Bound(value->type, Known::Splat(elements->bits[0])));
   return std::isnan(number) ? std::optional(number) : std::nullopt;
 }
 
@@ -81,6 +75,8 @@ std::optional<std::vector<double>> Evaluate(const Region& region, const std::vec
         result = *compared ? 1 : 0;
     } else if (op.name == "stablehlo.select" && operands.size() == 3) {
       result = operands[0] != 0 ? operands[1] : operands[2];
+    } else if (op.operand_types.empty() || op.operand_types[0].element != "i1") {
+      return std::nullopt;
     } else if (op.name == "stablehlo.and" && operands.size() == 2) {
       result = operands[0] != 0 && operands[1] != 0 ? 1 : 0;
     } else if (op.name == "stablehlo.or" && operands.size() == 2) {
@@ -174,9 +170,10 @@ class ComparatorTrial {
       return first.has_value() && *first == (decided < 0);
     }
     const std::vector<double> all = SamplesOf(types_[keys[at].operand].element);
-    // One key is tried in full, several with what is left of it.
-    const std::vector<double> few =
-        all.size() > 5 ? std::vector<double>{-0.0, 0, 1, kNan} : std::vector<double>{0, 1};
+    // One key is tried in full, several without what is equal to others in order.
+    const std::vector<double> few = all.size() > 5   ? std::vector<double>{-2, -1, -0.0, 0, 1, kNan}
+                                    : all.size() > 3 ? std::vector<double>{-2, -1, 0, 1}
+                                                     : all;
     for (const double a : keys.size() == 1 ? all : few)
       for (const double b : keys.size() == 1 ? all : few) {
         Set(keys[at].operand, a, b);
@@ -222,12 +219,11 @@ std::optional<Combiner> CombinerOf(const Region& region) {
 }
 
 std::vector<SortKey> SortKeysOf(const Region& region, const std::vector<TensorType>& types) {
-  constexpr size_t kMostKeys = 4;
+  constexpr size_t kMostKeys = 3, kMostOps = 200;
   ComparatorTrial trial(region, types);
   std::vector<SortKey> keys = trial.Candidates();
-  if (keys.empty() || keys.size() > kMostKeys) return {};
-  // Each key decides before as many others as follow it. A comparator may contradict itself; then these numbers order it somehow, and
-  // IsOrder says that it is none.
+  if (keys.empty() || keys.size() > kMostKeys || region.ops.size() > kMostOps) return {};
+  // A key stands before those that it overrides. A comparator may contradict itself; then IsOrder says so.
   std::map<size_t, int> followers;
   for (const SortKey& a : keys)
     for (const SortKey& b : keys)

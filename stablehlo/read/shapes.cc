@@ -1,6 +1,5 @@
 // Constants and shapes.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "meshwork/base/status.h"
@@ -24,6 +23,7 @@ absl::StatusOr<Bounds> ReadConstant(const OpView& view) {
   MESHWORK_ASSIGN_OR_RETURN(const DenseElements elements,
                             ReadDense(*value, view.reader.text(), view.reader.file()));
   if (elements.is_splat) return Bounds{Bound(view.result(), Known::Splat(elements.bits[0]))};
+  MESHWORK_RETURN_IF_ERROR(view.reader.CountOp(view.op, std::ssize(elements.bits)));
   const Type type = view.result_type();
   if (std::ssize(elements.bits) > kMostElements)
     return view.Fail(
@@ -37,16 +37,8 @@ absl::StatusOr<Bounds> ReadConstant(const OpView& view) {
     return Bounds{InDType(Constant(view.graph, ElementList(wholes), held), type.dtype)};
   }
   std::vector<double> numbers;
-  for (const int64_t bits : elements.bits) {
-    switch (type.dtype) {
-      case DType::kF64: numbers.push_back(std::bit_cast<double>(bits)); break;
-      case DType::kF32: numbers.push_back(std::bit_cast<float>(static_cast<int32_t>(bits))); break;
-      case DType::kBF16:
-        numbers.push_back(static_cast<float>(std::bit_cast<BFloat16>(static_cast<uint16_t>(bits))));
-        break;
-      default: numbers.push_back(static_cast<float>(std::bit_cast<Float16>(static_cast<uint16_t>(bits))));
-    }
-  }
+  for (const int64_t bits : elements.bits)
+    numbers.push_back(NumberOf(Bound(view.result(), Known::Splat(bits))));
   const Type held{type.dtype == F16 ? F32 : type.dtype, type.shape};
   return Bounds{InDType(Constant(view.graph, ElementList(numbers), held), type.dtype)};
 }

@@ -137,30 +137,35 @@ absl::StatusOr<Bounds> ReadReduceWindow(const OpView& view) {
     return view.Fail("its function is not read, or its first value changes the result.");
   if (std::any_of(base.begin(), base.end(), [](int64_t b) { return b != 1; }))
     return view.Fail("base_dilations are not read.");
-  const Value x = InSignedOrder(view, view.Arg(0));
+  const Value numbers = ToArithmetic(view.Arg(0));
+  const bool is_extremum = *combiner == Combiner::kMaximum || *combiner == Combiner::kMinimum;
+  const Value x = is_extremum ? InSignedOrder(view, numbers) : numbers;
   if (windows.Dims(false).empty()) return Bounds{view.Arg(0)};
   if (const auto running = RunningOf(view, windows); running.has_value()) {
     switch (*combiner) {
-      case Combiner::kAdd: return Bounds{Cumsum(view.Arg(0), running->dim, false, running->reverse)};
-      case Combiner::kMultiply: return Bounds{Cumprod(view.Arg(0), running->dim, false, running->reverse)};
+      case Combiner::kAdd:
+        return Bounds{FromArithmetic(view, Cumsum(x, running->dim, false, running->reverse))};
+      case Combiner::kMultiply:
+        return Bounds{FromArithmetic(view, Cumprod(x, running->dim, false, running->reverse))};
       case Combiner::kMaximum:
-        return Bounds{InSignedOrder(view, Cummax(x, running->dim, false, running->reverse))};
+        return Bounds{
+            FromArithmetic(view, InSignedOrder(view, Cummax(x, running->dim, false, running->reverse)))};
       case Combiner::kMinimum:
-        return Bounds{InSignedOrder(view, Cummin(x, running->dim, false, running->reverse))};
+        return Bounds{
+            FromArithmetic(view, InSignedOrder(view, Cummin(x, running->dim, false, running->reverse)))};
       default: break;
     }
   }
   MESHWORK_ASSIGN_OR_RETURN(const Pooled pooled, Pooled::Create(view, windows));
-  // Whole numbers of 32 bits as reals, which hold them.
+  // Whole numbers of 32 bits as reals, which hold them and their sums; back through 64 bits, so that a sum wraps around.
   const bool is_whole = x.valid() && x.dtype() == I32;
-  const Value images = pooled.To(is_whole ? Cast(x, F64) : ToArithmetic(x));
+  const Value images = pooled.To(is_whole ? Cast(x, F64) : x);
   Value y;
   if (*combiner == Combiner::kAdd) y = AddOp("sum_pool", {images}, pooled.attrs());
   else if (*combiner == Combiner::kMaximum) y = AddOp("max_pool", {images}, pooled.attrs());
   else if (*combiner == Combiner::kMinimum) y = Neg(AddOp("max_pool", {Neg(images)}, pooled.attrs()));
   else return view.Fail("of its function only a sum, a maximum and a minimum are read.");
-  y = pooled.From(is_whole ? Cast(y, I32) : y, view.result().shape);
-  const bool is_extremum = *combiner != Combiner::kAdd;
+  y = pooled.From(is_whole ? Cast(Cast(y, I64), I32) : y, view.result().shape);
   return Bounds{FromArithmetic(view, is_extremum ? InSignedOrder(view, y) : y)};
 }
 
@@ -183,15 +188,15 @@ absl::StatusOr<Bounds> ReadSelectAndScatter(const OpView& view) {
   MESHWORK_ASSIGN_OR_RETURN(const Pooled pooled, Pooled::Create(view, windows));
   if (view.type(1).rank() != view.type(0).rank())
     return view.Fail("its source has another number of dims than its operand.");
-  const Value x = view.Arg(0);
+  const Value x = ToArithmetic(view.Arg(0));
   const Value images = pooled.To(is_minimum ? Neg(x) : x);
   if (!images.valid()) return Bounds{images};
   const std::vector<Value> largest = view.graph.Add("max_pool", std::vector{images}, pooled.attrs(), {});
   Attrs attrs = pooled.attrs();
   attrs.Set("shape", ToInts(images.shape()));
-  const Value source = pooled.To(view.Arg(1));
+  const Value source = pooled.To(ToArithmetic(view.Arg(1)));
   const Value y = AddOp("max_pool_grad", {source, largest[1]}, attrs);
-  return Bounds{pooled.From(y, view.result().shape)};
+  return Bounds{FromArithmetic(view, pooled.From(y, view.result().shape))};
 }
 
 constexpr NamedReadOp kWindowOps[] = {

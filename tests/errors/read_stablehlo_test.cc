@@ -580,6 +580,7 @@ window_dimensions = array<i64: 1, 2>}> ({
        MISTAKE(Op("stablehlo.reduce_precision", "4xf32", "4xf32",
                   "<{exponent_bits = 4 : i32, mantissa_bits = 3 : i32}>")),
        MISTAKE(Main("%a: tensor<f32>, %a: tensor<f32>", "")),
+       MISTAKE(Op("stablehlo.optimization_barrier", "i32=1", "f32")),
        MISTAKE(Top(Doubling())),
        MISTAKE(
            Top(Function("main", "%a: tensor<4xf32>", "",

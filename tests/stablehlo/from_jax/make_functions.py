@@ -72,7 +72,7 @@ case("joins", lambda x, y: [jnp.concatenate([x, y], 0), jnp.stack([x, y], 1), jn
 case("constants", lambda x: x + jnp.asarray(np.arange(20, dtype=np.float32).reshape(4, 5)) * np.float32(0.1) + jnp.eye(4, 5) + jnp.linspace(0, 1, 5), X)
 case("large_constants", lambda x, i: [jnp.where(np.tril(np.ones((16, 16), bool)), x[0, 0], 0.0), i ^ jnp.array([1, 2**32 - 1, 5], np.uint32)], X, wholes(3, low=0, high=2**32, dtype=np.uint32))
 case("bytes", lambda u, i: [u + u, 255 - u, u // 7, u > 100, i * i, -i, jnp.abs(i), i.sum(), jnp.max(u)], wholes(6, low=0, high=256, dtype=np.uint8), wholes(6, low=-128, high=128, dtype=np.int8))
-case("half_precision", lambda x: [x * x, jnp.exp(x), x.sum(-1), x @ x.T, jnp.max(x)], X.astype(np.float16))
+case("half_precision", lambda x: [x * x, jnp.exp(x), x.sum(-1), x @ x.T, jnp.max(x), jnp.sort(x, 1), lax.top_k(x, 2)[0], lax.cummax(x, 1)], X.astype(np.float16))
 case("reduced_precision", lambda x: [lax.reduce_precision(x, 8, 7), lax.reduce_precision(x, 8, 23)], X)
 case("whole_constants", lambda x: [x + jnp.asarray([1, -2, 3, 2**31 - 1]), jnp.asarray([True, False, True, True]) & (x > 0)], wholes(4))
 
@@ -131,7 +131,7 @@ case("convolutions_along_one_dim", lambda x, w: lax.conv_general_dilated(x, w, (
 window = lambda f, x, init: lax.reduce_window(x, init, f, (1, 2, 3, 1), (1, 2, 1, 1), "SAME")
 case("pools", lambda x: [window(lax.max, x, -jnp.inf), window(lax.add, x, 0.0), window(lax.min, x, jnp.inf), lax.reduce_window(x, 0.0, lax.add, (1, 2, 2, 1), (1, 1, 1, 1), "VALID", window_dilation=(1, 2, 1, 1))], IMAGES)
 case("pools_over_other_dims", lambda x: [lax.reduce_window(x, -jnp.inf, lax.max, (2, 1, 2, 2), (1, 1, 1, 1), "VALID"), lax.reduce_window(x, 0.0, lax.add, (1, 1, 1, 2), (1, 1, 1, 2), "VALID")], IMAGES)
-case("pools_of_whole_numbers", lambda x: [window(lax.max, x, -2**31), window(lax.add, x, 0)], wholes(2, 6, 5, 4))
+case("pools_of_whole_numbers", lambda x, u, b: [window(lax.max, x, -2**31), window(lax.add, x, 0), lax.reduce_window(u, jnp.uint32(0), lax.add, (2,), (1,), "VALID"), lax.reduce_window(b, jnp.uint8(0), lax.add, (2,), (1,), "VALID")], wholes(2, 6, 5, 4), wholes(6, low=0, high=2**32, dtype=np.uint32), wholes(6, low=0, high=256, dtype=np.uint8))
 case("gradients_of_least_pools", jax.grad(lambda x: (window(lax.min, x, jnp.inf) ** 2).sum()), IMAGES)
 case("pool_gradients", jax.grad(lambda x: (window(lax.max, x, -jnp.inf) ** 2).sum() + (window(lax.add, x, 0.0) ** 3).sum()), IMAGES)
 A = reals(2, 4, 4)
@@ -154,6 +154,7 @@ case("associative_scan", lambda x: lax.associative_scan(jnp.add, x), X, kept=Fal
 case("nested_indices", lambda x: lax.fori_loop(0, 4, lambda i, c: lax.fori_loop(0, 5, lambda j, d: d + x[i, j] * jnp.float32(i), c), 0.0), X)
 case("joins_in_bodies", lambda x: lax.scan(lambda c, r: (jnp.concatenate([x[0, :2], c])[:5], jnp.stack([x[1], r]).sum(0)), jnp.zeros(5), x), X)
 case("choices_in_bodies", lambda x, y: lax.fori_loop(0, 4, lambda i, c: c + jnp.where(i % 2 == 0, x, y), x), X, reals(4, 5))
+case("branches_in_bodies", lambda p, x: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, lax.cond(p, lambda y: y * 2, lambda y: y - 1, s[1]), lax.switch(s[0], [lambda y: y + 1, lambda y: y * 3, lambda y: y - 2, lambda y: -y], s[2])), (jnp.int32(0), x, x))[1:], np.bool_(False), X)
 case("loops_of_nothing", lambda p, x: (lax.fori_loop(0, 3, lambda i, c: c, x), lax.cond(p, lambda: (), lambda: ()), x)[2], np.bool_(True), X)
 case("a_switch_of_many", lambda i, x: lax.switch(i, [(lambda k: lambda x: x * k)(k) for k in range(40)], x), np.int32(37), X, kept=False)
 
