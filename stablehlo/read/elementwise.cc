@@ -7,7 +7,6 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ops/operators.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/stablehlo/read/identity.h"
 #include "meshwork/stablehlo/read/reader.h"
 
 namespace meshwork::mlir {

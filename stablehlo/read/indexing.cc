@@ -91,11 +91,6 @@ Ints OrderOfOperand(const Places& places, int64_t rank) {
 Value Transposed(const Value& x, const Ints& order) {
   return std::is_sorted(order.begin(), order.end()) ? x : Transpose(x, order);
 }
-Ints InverseOf(const Ints& order) {
-  Ints inverse(order.size());
-  for (size_t i = 0; i < order.size(); ++i) inverse[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
-  return inverse;
-}
 
 // Operand i as whole numbers with a sign that are the same.
 Value AsIndices(const OpView& view, size_t i) {

@@ -90,14 +90,15 @@ Folded Fold(const Op& op, std::span<const Known> operands) {
   const std::string_view name = op.name;
   if (operands.empty() || op.operand_types.empty() || op.result_types.size() != 1) return {};
   const std::string& element = op.operand_types[0].element;
+  const TensorType& result = op.result_types[0];
+  const bool is_same_element = result.element == element;
   const Known& x = operands[0];
   // Of one number all places are alike.
   const bool moves = name == "stablehlo.broadcast_in_dim" || name == "stablehlo.reshape" ||
                      name == "stablehlo.transpose" || name == "stablehlo.slice" ||
                      name == "stablehlo.reverse" || name == "stablehlo.dynamic_slice";
-  const bool is_same_element = op.result_types[0].element == element;
   if (moves && x.is_splat() && is_same_element && MayMove(op)) return {.known = x};
-  if (moves && x.is_count() && is_same_element && op.result_types[0].shape == op.operand_types[0].shape)
+  if (moves && x.is_count() && is_same_element && result.shape == op.operand_types[0].shape)
     return {.known = x};
   if (name == "stablehlo.select" && operands.size() == 3 && x.is_splat() &&
       (op.operand_types[0].rank() == 0 || op.operand_types[0].shape == op.result_types[0].shape))
@@ -106,23 +107,21 @@ Folded Fold(const Op& op, std::span<const Known> operands) {
     for (const size_t i : {0, 1})
       if (operands[i].is_splat()) return {.operand = operands[i].bits != 0 ? 1 - i : i};
   }
-  const TensorType& result = op.result_types[0];
   for (const TensorType& operand : op.operand_types)
     if (operand != op.operand_types[0] || operand.shape != result.shape) return {};
-  const bool is_same = result.element == element;
   const auto range = RangeOf(x);
   if (!range.has_value() || !IsWholeElement(element) || !Holds(element, *range)) return {};
-  if (name == "stablehlo.convert" && IsWholeElement(op.result_types[0].element))
-    return {.known = Checked(x, op.result_types[0].element)};
-  if (name == "stablehlo.negate" && is_same) return {.known = Sum(Known::Splat(0), x, -1, element)};
+  if (name == "stablehlo.convert" && IsWholeElement(result.element))
+    return {.known = Checked(x, result.element)};
+  if (name == "stablehlo.negate" && is_same_element) return {.known = Sum(Known::Splat(0), x, -1, element)};
   if (operands.size() != 2) return {};
   const auto other = RangeOf(operands[1]);
   if (!other.has_value() || !Holds(element, *other)) return {};
-  if (name == "stablehlo.add" && is_same) return {.known = Sum(x, operands[1], 1, element)};
-  if (name == "stablehlo.subtract" && is_same) return {.known = Sum(x, operands[1], -1, element)};
+  if (name == "stablehlo.add" && is_same_element) return {.known = Sum(x, operands[1], 1, element)};
+  if (name == "stablehlo.subtract" && is_same_element) return {.known = Sum(x, operands[1], -1, element)};
   if (name == "stablehlo.compare" && result.element == "i1") {
-    const std::optional<bool> result = Compares(DirectionOf(op), *range, *other);
-    if (result.has_value()) return {.known = Known::Splat(*result ? 1 : 0)};
+    const std::optional<bool> holds = Compares(DirectionOf(op), *range, *other);
+    if (holds.has_value()) return {.known = Known::Splat(*holds ? 1 : 0)};
   }
   return {};
 }

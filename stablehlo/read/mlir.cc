@@ -1,13 +1,11 @@
 #include "meshwork/stablehlo/read/mlir.h"
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <optional>
 
 #include "absl/strings/ascii.h"
 #include "fmt/format.h"
-#include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/text_error.h"
 #include "meshwork/ir/text_reader.h"

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <bit>
 #include <map>
-#include <set>
 
 #include "meshwork/base/status.h"
 #include "meshwork/base/text_error.h"

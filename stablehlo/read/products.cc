@@ -232,11 +232,7 @@ absl::StatusOr<Bounds> ReadConvolution(const OpView& view) {
       x, w,
       {.window = {.strides = strides, .padding = WindowPadding::Explicit(low, high), .dilation = dilation},
        .groups = std::max(groups, batch_groups)});
-  // Dim i of the result is dim Images()[i] of what is stated.
-  const Ints order = numbers.y.Images();
-  Ints back(order.size());
-  for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
-  return Bounds{FromArithmetic(view, Transpose(y, back))};
+  return Bounds{FromArithmetic(view, Transpose(y, InverseOf(numbers.y.Images())))};
 }
 
 // ---- Solvers.

@@ -177,6 +177,8 @@ class MainReader {
   }
 
   absl::StatusOr<Bounds> Declare() {
+    const SourceLocation location = reader_.LocationOf(function_);
+    const CallSite site(location.file.c_str(), location.line);
     Bounds arguments;
     for (size_t a = 0; a < num_arguments_; ++a) {
       const mlir::RegionArgument& argument = function_.regions[0].arguments[a];
@@ -187,8 +189,6 @@ class MainReader {
       MESHWORK_ASSIGN_OR_RETURN(const LayoutSpec layout, LayoutFor(AttributesOf(function_, "arg_attrs", a),
                                                                    argument.type, function_.at));
       Bound bound;
-      const SourceLocation location = reader_.LocationOf(function_);
-      const CallSite site(location.file.c_str(), location.line);
       if (is_variable_[a]) bound.value = graph_.Var(argument_names_[a], ZerosOf(*type), layout, site);
       else bound.value = graph_.Input(argument_names_[a], type->dtype, type->shape, layout, site);
       if (!graph_.errors().empty()) return reader_.FailAt(function_.at, graph_.errors()[0]);
@@ -199,12 +199,12 @@ class MainReader {
   }
 
   absl::Status Return(const Bounds& results) {
+    const SourceLocation location = reader_.LocationOf(function_.regions[0].ops.back());
+    const CallSite site(location.file.c_str(), location.line);
     for (size_t r = 0; r < results.size(); ++r) {
       Value value = reader_.Materialize(graph_, results[r]);
       MESHWORK_ASSIGN_OR_RETURN(const LayoutSpec layout, LayoutFor(AttributesOf(function_, "res_attrs", r),
                                                                    results[r].type, function_.at));
-      const SourceLocation location = reader_.LocationOf(function_.regions[0].ops.back());
-      const CallSite site(location.file.c_str(), location.line);
       if (!layout.empty()) value = Relayout({value, site}, layout);
       const auto updated = std::find(update_of_.begin(), update_of_.end(), r);
       if (updated == update_of_.end()) {

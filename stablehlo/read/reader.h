@@ -27,6 +27,13 @@ inline bool Contains(const Ints& list, int64_t x) {
   return std::find(list.begin(), list.end(), x) != list.end();
 }
 
+// Of a permutation.
+inline Ints InverseOf(const Ints& order) {
+  Ints inverse(order.size());
+  for (size_t i = 0; i < order.size(); ++i) inverse[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  return inverse;
+}
+
 // Calls and regions in each other.
 inline constexpr int kDeepest = 128;
 
@@ -195,6 +202,8 @@ Value InSignedOrder(const OpView& view, const Value& x, size_t operand = 0);
 enum class Combiner { kAdd, kMultiply, kMaximum, kMinimum, kAnd, kOr, kSecond };
 // Nothing: something else. `region`: (a, b) -> one of these.
 std::optional<Combiner> CombinerOf(const Region& region);
+// Whether a value is known to change nothing where it is combined: 0 of a sum, -∞ of a maximum.
+bool IsIdentity(const Bound& bound, Combiner combiner);
 // How a region orders elements of several operands: of the arguments a and b at 2 i and 2 i + 1 for each operand i it returns whether
 // those of a come first. The first key that differs decides.
 enum class Order { kAscending, kDescending };

@@ -2,6 +2,7 @@
 // function of comparisons depends only on how its arguments are ordered, so trying all orders proves what it is.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -216,6 +217,49 @@ std::optional<Combiner> CombinerOf(const Region& region) {
     return is_or ? Combiner::kOr : Combiner::kAnd;
   }
   return std::nullopt;
+}
+
+bool IsIdentity(const Bound& bound, Combiner combiner) {
+  if (!bound.known.is_splat()) return false;
+  const int64_t bits = bound.known.bits;
+  const std::string& element = bound.type.element;
+  const int width = element.ends_with("32") ? 32 : element.ends_with("64") ? 64 : 16;
+  const bool is_real = IsRealElement(bound.type);
+  const auto infinity = [&](bool negative) {
+    if (element == "f64")
+      return std::bit_cast<int64_t>(negative ? -std::numeric_limits<double>::infinity()
+                                             : std::numeric_limits<double>::infinity());
+    if (element == "f32")
+      return static_cast<int64_t>(std::bit_cast<int32_t>(negative ? -std::numeric_limits<float>::infinity()
+                                                                  : std::numeric_limits<float>::infinity()));
+    if (element == "bf16") return static_cast<int64_t>(negative ? 0xFF80 : 0x7F80);
+    if (element == "f16") return static_cast<int64_t>(negative ? 0xFC00 : 0x7C00);
+    if (element == "i8") return static_cast<int64_t>(negative ? INT8_MIN : INT8_MAX);
+    if (element == "ui8") return static_cast<int64_t>(negative ? 0 : UINT8_MAX);
+    if (IsUnsigned(bound.type))
+      return negative ? int64_t{0} : width == 32 ? int64_t{UINT32_MAX} : int64_t{-1};
+    if (width == 32) return static_cast<int64_t>(negative ? INT32_MIN : INT32_MAX);
+    return negative ? INT64_MIN : INT64_MAX;
+  };
+  const auto one = [&] {
+    if (element == "f64") return std::bit_cast<int64_t>(1.0);
+    if (element == "f32") return static_cast<int64_t>(std::bit_cast<int32_t>(1.0F));
+    return element == "bf16" ? int64_t{0x3F80} : element == "f16" ? int64_t{0x3C00} : int64_t{1};
+  };
+  const auto negative_zero = [&] {
+    if (element == "f64") return std::bit_cast<int64_t>(-0.0);
+    return element == "f32" ? static_cast<int64_t>(std::bit_cast<int32_t>(-0.0F)) : int64_t{0x8000};
+  };
+  switch (combiner) {
+    case Combiner::kAdd: return bits == 0 || (is_real && bits == negative_zero());
+    case Combiner::kMultiply: return bits == one();
+    case Combiner::kMaximum: return bits == (element == "i1" ? 0 : infinity(true));
+    case Combiner::kMinimum: return bits == (element == "i1" ? 1 : infinity(false));
+    case Combiner::kAnd: return element == "i1" && bits != 0;
+    case Combiner::kOr: return element == "i1" && bits == 0;
+    case Combiner::kSecond: return true;
+  }
+  return false;
 }
 
 std::vector<SortKey> SortKeysOf(const Region& region, const std::vector<TensorType>& types) {

@@ -1,6 +1,5 @@
 // Constants and shapes.
 #include <algorithm>
-#include <cmath>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"

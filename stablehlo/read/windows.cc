@@ -1,13 +1,10 @@
 // Windows that slide over a tensor: pooling, running sums.
 #include <algorithm>
-#include <bit>
-#include <limits>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
 #include "meshwork/ops/operators.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/stablehlo/read/identity.h"
 #include "meshwork/stablehlo/read/reader.h"
 
 namespace meshwork::mlir {
@@ -85,12 +82,8 @@ class Pooled {
   Value From(const Value& y, const Shape& to) const {
     if (is_direct_ || !y.valid()) return y;
     Shape shape;
-    Ints back(order_.size());
-    for (size_t i = 0; i < order_.size(); ++i) {
-      shape.push_back(to[static_cast<size_t>(order_[i])]);
-      back[static_cast<size_t>(order_[i])] = static_cast<int64_t>(i);
-    }
-    return Transpose(Reshape(y, shape), back);
+    for (const int64_t d : order_) shape.push_back(to[static_cast<size_t>(d)]);
+    return Transpose(Reshape(y, shape), InverseOf(order_));
   }
   Attrs attrs() const {
     return {{"window", OfSpace(windows_.size)},
