@@ -154,9 +154,9 @@ std::optional<Limit> LimitOf(const Region& condition) {
   const Op* const compare = DefinitionOf(condition, condition.ops.back().operands[0].name);
   if (compare == nullptr || compare->name != "stablehlo.compare" || compare->operands.size() != 2)
     return std::nullopt;
-  const Attribute* const direction = compare->attributes.Find("comparison_direction");
   const std::optional<size_t> counter = ArgumentOf(condition, compare->operands[0]);
-  if (direction == nullptr || !direction->text.ends_with(" LT>") || !counter.has_value()) return std::nullopt;
+  if (WordOf(compare->attributes.Find("comparison_direction")) != "LT" || !counter.has_value())
+    return std::nullopt;
   const TensorType& type = condition.arguments[*counter].type;
   if (compare->operand_types[0] != type || compare->operand_types[1] != type) return std::nullopt;
   return Limit{*counter, compare->operands[1]};

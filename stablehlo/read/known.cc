@@ -64,13 +64,6 @@ std::optional<bool> Compares(std::string_view direction, const Range& a, const R
   return std::nullopt;
 }
 
-// "GE" of #stablehlo<comparison_direction GE>.
-std::string_view DirectionOf(const Op& op) {
-  const Attribute* const attribute = op.attributes.Find("comparison_direction");
-  if (attribute == nullptr || attribute->text.size() < 4) return {};
-  return std::string_view(attribute->text).substr(attribute->text.size() - 3, 2);
-}
-
 // Whether the shapes of an op that moves elements may be these; what else its attributes say is not looked at.
 bool MayMove(const Op& op) {
   const Shape &from = op.operand_types[0].shape, &to = op.result_types[0].shape;
@@ -120,7 +113,8 @@ Folded Fold(const Op& op, std::span<const Known> operands) {
   if (name == "stablehlo.add" && is_same_element) return {.known = Sum(x, operands[1], 1, element)};
   if (name == "stablehlo.subtract" && is_same_element) return {.known = Sum(x, operands[1], -1, element)};
   if (name == "stablehlo.compare" && result.element == "i1") {
-    const std::optional<bool> holds = Compares(DirectionOf(op), *range, *other);
+    const std::optional<bool> holds =
+        Compares(WordOf(op.attributes.Find("comparison_direction")), *range, *other);
     if (holds.has_value()) return {.known = Known::Splat(*holds ? 1 : 0)};
   }
   return {};

@@ -515,6 +515,14 @@ const Attribute* Attribute::Find(std::string_view name) const {
   return found == members.end() ? nullptr : &found->second;
 }
 
+std::string_view WordOf(const Attribute* attribute) {
+  if (attribute == nullptr || attribute->kind != Attribute::Kind::kText || !attribute->text.ends_with('>'))
+    return {};
+  const std::string_view text = std::string_view(attribute->text).substr(0, attribute->text.size() - 1);
+  const size_t space = text.rfind(' ');
+  return space == std::string_view::npos ? std::string_view() : text.substr(space + 1);
+}
+
 absl::StatusOr<Module> ParseModule(std::string_view text, std::string_view file) {
   return Parser(text, file).Parse();
 }

@@ -49,6 +49,9 @@ struct Attribute {
   const Attribute* Find(std::string_view name) const;  // a member; null: there is none
 };
 
+// "GE" of #stablehlo<comparison_direction GE>; "": the attribute, which may be null, has no such word.
+std::string_view WordOf(const Attribute* attribute);
+
 struct ValueRef {
   std::string name;  // "12" of %12#3
   int result = 0;    // 3

@@ -199,11 +199,9 @@ absl::StatusOr<std::string> OpView::Word(std::string_view name, std::string_view
   const Attribute* const attribute = FindAttribute(name);
   if (attribute == nullptr && !otherwise.empty()) return std::string(otherwise);
   if (attribute == nullptr) return Fail(fmt::format("there is no attribute {}.", name));
-  const size_t space = attribute->text.rfind(' ');
-  if (attribute->kind != Attribute::Kind::kText || space == std::string::npos ||
-      !attribute->text.ends_with('>'))
-    return FailAt(attribute->at, fmt::format("{} is to be a word of StableHLO.", name));
-  return attribute->text.substr(space + 1, attribute->text.size() - space - 2);
+  const std::string_view word = WordOf(attribute);
+  if (word.empty()) return FailAt(attribute->at, fmt::format("{} is to be a word of StableHLO.", name));
+  return std::string(word);
 }
 
 absl::StatusOr<std::vector<int64_t>> OpView::IntsOf(const Attribute& dict, std::string_view member) const {

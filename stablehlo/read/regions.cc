@@ -15,13 +15,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-std::string_view LastWord(const Op& op, std::string_view attribute) {
-  const Attribute* const found = op.attributes.Find(attribute);
-  if (found == nullptr || found->text.empty()) return {};
-  const std::string_view text = std::string_view(found->text).substr(0, found->text.size() - 1);
-  return text.substr(text.rfind(' ') + 1);
-}
-
 // In the total order of reals -0 is below 0, and NaN above all.
 int CompareTotally(double a, double b) {
   const auto rank = [](double x) { return std::isnan(x) ? 1 : 0; };
@@ -31,8 +24,8 @@ int CompareTotally(double a, double b) {
 }
 
 std::optional<bool> ComparesAs(const Op& op, double a, double b) {
-  const std::string_view direction = LastWord(op, "comparison_direction");
-  const bool is_total = LastWord(op, "compare_type") == "TOTALORDER";
+  const std::string_view direction = WordOf(op.attributes.Find("comparison_direction"));
+  const bool is_total = WordOf(op.attributes.Find("compare_type")) == "TOTALORDER";
   if (!is_total && (std::isnan(a) || std::isnan(b))) return direction == "NE";
   const int sign = is_total ? CompareTotally(a, b) : a < b ? -1 : a > b ? 1 : 0;
   if (direction == "EQ") return sign == 0;
